@@ -11,7 +11,6 @@ from pydantic import JsonValue
 from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
-from teamwright.agents.contract.policy import Policy
 from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.agents.model.agent import ModelAgent
 from teamwright.agents.scripted import Rule, ScriptedAgent, ToolRule
@@ -295,7 +294,7 @@ def test_the_strategies_that_take_handoffs_are_those_that_messages_name() -> Non
 
 def test_handoffs_are_recorded_with_the_agent(tmp_path: Path) -> None:
     assert ModelAgent("a", model="local", handoffs=["b"]).spec.handoffs == ("b",)
-    assert ModelAgent("a", model="local", policy=Policy(handoffs=True)).spec.handoffs is True
+    assert ModelAgent("a", model="local", handoffs=True).spec.handoffs is True
     assert "handoffs" not in ModelAgent("a", model="local").spec.model_fields_set
 
 

@@ -20,14 +20,14 @@ from pydantic_core import to_json
 
 from teamwright.agents.attachments import with_pointers
 from teamwright.agents.contract.agent import Agent, PolicyAttributes
-from teamwright.agents.contract.arguments import Mistakes, check_arguments, check_instance, checked_call, listed
+from teamwright.agents.contract.arguments import Mistakes, check_instance, checked_call, listed
 from teamwright.agents.contract.context import Context
 from teamwright.agents.contract.effect import ERRORS, Attempt, Effect, Returned, SentMessage, SentRequest
-from teamwright.agents.contract.policy import UNSET, Policy, PolicySettings, policy_for
+from teamwright.agents.contract.settings import AgentKeywords, shared_settings
 from teamwright.agents.functions.guardrails import CheckFunction, make_guardrails
 from teamwright.agents.prices import rate_of
 from teamwright.agents.prompt_notes import low_budget_notice
-from teamwright.agents.schemas import Schema, as_schema, check_input, with_data, with_preferred_data
+from teamwright.agents.schemas import check_input, with_data, with_preferred_data
 from teamwright.agents.tools.end_turn import final_response, transfer_message
 from teamwright.agents.tools.protocol import Arguments
 from teamwright.agents.tools.registry import ToolLike
@@ -172,46 +172,38 @@ class ScriptedAgent(PolicyAttributes):
 
     kind = "scripted"
 
-    @checked_call("agent", PolicySettings.__optional_keys__, kind="scripted", fields=AgentSpec.model_fields)
+    @checked_call("agent", AgentKeywords.__optional_keys__, kind="scripted", fields=AgentSpec.model_fields)
     def __init__(
         self,
         name: str,
         script: Script | Sequence[Rule],
         *,
-        description: str = "",
         instructions: str = "",
         check_input: CheckFunction | None = None,
         check_output: CheckFunction | None = None,
         tools: Sequence[ToolLike] = (),
-        capabilities: tuple[str, ...] = (),
-        input_schema: Schema | type[object] | None = None,
-        output_schema: Schema | type[object] | None = None,
         max_tokens: int | None = None,
-        timeout: float | None = None,
-        policy: Policy | None = None,
         pace: Pace | None = None,
         price: Price | None = None,
         source: str | None = None,
-        **settings: Unpack[PolicySettings],
+        **settings: Unpack[AgentKeywords],
     ) -> None:
         self.name, owner, mistakes = check_name("agent", name), f"The agent {name!r}", Mistakes()
         collect = mistakes.collect
         self.script = collect(_as_script, owner, script)
-        given = {"description": description, "instructions": instructions, "capabilities": capabilities}
-        collect(check_arguments, owner, AgentSpec, **given, max_tokens=max_tokens, timeout=timeout)
+        shared = shared_settings(name, settings, mistakes, {"instructions": instructions, "max_tokens": max_tokens})
+        own = shared.policy
         collect(check_instance, owner, "price", price, Price)
         collect(check_instance, owner, "pace", pace, Pace)
         collect(check_instance, owner, "source", source, str)
         self._guardrails = collect(make_guardrails, name, check_input, check_output)
-        own = collect(policy_for, owner, policy, settings) or UNSET
         self.toolbox = collect(Toolbox, tools, own.approve, name, own.reply_bytes)
-        self._input_schema = collect(as_schema, input_schema, f"the input of {name!r}")
-        self._output_schema = collect(as_schema, output_schema, f"the output of {name!r}")
         mistakes.raise_all()
-        self.description, self.instructions, self.capabilities = description, instructions, tuple(capabilities)
+        self._input_schema, self._output_schema = shared.input_schema, shared.output_schema
+        self.description, self.instructions, self.capabilities = shared.description, instructions, shared.capabilities
         self.tool_agents = self.toolbox.agents
         self.policy = own.changed(can_terminate=True) if self.toolbox.can_terminate else own
-        self._max_tokens, self._timeout, self._source = max_tokens, timeout, source
+        self._max_tokens, self._timeout, self._source = max_tokens, shared.timeout, source
         self._pace, self._price = pace, price
         self._model = f"scripted:{source}" if source else "scripted"
         self._in_flight: Counter[tuple[str, str]] = Counter()

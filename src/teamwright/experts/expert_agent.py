@@ -8,20 +8,18 @@ from dataclasses import dataclass
 from typing import TypeVar, Unpack, cast
 
 from teamwright.agents.contract.agent import Agent, require_agent
-from teamwright.agents.contract.policy import PolicySettings
+from teamwright.agents.contract.settings import ModelKeywords
 from teamwright.agents.functions.guardrails import CheckFunction
 from teamwright.agents.model.agent import ModelAgent
-from teamwright.agents.schemas import Schema
 from teamwright.agents.scripted import Rule, Script, ScriptedAgent
 from teamwright.agents.tools.registry import ToolLike
 from teamwright.errors import InvalidValue, UsageError
 from teamwright.experts.skills import read_skills
 from teamwright.experts.templates import ExpertTemplate, ExpertTemplates
 from teamwright.strategies.protocol import Members
-from teamwright.values.limits.compact import Compact
 from teamwright.values.specs.expert import ExpertProfile, check_expert_name
-from teamwright.values.specs.manifest import AnyModel, CacheMode, MemoryTool
-from teamwright.values.specs.model_settings import ModelSettings, OutputChoice
+from teamwright.values.specs.manifest import AnyModel, MemoryTool
+from teamwright.values.specs.model_settings import ModelSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,30 +73,18 @@ A = TypeVar("A", bound=Agent)
 EMPTY = ExpertTemplate.model_construct(name="")
 
 
-class ExpertSettings(PolicySettings, total=False):
+class ExpertSettings(ModelKeywords, total=False):
     """The settings of an expert besides its profile: those of a model agent."""
 
     model: AnyModel
     instructions: str
-    description: str
     tools: Sequence[ToolLike]
     memory: str | MemoryTool | None
-    capabilities: Sequence[str]
-    input_schema: Schema | type[object] | None
-    output_schema: Schema | type[object] | None
     check_input: CheckFunction | None
     check_output: CheckFunction | None
     temperature: float | None
     max_tokens: int | None
     settings: ModelSettings | None
-    output_mode: OutputChoice | None
-    max_requests: int | None
-    economy: AnyModel | None
-    priority: int | None
-    timeout: float | None
-    idle_timeout: float | None
-    cache: CacheMode
-    compact: Compact | None
 
 
 def make_expert(

@@ -14,7 +14,7 @@ from typing import TypedDict, cast
 
 from teamwright.agents.clients.models import Models
 from teamwright.agents.contract.agent import Agent
-from teamwright.agents.contract.policy import Policy, policy_from_spec
+from teamwright.agents.contract.settings import AgentKeywords
 from teamwright.agents.evaluator_registry import make_evaluator
 from teamwright.agents.evaluators import Evaluator
 from teamwright.agents.functions.agent import FunctionAgent
@@ -32,6 +32,7 @@ from teamwright.strategies.options import named_agents
 from teamwright.strategies.registry import find_strategy
 from teamwright.teams.team import Team
 from teamwright.values.specs.evaluation import Evaluate
+from teamwright.values.specs.expert import ExpertProfile
 from teamwright.values.specs.manifest import (
     TERMINATE,
     AgentSpec,
@@ -40,7 +41,6 @@ from teamwright.values.specs.manifest import (
     FallbackModel,
     InstructionsByFunction,
     InstructionsTemplate,
-    JsonSchema,
     Manifest,
     NamedModel,
     TeamSpec,
@@ -53,6 +53,8 @@ SCRIPTED = "scripted:"
 
 ECONOMY = "economy"
 """The name of the default economy model, for agents that declare none."""
+ADDED_LATER = frozenset(("fallback", "evaluate", "expert"))
+"""Settings whose declarations name other agents or templates."""
 
 VARIABLE = "${"
 
@@ -172,7 +174,7 @@ class Builder:
                 load_function(spec.function, f"the agent {name!r}"),
                 isolate=spec.isolate,
                 can_terminate=TERMINATE in spec.tools,
-                **_shared_arguments(name, spec),
+                **_keywords(spec),
             )
         model = self._resolve_model(spec.model)
         if spec.scripted is not None:
@@ -198,7 +200,10 @@ class Builder:
             idle_timeout=spec.idle_timeout,
             cache=spec.cache,
             models=self.models,
-            **_shared_arguments(name, spec, self._economy_model(spec, model)),
+            economy=self._economy_model(spec, model),
+            priority=spec.priority,
+            compact=spec.compact,
+            **_keywords(spec),
         )
 
     def _economy_model(self, spec: AgentSpec, model: AnyModel) -> AnyModel | None:
@@ -214,7 +219,7 @@ class Builder:
     def _build_scripted(self, name: str, spec: AgentSpec, file: str, model: NamedModel | None = None) -> ScriptedAgent:
         path = (self.base / file).resolve()
         script = self._scripts.get(file) or self._scripts.setdefault(file, Script.load(path))
-        return ScriptedAgent(
+        made = ScriptedAgent(
             name,
             script,
             instructions=spec.instructions_text,
@@ -224,8 +229,11 @@ class Builder:
             pace=model,
             price=model.price if model else None,
             source=str(path),
-            **_shared_arguments(name, spec),
+            **_keywords(spec),
         )
+        if spec.priority or spec.compact is not None:  # it stands in for a model
+            made.policy = made.policy.changed(priority=spec.priority, compact=spec.compact)
+        return made
 
     def _tools(self, name: str, spec: AgentSpec) -> list[ToolLike]:
         """The tools of an agent with absolute folders; a name from the manifest's `tools` becomes the declared tool."""
@@ -285,26 +293,12 @@ def _instructions(name: str, spec: AgentSpec) -> AnyInstructions:
             return cast("InstructionsFunction", load_function(path, f"the instructions of the agent {name!r}"))
 
 
-class SharedArguments(TypedDict):
-    """The constructor arguments that every kind of agent has."""
-
-    description: str
-    capabilities: tuple[str, ...]
-    input_schema: JsonSchema | None
-    output_schema: JsonSchema | None
-    timeout: float | None
-    policy: Policy
-
-
-def _shared_arguments(name: str, spec: AgentSpec, economy: AnyModel | None = None) -> SharedArguments:
-    return SharedArguments(
-        description=spec.description,
-        capabilities=spec.capabilities,
-        input_schema=spec.input_schema,
-        output_schema=spec.output_schema,
-        timeout=spec.timeout,
-        policy=policy_from_spec(name, spec, economy=economy),
-    )
+def _keywords(spec: AgentSpec) -> AgentKeywords:
+    """Return what a declaration sets of the keywords of every agent; its fallback and evaluator are added later."""
+    given = {field: value for field, value in spec if field in AgentKeywords.__optional_keys__ - ADDED_LATER}
+    if isinstance(spec.expert, ExpertProfile):
+        given["expert"] = spec.expert
+    return cast("AgentKeywords", given)
 
 
 def _as_named_model(model: AnyModel | None) -> NamedModel | None:

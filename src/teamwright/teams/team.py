@@ -129,7 +129,7 @@ class Team(PolicyAttributes):
             evaluate=settings.get("evaluate"),
         )
         others = {"recovery": settings.get("recovery"), "compact": settings.get("compact")}
-        self.policy = collect(policy_for, owner, None, own, **others) or UNSET
+        self.policy = collect(policy_for, owner, own, **others) or UNSET
         collect(_check_no_tools, owner, self.policy)
         self.output_schema = collect(as_schema, output_schema, f"the answer of the team {name!r}")
         self.degradation: Degradation = settings.get("degradation", "none")

@@ -71,7 +71,7 @@ EVERY_AGENT: list[tuple[dict[str, object], str]] = [
     ({"timeout": math.nan}, "timeout: must be more than 0"),
     ({"output_schema": 3}, "schema of the output of 'a' must be a JSON Schema or a class, and is 3"),
     ({"input_schema": [3]}, "schema of the input of 'a'"),
-    ({"policy": {}}, "The agent 'a': policy: expects a Policy, found a mapping"),
+    ({"policy": {}}, "The agent 'a' takes no 'policy': agents have no such setting"),
     ({"limits": 3}, "The agent 'a': limits: expects a mapping, found the number 3"),
     ({"limits": {"tokns": 3}}, r"limits.tokns: is not a field here \(did you mean 'tokens'\?\)"),
     ({"limits": {"tokens": "5"}}, "limits.tokens: expects a whole number, found the text '5'"),

@@ -43,7 +43,7 @@ def test_an_agent_cannot_be_both_optional_and_critical(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["model", "function", "scripted"])
-def test_settings_one_by_one_or_as_a_policy_make_the_same_agent(kind: str) -> None:
+def test_the_settings_of_an_agent_are_its_policy(kind: str) -> None:
     settings: dict[str, Any] = {
         "limits": Limits(calls=3),
         "approve": Approve(after=True),
@@ -53,10 +53,9 @@ def test_settings_one_by_one_or_as_a_policy_make_the_same_agent(kind: str) -> No
         "critical": True,
         "fallback": FunctionAgent("b", shout),
     }
-    one, other = KINDS[kind](**settings), KINDS[kind](policy=Policy(**settings))
-    assert one.policy == other.policy
-    assert one.spec == other.spec
-    assert {name: getattr(other, name) for name in settings} == settings
+    agent = KINDS[kind](**settings)
+    assert agent.policy == Policy(**settings, one_call=kind == "function")
+    assert {name: getattr(agent, name) for name in settings} == settings
 
 
 @pytest.mark.parametrize("kind", ["model", "function", "scripted"])
@@ -74,27 +73,19 @@ def test_a_policy_comes_back_from_the_declaration(kind: str) -> None:
     assert again == agent.policy
 
 
-def test_a_setting_stands_over_the_policy() -> None:
-    agent = FunctionAgent("a", shout, policy=Policy(limits=Limits(calls=3), optional=True), limits=Limits(calls=4))
-    assert (agent.limits, agent.optional) == (Limits(calls=4), True)
-
-
 @pytest.mark.parametrize("kind", ["model", "function", "scripted"])
-def test_a_setting_that_is_false_or_none_stands_over_the_policy_too(kind: str) -> None:
-    policy = Policy(
-        limits=Limits(calls=3), optional=True, retry=RetryPolicy(attempts=1), fallback=FunctionAgent("b", shout)
-    )
-    agent = KINDS[kind](policy=policy, optional=False, limits=None, retry=None, fallback=None)
+def test_a_setting_that_is_false_or_none_is_the_default(kind: str) -> None:
+    agent = KINDS[kind](optional=False, limits=None, retry=None, fallback=None)
     assert (agent.optional, agent.limits, agent.retry, agent.fallback) == (False, None, DEFAULT_RETRY, None)
-    assert KINDS[kind](policy=policy, optional=False, critical=True).critical
+    assert agent.policy is KINDS[kind]().policy
 
 
-def test_a_zero_priority_and_a_false_can_terminate_stand_over_the_policy() -> None:
-    policy = Policy(priority=3, can_terminate=True)
-    assert ModelAgent("a", model="local", policy=policy, priority=0).priority == 0
-    assert ModelAgent("a", model="local", policy=policy).priority == 3
-    assert not FunctionAgent("a", shout, policy=policy, can_terminate=False).can_terminate
-    assert FunctionAgent("a", shout, policy=policy).can_terminate
+def test_a_priority_and_can_terminate_are_part_of_the_policy() -> None:
+    assert ModelAgent("a", model="local", priority=3).policy.priority == 3
+    assert ModelAgent("a", model="local", priority=0).policy is UNSET
+    assert ModelAgent("a", model="local", priority=None).policy is UNSET
+    assert FunctionAgent("a", shout, can_terminate=True).policy.can_terminate
+    assert not FunctionAgent("a", shout, can_terminate=False).policy.can_terminate
 
 
 def test_a_policy_is_changed_only_to_what_fits() -> None:
@@ -112,13 +103,12 @@ def test_a_policy_cannot_be_both_optional_and_critical() -> None:
         Policy(optional=True, critical=True)
     with pytest.raises(UsageError, match=r"The policy is optional and critical: .* keep one"):
         Policy(optional=True).changed(critical=True)
-    with pytest.raises(UsageError, match=r"'a' is optional and critical: .* keep one"):
-        FunctionAgent("a", shout, policy=Policy(optional=True), critical=True)
 
 
-def test_a_policy_of_an_agent_is_a_policy() -> None:
-    with pytest.raises(UsageError, match="The agent 'a': policy: expects a Policy, found the text 'x'"):
-        FunctionAgent("a", shout, policy=cast("Policy", "x"))
+@pytest.mark.parametrize("kind", ["model", "function", "scripted"])
+def test_settings_are_given_one_by_one(kind: str) -> None:
+    with pytest.raises(UsageError, match="'a' takes no 'policy'"):
+        KINDS[kind](policy=Policy(optional=True))
 
 
 def test_another_value_of_an_attribute_is_another_policy() -> None:

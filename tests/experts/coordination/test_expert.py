@@ -10,7 +10,6 @@ import pytest
 from msgspec.structs import replace
 
 from teamwright import Engine, load_team
-from teamwright.agents.contract.policy import Policy
 from teamwright.errors import ManifestError, Refused
 from teamwright.experts.coordination.expert import Expert
 from teamwright.history.kpis import kpis_of
@@ -186,7 +185,7 @@ def test_the_step_that_answers_is_declared_as_the_closing_ask() -> None:
 
 async def test_a_team_that_is_short_of_budget_closes_with_what_there_is() -> None:  # K-11
     fakes = FakeMembers()
-    members = [fakes.member("a"), fakes.member("b"), fakes.member("c", policy=Policy(limits=Limits(calls=0)))]
+    members = [fakes.member("a"), fakes.member("b"), fakes.member("c", limits=Limits(calls=0))]
     steps: list[Any] = [{"id": "a"}, {"id": "c"}, {"id": "b", "needs": ["a", "c"]}]
     result, events = await run(Team("t", members=members, strategy="expert", options={"steps": steps}))
     assert (result.status, result.stop_reason, result.output) == ("degraded", "budget", "b is done")

@@ -10,7 +10,6 @@ import anyio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from teamwright.agents.contract.policy import Policy
 from teamwright.errors import RateLimited, Refused
 from teamwright.journal.memory import MemoryJournal
 from teamwright.runtime.engine import Engine
@@ -189,14 +188,15 @@ def test_whatever_is_said_and_fails_the_team_ends_once_and_as_its_steps_and_the_
     sequences: tuple[list[str], list[str], list[str]], risk: str, rounds: int, retry: int, skip: bool, economy: bool
 ) -> None:
     fakes = FakeMembers()
-    policy = Policy(economy="server/cheap") if economy else Policy()
 
     def says(sequence: list[str]) -> Any:
         left = [*sequence, *("good",) * 20]
         return lambda _: WORDS[left.pop(0)]
 
     names = ("a", "b", "c")
-    members = [fakes.member(one, says(said), policy=policy) for one, said in zip(names, sequences, strict=True)]
+    members = [fakes.member(one, says(said)) for one, said in zip(names, sequences, strict=True)]
+    for one in members if economy else ():
+        one.policy = one.policy.changed(economy="server/cheap")
     options: dict[str, Any] = {
         "steps": [{"id": one} for one in names],
         "max_parallel": 1,

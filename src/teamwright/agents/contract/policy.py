@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Self, TypedDict
 
 from pydantic import ConfigDict, Field, SkipValidation, ValidationError, model_validator
 
-from teamwright.agents.contract.arguments import Mistakes, check_instance
+from teamwright.agents.contract.arguments import Mistakes
 from teamwright.errors import InvalidValue, UsageError
 from teamwright.values.limits.limits import Limits
 from teamwright.values.limits.reply import MAX_BYTES
@@ -99,7 +99,7 @@ ONE_CALL = UNSET.model_copy(update={"one_call": True})
 
 
 class PolicySettings(TypedDict, total=False):
-    """The settings of a policy that every agent also takes by name: `FunctionAgent(…, optional=True)`."""
+    """The settings of a policy that every agent takes by keyword: `FunctionAgent(…, optional=True)`."""
 
     limits: Limits | None
     approve: Approve | None
@@ -114,30 +114,25 @@ class PolicySettings(TypedDict, total=False):
     critical: bool
 
 
-def policy_for(owner: str, base: Policy | None, settings: PolicySettings, **others: object) -> Policy:
-    """Return the policy of an agent: `base` with the settings that are given; raises `UsageError` with every mistake.
+def policy_for(owner: str, settings: PolicySettings, **others: object) -> Policy:
+    """Return the policy of an agent with these settings; raises `UsageError` with every mistake.
 
-    A setting that is given stands over `base`, also if it is false or `None`. `others` are fields of the policy that
-    the agent sets itself, `None` if it does not.
+    `others` are fields of the policy that the agent sets itself, `None` if it does not.
     """
-    mistakes = Mistakes()
-    mistakes.collect(check_instance, owner, "policy", base, Policy)
     own = {field: value for field, value in others.items() if value is not None}
-    made = mistakes.collect(_combined, owner, UNSET if mistakes else base or UNSET, {**settings, **own})
-    mistakes.raise_all()
-    return made
+    return _combined(owner, {**settings, **own})
 
 
-def _combined(owner: str, base: Policy, settings: dict[str, object]) -> Policy:
-    """Return `base` with these settings, validated; `base` itself if they change nothing."""
+def _combined(owner: str, settings: dict[str, object]) -> Policy:
+    """Return the policy with these settings, validated; the shared one if they change nothing."""
     if "retry" in settings and settings["retry"] is None:
         settings["retry"] = DEFAULT_RETRY
-    changed = {field: value for field, value in settings.items() if value is not getattr(base, field)}
+    changed = {field: value for field, value in settings.items() if value is not getattr(UNSET, field)}
     if not changed:
-        return base
-    if base is UNSET and changed == {"one_call": True}:
+        return UNSET
+    if changed == {"one_call": True}:
         return ONE_CALL
-    return _validated(owner, {**dict(base), **changed})
+    return _validated(owner, {**dict(UNSET), **changed})
 
 
 def _validated(owner: str, settings: dict[str, object]) -> Policy:
@@ -167,7 +162,7 @@ def policy_from_spec(name: str, spec: AgentSpec, **changes: object) -> Policy:
     given = {field: value for field, value in spec if field in _declared_fields()}
     if isinstance(spec.expert, ExpertProfile):
         given["expert"] = spec.expert
-    return _combined(f"The agent {name!r}", UNSET, {**given, **changes})
+    return _combined(f"The agent {name!r}", {**given, **changes})
 
 
 def check_not_both(who: str, *, optional: object, critical: object) -> None:

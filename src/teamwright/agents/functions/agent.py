@@ -17,13 +17,14 @@ from pydantic import JsonValue
 from pydantic_core import PydanticSerializationError, from_json, to_json, to_jsonable_python
 
 from teamwright.agents.contract.agent import PolicyAttributes
-from teamwright.agents.contract.arguments import Mistakes, check_arguments, checked_call
+from teamwright.agents.contract.arguments import Mistakes, checked_call
 from teamwright.agents.contract.context import Context
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
-from teamwright.agents.contract.policy import ONE_CALL, UNSET, Policy, PolicySettings, policy_for
+from teamwright.agents.contract.policy import ONE_CALL, Policy
+from teamwright.agents.contract.settings import AgentKeywords, shared_settings
 from teamwright.agents.functions.imports import Function, import_path
 from teamwright.agents.functions.threads import await_steps, blocked_text, is_async, run_in_process, run_in_thread
-from teamwright.agents.schemas import Schema, as_schema, check_input, with_data, with_preferred_data
+from teamwright.agents.schemas import check_input, with_data, with_preferred_data
 from teamwright.errors import AgentError, MemberFailed, UsageError
 from teamwright.values.events.agent import AgentAbandoned
 from teamwright.values.events.run import RunLogged
@@ -48,21 +49,15 @@ class FunctionAgent(PolicyAttributes):
 
     kind = "function"
 
-    @checked_call("agent", PolicySettings.__optional_keys__, kind="a function", fields=AgentSpec.model_fields)
+    @checked_call("agent", AgentKeywords.__optional_keys__, kind="a function", fields=AgentSpec.model_fields)
     def __init__(
         self,
         name: str,
         function: Function,
         *,
-        description: str = "",
-        capabilities: tuple[str, ...] = (),
-        input_schema: Schema | type[object] | None = None,
-        output_schema: Schema | type[object] | None = None,
-        timeout: float | None = None,
         isolate: Literal["thread", "process"] = "thread",
         can_terminate: bool | None = None,
-        policy: Policy | None = None,
-        **settings: Unpack[PolicySettings],
+        **settings: Unpack[AgentKeywords],
     ) -> None:
         self.name, owner, mistakes = check_name("agent", name), f"The agent {name!r}", Mistakes()
         collect = mistakes.collect
@@ -70,24 +65,21 @@ class FunctionAgent(PolicyAttributes):
         self._wants_context = len(parameters) > 1
         self._wants_text = bool(parameters) and parameters[0].annotation in (str, "str")
         one_call = None if self._wants_context else True
-        own = collect(policy_for, owner, policy, settings, can_terminate=can_terminate, one_call=one_call)
-        self.policy = own or UNSET
+        own = {"can_terminate": can_terminate, "one_call": one_call}
+        shared = shared_settings(name, settings, mistakes, {"isolate": isolate}, **own)
+        self.policy, self._input_schema, self._output_schema = shared.policy, shared.input_schema, shared.output_schema
         collect(_check_no_tools, owner, self.policy)
-        self._input_schema = collect(as_schema, input_schema, f"the input of {name!r}")
-        self._output_schema = collect(as_schema, output_schema, f"the output of {name!r}")
-        given = {"description": description, "capabilities": capabilities, "timeout": timeout, "isolate": isolate}
-        collect(check_arguments, owner, AgentSpec, **given)
         mistakes.raise_all()
-        self.description, self.capabilities = description, tuple(capabilities)
-        self._function, self._async, self._timeout = function, is_async(function), timeout
+        self.description, self.capabilities = shared.description, shared.capabilities
+        self._function, self._async, self._timeout = function, is_async(function), shared.timeout
         self._isolate: Literal["thread", "process"] = isolate
         declared = {
             "function": import_path(function),
-            "description": description,
+            "description": self.description,
             "capabilities": self.capabilities,
             "input_schema": self._input_schema,
             "output_schema": self._output_schema,
-            "timeout": timeout,
+            "timeout": self._timeout,
             "isolate": isolate if isolate != "thread" else None,
         }
         self._declared = {field: value for field, value in declared.items() if value}

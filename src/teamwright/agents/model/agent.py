@@ -21,14 +21,13 @@ from teamwright.agents.clients.models import (
 from teamwright.agents.contract.agent import PolicyAttributes, same_name_fallbacks
 from teamwright.agents.contract.arguments import Mistakes, check_arguments, check_instance, checked_call, listed
 from teamwright.agents.contract.context import Context
-from teamwright.agents.contract.policy import UNSET, Policy, PolicySettings, policy_for
+from teamwright.agents.contract.settings import ModelKeywords, shared_settings
 from teamwright.agents.functions.guardrails import CheckFunction, make_guardrails, with_warnings
 from teamwright.agents.functions.instructions import AnyInstructions, split_instructions
-from teamwright.agents.schemas import Schema, as_schema, check_input
+from teamwright.agents.schemas import check_input
 from teamwright.agents.tools.registry import ToolLike
 from teamwright.agents.tools.toolbox import Toolbox
 from teamwright.errors import UsageError
-from teamwright.values.limits.compact import Compact
 from teamwright.values.limits.reply import IDLE_SECONDS, MOST_REQUESTS
 from teamwright.values.names import check_name
 from teamwright.values.specs.manifest import (
@@ -43,7 +42,6 @@ from teamwright.values.specs.manifest import (
 )
 from teamwright.values.specs.model_settings import (
     ModelSettings,
-    OutputChoice,
     PrescribedMode,
     check_settings,
 )
@@ -79,7 +77,7 @@ class ModelAgent(PolicyAttributes):
     last_request_template: RequestTemplate | None = None
     """The template of the last turn's requests; most turns have the same."""
 
-    @checked_call("agent", PolicySettings.__optional_keys__, kind="a model", fields=AgentSpec.model_fields)
+    @checked_call("agent", ModelKeywords.__optional_keys__, kind="a model", fields=AgentSpec.model_fields)
     def __init__(
         self,
         name: str,
@@ -88,26 +86,13 @@ class ModelAgent(PolicyAttributes):
         instructions: AnyInstructions = "",
         check_input: CheckFunction | None = None,
         check_output: CheckFunction | None = None,
-        description: str = "",
         tools: Sequence[ToolLike] = (),
         memory: str | MemoryTool | None = None,
-        capabilities: Sequence[str] = (),
-        input_schema: Schema | type[object] | None = None,
-        output_schema: Schema | type[object] | None = None,
         temperature: float | None = None,
         max_tokens: int | None = None,
         settings: ModelSettings | None = None,
-        output_mode: OutputChoice | None = None,
-        max_requests: int | None = None,
-        economy: AnyModel | None = None,
-        priority: int | None = None,
-        timeout: float | None = None,
-        idle_timeout: float | None = None,
-        cache: CacheMode = "auto",
-        compact: Compact | None = None,
-        policy: Policy | None = None,
         models: Models | None = None,
-        **policy_settings: Unpack[PolicySettings],
+        **keywords: Unpack[ModelKeywords],
     ) -> None:
         self.name, owner, mistakes = check_name("agent", name), f"The agent {name!r}", Mistakes()
         collect = mistakes.collect
@@ -115,27 +100,23 @@ class ModelAgent(PolicyAttributes):
         self._own_model = model if is_own_model(model) else None
         self.instructions, self.dynamic_instructions = collect(split_instructions, name, instructions) or ("", None)
         self.guardrails = collect(make_guardrails, name, check_input, check_output)
-        given = {"description": description, "capabilities": capabilities, "timeout": timeout}
-        bounds = {"max_tokens": max_tokens, "max_requests": max_requests, "idle_timeout": idle_timeout}
-        modes = {"temperature": temperature, "output_mode": output_mode, "cache": cache}
-        collect(check_arguments, owner, AgentSpec, **given, **bounds, **modes)
-        collect(check_instance, owner, "models", models, Models)
         twice = {"temperature": temperature, "max_tokens": max_tokens}
+        shared = shared_settings(name, keywords, mistakes, twice)
+        collect(check_instance, owner, "models", models, Models)
         self.settings = collect(check_settings, f"the agent {name!r}", settings, **twice)
-        self.input_schema = collect(as_schema, input_schema, f"the input of {name!r}")
-        self.output_schema = collect(as_schema, output_schema, f"the output of {name!r}")
-        own = collect(policy_for, owner, policy, policy_settings, economy=economy, priority=priority, compact=compact)
-        own = own or UNSET
+        self.input_schema, self.output_schema, own = shared.input_schema, shared.output_schema, shared.policy
         collect(check_provider, name, own.economy)
         all_tools = (*(collect(listed, owner, "tools", tools) or ()), *(collect(_memory_tools, owner, memory) or ()))
         self.toolbox = collect(Toolbox, all_tools, own.approve, name, own.reply_bytes)
         mistakes.raise_all()
-        self.description, self.capabilities = description, tuple(capabilities)
-        self.output_type = cast("type[object]", output_schema) if is_data_type(output_schema) else None
+        self.description, self.capabilities, self.timeout = shared.description, shared.capabilities, shared.timeout
+        data_type: object = keywords.get("output_schema")
+        self.output_type = cast("type[object]", data_type) if is_data_type(data_type) else None
         self.temperature, self.max_tokens = temperature, max_tokens
-        self.timeout, self.output_mode = timeout, output_mode
-        self.cache: CacheMode = cache
-        self.max_requests, self.idle_timeout = max_requests or MOST_REQUESTS, float(idle_timeout or IDLE_SECONDS)
+        self.output_mode = keywords.get("output_mode")
+        self.cache: CacheMode = keywords.get("cache", "auto")
+        self.max_requests = keywords.get("max_requests") or MOST_REQUESTS
+        self.idle_timeout = float(keywords.get("idle_timeout") or IDLE_SECONDS)
         self.tool_agents, self._models = self.toolbox.agents, models
         self.policy = own.changed(can_terminate=True) if self.toolbox.can_terminate else own
 

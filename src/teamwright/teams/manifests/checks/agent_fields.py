@@ -12,7 +12,7 @@ from typing import cast
 
 from pydantic import JsonValue
 
-from teamwright.agents.contract.policy import PolicySettings
+from teamwright.agents.contract.settings import AgentKeywords, ModelKeywords
 from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.agents.model.agent import ModelAgent
 from teamwright.agents.scripted import ScriptedAgent
@@ -23,6 +23,7 @@ from teamwright.values.specs.manifest import TERMINATE, AgentSpec
 from teamwright.values.specs.model_settings import settings_schema
 
 KINDS = {"function": FunctionAgent, "scripted": ScriptedAgent, "model": ModelAgent}
+KEYWORDS = {"function": AgentKeywords, "scripted": AgentKeywords, "model": ModelKeywords}
 
 ELSEWHERE = frozenset(("function", "scripted", "model", "tools", "memory", "simulation"))
 """Fields that say what kind of agent it is, are checked by themselves, or are not for the agent itself."""
@@ -73,7 +74,7 @@ def _unused_by(kind: str) -> frozenset[str]:
     """The fields of an agent that the class of this kind does not take."""
     parameters = inspect.signature(KINDS[kind]).parameters.values()
     taken = {one.name for one in parameters if one.kind is not one.VAR_KEYWORD}
-    return frozenset(AgentSpec.model_fields) - taken - PolicySettings.__optional_keys__ - ELSEWHERE
+    return frozenset(AgentSpec.model_fields) - taken - KEYWORDS[kind].__optional_keys__ - ELSEWHERE
 
 
 def check_model_settings(declared: Declarations, report: ProblemReport) -> None:
