@@ -1,8 +1,8 @@
 """Teamwright runs teams of AI agents as dependable software.
 
 These names are what a first program needs. The rest is in `teamwright.agents`, `.strategies`, `.plans`, `.events`,
-`.people`, `.engine`, `.history`, `.journal`, `.testing`, `.lab` and `.errors`. Every other module is private and may
-move. Names load on first use, so importing the package is cheap.
+`.people`, `.engine`, `.history`, `.journal`, `.testing` and `.errors`, and in the wings that are installed. Every other
+module is private and may move. Names load on first use, so importing the package is cheap.
 """
 
 from typing import TYPE_CHECKING

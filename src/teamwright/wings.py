@@ -2,36 +2,53 @@
 
 A wing brings commands, and hooks: functions that the core calls at places that it names, such as `run_options`. Both
 are import paths, `module:name`, loaded when they are used, so that finding the wings costs next to nothing. Strategies,
-tools and evaluators have entry point groups of their own.
+tools and evaluators have entry point groups of their own; those of a wing that is not there are refused by its name.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from pkgutil import resolve_name
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from teamwright.errors import MissingExtra, UsageError, install_command
 
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint, EntryPoints
+
 GROUP = "teamwright.wings"
 Hook = Callable[..., Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ServerOption:
+    """An option of every command that names a server: the variable that says the same, and its line of help.
+
+    Its value is an address, which may contain a password.
+    """
+
+    variable: str
+    help: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wing:
     """An optional part: its name, which is that of its extra, the libraries of the extra, its commands and hooks.
 
-    `commands` maps the words of a command, such as `ask` or `runs what-if`, to a function or a Typer application.
-    `hooks` maps the place where the core calls a function to that function.
+    `commands` maps the words of a command, below a group or alone, to a function or a Typer application. `hooks` maps
+    the place where the core calls a function to that function. `servers` maps options to the servers that they name,
+    and `hints` the place of a message to the next step of its reader, which may name the fields of that place.
     """
 
     name: str
     libraries: tuple[str, ...] = ()
     commands: Mapping[str, str] = field(default_factory=dict[str, str])
     hooks: Mapping[str, str] = field(default_factory=dict[str, str])
+    servers: Mapping[str, ServerOption] = field(default_factory=dict[str, ServerOption])
+    hints: Mapping[str, str] = field(default_factory=dict[str, str])
 
     @contextmanager
     def needed(self, what: str) -> Generator[None]:
@@ -45,18 +62,22 @@ class Wing:
 
 
 @cache
-def find_wings() -> tuple[Wing, ...]:
-    """Return the wings that are installed, sorted by name. One whose folder was removed is not there."""
+def _entry_points() -> EntryPoints:
     from importlib.metadata import entry_points
 
-    found: list[Wing] = []
-    for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
-        try:
-            found.append(cast("Wing", point.load()))
-        except ModuleNotFoundError as error:
-            if error.name is None or not point.module.startswith(error.name):
-                raise
-    return tuple(found)
+    return cast("EntryPoints", entry_points())  # Python 3.11 returns another type, with the same method
+
+
+def entry_points_of(group: str) -> Iterable[EntryPoint]:
+    """Return the entry points of a group. The metadata of all packages are read once, which takes milliseconds."""
+    return _entry_points().select(group=group)
+
+
+@cache
+def find_wings() -> tuple[Wing, ...]:
+    """Return the wings that are installed, sorted by name. One whose folder was removed is not there."""
+    points = sorted(entry_points_of(GROUP), key=lambda point: point.name)
+    return tuple(cast("Wing", point.load()) for point in points if point.name not in _absent())
 
 
 def hooks(place: str) -> list[Hook]:
@@ -71,6 +92,12 @@ def required_hook(place: str, what: str) -> Hook:
     raise UsageError(f"{what} needs an optional part that is not installed{absent_words()}.")
 
 
+def hint(place: str, **fields: str) -> str | None:
+    """Return the next step that a wing brings for the message at a place; `None` if no wing that does is installed."""
+    found = (wing.hints[place] for wing in find_wings() if place in wing.hints)
+    return next((text.format(**fields) for text in found), None)
+
+
 def load(path: str) -> Any:
     """Return what an import path, `module:name`, names."""
     return resolve_name(path)
@@ -78,8 +105,52 @@ def load(path: str) -> Any:
 
 def absent_words() -> str:
     """The optional parts that are declared and not there, with the command that adds one; empty if all are there."""
-    from importlib.metadata import entry_points
-
-    here = {wing.name for wing in find_wings()}
-    absent = sorted({point.name for point in entry_points(group=GROUP)} - here)
+    absent = sorted(_absent())
     return f" ({', '.join(absent)}); add it with, for example,  {install_command(absent[0])}" if absent else ""
+
+
+class Registered:
+    """The entry points of a group by name: those that are there, and those of wings that are not there.
+
+    One of another package that can't be loaded counts as there, so that using it says why.
+    """
+
+    __slots__ = ("absent", "here")
+
+    def __init__(self, points: Iterable[EntryPoint], plain: Callable[[str], str] = str) -> None:
+        packages = _absent()
+        self.here: dict[str, EntryPoint] = {}
+        self.absent: dict[str, str] = {}
+        for point in points:
+            wing = next((one for one, package in packages.items() if point.module.startswith(f"{package}.")), None)
+            if wing is None:
+                self.here[plain(point.name)] = point
+            else:
+                self.absent[plain(point.name)] = wing
+
+    def missing(self, what: str, name: str) -> MissingExtra | None:
+        """Return the error for a name that a wing which is not there would bring; `None` for any other name."""
+        wing = self.absent.get(name)
+        return None if wing is None else MissingExtra(wing, f"The {what} {name!r}")
+
+
+@cache
+def _absent() -> dict[str, str]:
+    """The packages of the wings that are declared and not there, by the name of the wing."""
+    points = (point for point in entry_points_of(GROUP) if not is_there(point.module))
+    return {point.name: point.module.rpartition(".")[0] for point in points}
+
+
+def is_there(module: str) -> bool:
+    """Whether a module can be found; imports neither it nor its package."""
+    from importlib.machinery import PathFinder
+    from importlib.util import find_spec
+
+    package, _, _ = module.rpartition(".")
+    try:
+        found = find_spec(package or module)
+    except ModuleNotFoundError:  # the package of the package
+        return False
+    if found is None or not package:
+        return found is not None
+    return PathFinder.find_spec(module, found.submodule_search_locations) is not None

@@ -10,16 +10,18 @@ import pytest
 from teamwright.agents import evaluator_registry as registry
 from teamwright.agents.evaluator_registry import UnloadedEvaluator, make_evaluator
 from teamwright.agents.functions.imports import code_not_loaded
-from teamwright.errors import UnknownName, UsageError
+from teamwright.errors import MissingExtra, UnknownName, UsageError
 from teamwright.values.specs.evaluation import Evaluate
+from teamwright.wings import Registered
+from tests.kit.entry_points import without_wings
 from tests.kit.evaluators import WordEvaluator, words
 from tests.teams.manifests.manifests import only_problem
 
 
 def register(monkeypatch: pytest.MonkeyPatch, **places: str) -> None:
     """Replace all registered evaluators."""
-    points = {name: EntryPoint(name, place, registry.GROUP) for name, place in places.items()}
-    monkeypatch.setattr(registry, "_entry_points", lambda: points)
+    points = Registered(EntryPoint(name, place, registry.GROUP) for name, place in places.items())
+    monkeypatch.setattr(registry, "_registered", lambda: points)
 
 
 def test_an_evaluator_is_found_by_its_entry_point(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -48,13 +50,14 @@ def test_where_code_must_not_be_loaded_the_evaluator_of_others_is_a_placeholder(
         assert isinstance(make_evaluator(words()), UnloadedEvaluator)
 
 
-def test_without_the_optional_package_a_manifest_that_evaluates_is_refused_in_words(
+def test_without_the_wing_a_manifest_that_evaluates_is_refused_in_words(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:  # K-14
-    register(monkeypatch)
-    problem = only_problem(tmp_path, "agents: {a: {model: local, evaluate: {}}}\nteams: {t: {members: [a]}}\n")
-    assert "there is no evaluator 'rubric'" in problem.message
-    assert problem.suggestion.startswith("evaluation needs an optional part")
+    with without_wings(monkeypatch, "experts"):
+        problem = only_problem(tmp_path, "agents: {a: {model: local, evaluate: {}}}\nteams: {t: {members: [a]}}\n")
+        with pytest.raises(MissingExtra, match="'rubric' needs the extra 'experts'"):
+            make_evaluator(Evaluate())
+    assert "agent 'a': The evaluator 'rubric' needs the extra 'experts': run  " in problem.message
 
 
 WITHOUT = """
@@ -68,7 +71,7 @@ print(load_team(sys.argv[1]).name)
 """
 
 
-def test_the_core_works_without_the_optional_package(tmp_path: Path) -> None:  # K-14
+def test_the_core_works_without_the_wing(tmp_path: Path) -> None:  # K-14
     file = tmp_path / "team.yaml"
     file.write_text("agents: {a: {model: local}}\nteams: {t: {members: [a]}}\n", encoding="utf-8")
     done = subprocess.run(

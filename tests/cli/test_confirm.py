@@ -14,6 +14,7 @@ from tests.cli.views.test_prompt import Terminal
 from tests.kit.program import run_program
 from tests.kit.terminal import REPLIES, TEAM, Call, write_team
 
+pytestmark = pytest.mark.lab  # which makes the forecast
 ABOVE = TEAM.replace("members: [writer, critic]", "members: [writer, critic], confirm_above: {tokens: 10}")
 BELOW = TEAM.replace("members: [writer, critic]", "members: [writer, critic], confirm_above: {usd: 1, tokens: 90000}")
 ANSWER = "That is right, and short.\n"

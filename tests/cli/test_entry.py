@@ -123,16 +123,25 @@ ADDRESS = "redis://:pa55word-1234@127.0.0.1:9"
 @pytest.mark.parametrize(
     ("given", "kept", "moved"),
     [
-        (["runs", "list", "--redis", ADDRESS], ["runs", "list"], {"TEAMWRIGHT_REDIS": ADDRESS}),
-        ([f"--redis={ADDRESS}", "runs"], ["runs"], {"TEAMWRIGHT_REDIS": ADDRESS}),
+        (["runs", "list", "--journal", ADDRESS], ["runs", "list"], {"TEAMWRIGHT_JOURNAL": ADDRESS}),
+        ([f"--journal={ADDRESS}", "runs"], ["runs"], {"TEAMWRIGHT_JOURNAL": ADDRESS}),
         (
             ["--journal", "postgresql://h/d?password=x", "x"],
             ["x"],
             {"TEAMWRIGHT_JOURNAL": "postgresql://h/d?password=x"},
         ),
         (["--journal", "postgresql://h/d", "x"], ["--journal", "postgresql://h/d", "x"], {}),
-        (["run", "--", "--redis", ADDRESS], ["run", "--", "--redis", ADDRESS], {}),
-        (["run", "--redis"], ["run", "--redis"], {}),
+        (["run", "--", "--journal", ADDRESS], ["run", "--", "--journal", ADDRESS], {}),
+        (["run", "--journal"], ["run", "--journal"], {}),
+        *(
+            pytest.param(given, kept, moved, marks=pytest.mark.cluster)
+            for given, kept, moved in (
+                (["runs", "list", "--redis", ADDRESS], ["runs", "list"], {"TEAMWRIGHT_REDIS": ADDRESS}),
+                ([f"--redis={ADDRESS}", "runs"], ["runs"], {"TEAMWRIGHT_REDIS": ADDRESS}),
+                (["run", "--", "--redis", ADDRESS], ["run", "--", "--redis", ADDRESS], {}),
+                (["run", "--redis"], ["run", "--redis"], {}),
+            )
+        ),
     ],
 )
 def test_addresses_with_passwords_move_to_the_environment(
@@ -141,6 +150,7 @@ def test_addresses_with_passwords_move_to_the_environment(
     assert take_passwords(given) == (kept, moved)
 
 
+@pytest.mark.cluster
 @pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="reads the list of processes from /proc")
 def test_a_password_does_not_stay_in_the_list_of_processes(tmp_path: Path) -> None:
     team = write_team(tmp_path / "slow", TEAM, "rules: [{agent: writer, delay: 30, reply: x}]")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from teamwright.cli.new import TASK, TEMPLATES
+from teamwright.cli.new import TASK, all_templates
 from teamwright.strategies.registry import strategy_names
 from tests.kit.terminal import Call
 
@@ -31,7 +31,7 @@ def test_a_new_team_runs_at_once_with_the_command_it_says(
 
 @pytest.mark.experts
 def test_there_is_a_template_for_every_strategy() -> None:
-    assert sorted(TEMPLATES) == strategy_names()
+    assert sorted(all_templates()) == strategy_names()
 
 
 @pytest.mark.parametrize("strategy", strategy_names())

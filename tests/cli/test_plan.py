@@ -35,6 +35,7 @@ def test_two_tasks_that_own_one_file_are_never_side_by_side(call: Call) -> None:
     assert batches == [["graph"], ["order", "budgets"], ["batches"], ["check", "handoffs"], ["figures"]]
 
 
+@pytest.mark.lab
 def test_a_bundle_adds_the_evaluation_and_the_planners_settings(call: Call) -> None:  # Z-09
     done = call("plan", TASKS, "--bundle", "--json").json
     assert list(done) == [*PARTS, "evaluation", "planner_settings"]
@@ -59,6 +60,7 @@ def test_without_json_there_is_a_table_and_a_drawing(call: Call) -> None:
     assert lines[-1].startswith("5 envelopes to the workers, about")
 
 
+@pytest.mark.lab
 def test_a_bundle_says_why_its_topology_was_taken(call: Call) -> None:
     lines = call("plan", TASKS, "--bundle").out.splitlines()
     assert lines[0] == "7 tasks of about 47 tokens, mixed work, medium budget, a2a_lite"
@@ -104,19 +106,29 @@ def test_a_file_of_tasks_and_agents_can_be_planned(call: Call) -> None:
     assert call("plan", TASKS, "--with", EXAMPLES / "plan" / "agents.yaml", "--json").json == alone
 
 
+ONE_AT_A_TIME = """\
+agents: {ann: {model: local}, bob: {model: local}}
+teams:
+  pair: {strategy: dag, members: [ann, bob], dag: {max_parallel: 1, steps: [{id: ann}, {id: bob}]}}
+"""
+
+
 def test_the_width_of_a_dag_team_holds_unless_another_is_given(call: Call, tmp_path: Path) -> None:
-    (tmp_path / "team.yaml").write_text(
-        "agents: {ann: {model: local}, bob: {model: local}}\n"
-        "teams:\n"
-        "  pair: {strategy: dag, members: [ann, bob], dag: {max_parallel: 1, steps: [{id: ann}, {id: bob}]}}\n"
-    )
+    (tmp_path / "team.yaml").write_text(ONE_AT_A_TIME)
     assert call("plan", tmp_path / "team.yaml", "--json").json["diagnostics"]["max_parallelism"] == 1
+    wider = call("plan", tmp_path / "team.yaml", "--max-parallel", 2, "--json")
+    assert wider.json["diagnostics"]["max_parallelism"] == 2
+
+
+@pytest.mark.lab
+def test_a_bundle_has_the_width_of_its_dag_team_or_of_the_topology_that_it_recommends(
+    call: Call, tmp_path: Path
+) -> None:
+    (tmp_path / "team.yaml").write_text(ONE_AT_A_TIME)
     assert call("plan", tmp_path / "team.yaml", "--bundle", "--json").json["planner_settings"]["max_parallel"] == 1
     unsaid = call("plan", EXAMPLES / "dag", "--bundle", "--json").json
     widths = {one["topology"]: one["parallelism"] for one in unsaid["evaluation"]["evaluations"]}
     assert unsaid["planner_settings"]["max_parallel"] == widths[unsaid["evaluation"]["recommendation"]["topology"]]
-    wider = call("plan", tmp_path / "team.yaml", "--max-parallel", 2, "--json")
-    assert wider.json["diagnostics"]["max_parallelism"] == 2
 
 
 @pytest.mark.parametrize(

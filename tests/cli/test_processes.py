@@ -246,6 +246,7 @@ def test_a_live_run_is_followed_and_cancelled_from_another_process(slow: Path) -
     assert [event["number"] for event in followed] == list(range(2, len(followed) + 2))
 
 
+@pytest.mark.cluster
 def test_words_of_a_live_run_are_seen_in_another_process_over_redis(tmp_path: Path, redis_url: str) -> None:
     words = "rules: [{agent: writer, delay: 20, reply: one two three four five six}, {agent: critic, reply: Last.}]"
     team = write_team(tmp_path / "words", TEAM, words)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.kit.terminal import Call, write_team
+from tests.kit.terminal import Call, Called, write_team
 
 
 def test_a_valid_manifest_is_described(call: Call, team: Path) -> None:
@@ -127,13 +127,23 @@ def test_a_file_that_is_not_ours_is_named_and_not_quoted(call: Call, tmp_path: P
     ours = write_team(tmp_path / "ours", "agents: {a: {model: local}}")
     commands = (
         ("validate", team), ("run", team, "Go"), ("validate", ours, "--with", secret), ("plan", secret),
-        ("validate", ours, "--model", f"scripted:{secret}"), ("lab", "advise", ours, "Go", "--profile", secret),
+        ("validate", ours, "--model", f"scripted:{secret}"),
     )  # fmt: skip
     for command in commands:
-        done = call(*command)
-        assert done.code == 2, command
-        assert "shadow" in done.err
-        assert "S3CRET" not in done.out + done.err
+        refuse_unquoted(call(*command))
+
+
+@pytest.mark.lab
+def test_a_profile_that_is_not_ours_is_named_and_not_quoted(call: Call, tmp_path: Path) -> None:
+    (secret := tmp_path / "shadow").write_text("root:$6$S3CRET:19000:0:99999:7:::\n")
+    ours = write_team(tmp_path / "ours", "agents: {a: {model: local}}")
+    refuse_unquoted(call("lab", "advise", ours, "Go", "--profile", secret))
+
+
+def refuse_unquoted(done: Called) -> None:
+    assert done.code == 2
+    assert "shadow" in done.err
+    assert "S3CRET" not in done.out + done.err
 
 
 def test_warnings_go_to_stderr(call: Call) -> None:

@@ -18,7 +18,7 @@ from tests.docs.pages import ROOT, blocks
 
 PAGE = ROOT / "docs" / "extending.md"
 FILES = {block.about: block.text for block in blocks(PAGE) if block.mark == "file"}
-CACHES = (registry._entry_points, registry._load, schema._schema)
+CACHES = (registry._registered, registry._load, schema._schema)
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def manifest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     with monkeypatch.context() as patch:
         patch.syspath_prepend(str(tmp_path))
         patch.setenv("OPENAI_API_KEY", "none")
-        patch.setattr(registry, "entry_points", lambda group: [point] if group == registry.GROUP else [])
+        patch.setattr(registry, "entry_points_of", lambda _: [point])
         for cached in CACHES:
             cached.cache_clear()
         yield tmp_path / "guide.yaml"

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
 from teamwright import Rule, ScriptedAgent, Team, Turn, run_sync
-from teamwright.lab import simulate
 from teamwright.testing import StrategyConformance
 from tests.docs.pages import blocks
 from tests.extending.ranked_vote import RankedVote, ballot_schema
@@ -48,7 +49,10 @@ def test_its_example_is_a_ballot_that_counts() -> None:
     assert RankedVote().example_reply(Turn("Propose.")) is None
 
 
+@pytest.mark.lab
 def test_the_lab_simulates_it_with_ballots_that_count() -> None:
+    from teamwright.lab import simulate
+
     report = simulate(panel(**{name: ballot(*NAMES) for name in NAMES}), "Plan it.", runs=5, seed=3)
     assert report.shapes[0].statuses == {"completed": 5}  # a ballot that does not count would make it degraded
 

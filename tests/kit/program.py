@@ -27,6 +27,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from teamwright.wings import is_there
 from tests.kit.terminal import write_team
 from tests.paths import ROOT
 
@@ -224,7 +225,7 @@ def _warm_up() -> None:
             main([str(team) if word == "TEAM" else word for word in command])
     os.environ.clear()
     os.environ.update(before)
-    for module in IMPORTED:
+    for module in filter(is_there, IMPORTED):
         import_module(module)
     assert threading.active_count() == 1, "a fork has one thread"
     gc.collect()

@@ -12,7 +12,6 @@ from teamwright.engine import resume_sync
 from teamwright.errors import NotResumable, UsageError
 from teamwright.journal.location import default_journal
 from teamwright.journal.sqlite.journal import SqliteJournal
-from tests.kit.server import serving
 
 MANIFEST = """\
 agents:
@@ -78,7 +77,10 @@ async def test_the_new_folder_is_recorded_so_that_the_next_resume_finds_it(tmp_p
         assert (await engine.resume("r")).output == "three"
 
 
+@pytest.mark.server
 async def test_a_server_goes_on_once_the_new_folder_is_recorded(tmp_path: Path) -> None:
+    from tests.kit.server import serving
+
     await started(tmp_path / "j.db", tmp_path / "shop")
     async with serving(SqliteJournal(tmp_path / "j.db"), tmp_path) as server:
         refused = await server.client("run").post("/api/runs/r/resume")

@@ -56,11 +56,18 @@ def test_a_folder_outside_needs_to_be_allowed(
         told = capsys.readouterr().err
         assert "is outside the manifest's" in told
         assert "--allow-root" in told
-    assert main(["lab", "simulate", str(file), "task", "--runs", "1"]) == 2
     assert main(["show", str(file)]) == 0
-    assert main(["lab", "advise", str(file), "task"]) == 0
     with pytest.raises(UsageError, match="is outside"):
         load_team(file)
+
+
+@pytest.mark.lab
+@pytest.mark.parametrize("declared", [False, True])
+@pytest.mark.parametrize("root", OUTSIDE)
+def test_a_simulation_needs_the_same_leave_and_advice_needs_none(home: Path, root: str, declared: bool) -> None:  # S-04
+    file = manifest(home, str(home.parent / "outside") if root == "OUT" else root, declared=declared)
+    assert main(["lab", "simulate", str(file), "task", "--runs", "1"]) == 2
+    assert main(["lab", "advise", str(file), "task"]) == 0
 
 
 @pytest.mark.parametrize("root", ["inside", ".", "back", "./inside/..", "~", "~/x", "not-yet/there"])
@@ -84,9 +91,14 @@ def test_what_is_allowed_is_used(home: Path, capsys: pytest.CaptureFixture[str])
     assert main(["validate", str(file), "--allow-root", str(outside)]) == 0
     assert main(["run", str(file), "task", "--allow-root", "/nowhere", "--allow-root", str(outside), "-q"]) == 0
     assert (outside / "note.txt").read_text() == "hello"
-    assert main(["lab", "simulate", str(file), "task", "--runs", "1", "--allow-root", str(outside)]) == 0
     assert main(["run", str(file), "task", "--allow-root", str(outside / "deeper")]) == 2
     assert "is outside" in capsys.readouterr().err
+
+
+@pytest.mark.lab
+def test_a_simulation_uses_what_is_allowed(home: Path) -> None:  # S-04
+    outside, file = home.parent / "outside", manifest(home, "link")
+    assert main(["lab", "simulate", str(file), "task", "--runs", "1", "--allow-root", str(outside)]) == 0
 
 
 def test_folders_of_files_that_the_user_names_are_allowed(home: Path) -> None:  # S-04

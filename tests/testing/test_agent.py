@@ -12,7 +12,6 @@ import pytest
 from teamwright import Agent, Context, FunctionAgent, Limits, ModelAgent, Policy, Reply, Rule, ScriptedAgent, Team, Turn
 from teamwright.agents import Effect, Returned, ServerModel
 from teamwright.errors import AgentError
-from teamwright.lab.simulation.agents import USUAL_MEMBER, SimulatedAgent
 from teamwright.testing import AgentConformance, ModelServer, Say, check_agent
 from teamwright.values.specs.manifest import AgentSpec
 from tests.agents.sample_functions import shout
@@ -52,12 +51,6 @@ class TestModelAgent(AgentConformance):
 class TestTeam(AgentConformance):
     def make(self) -> Agent:
         return Team("inner", members=[FunctionAgent("a", shout), FunctionAgent("b", shout)], limits=Limits(calls=9))
-
-
-class TestSimulatedAgent(AgentConformance):
-    def make(self) -> Agent:
-        behaviour = USUAL_MEMBER.model_copy(update={"latency": 0.0, "skill": 1.0})
-        return SimulatedAgent("sim", AgentSpec(description="Simulated."), behaviour)
 
 
 async def answer(attempt: object) -> Returned:

@@ -1,13 +1,12 @@
 """Finds evaluators: by name among entry points of `teamwright.evaluators`, any other by its import path.
 
-The core has none of its own: `rubric` is registered by a wing. Criteria that can't be checked are found before work
-starts.
+The core has none of its own: even the default of a declaration is registered by a wing. Criteria that can't be checked
+are found before work starts.
 """
 
 from __future__ import annotations
 
 from functools import cache
-from importlib.metadata import EntryPoint, entry_points
 from typing import cast
 
 from teamwright.agents.contract.agent import Agent
@@ -18,6 +17,7 @@ from teamwright.agents.schema_declaration import schema_fault
 from teamwright.errors import UnknownName, UsageError
 from teamwright.values.specs.evaluation import Criterion, Evaluate
 from teamwright.values.turns.turn import Reply, Turn
+from teamwright.wings import Registered, entry_points_of
 
 GROUP = "teamwright.evaluators"
 OWN_PACKAGE = "teamwright."
@@ -37,25 +37,25 @@ class UnloadedEvaluator(Evaluator):
 
 
 @cache
-def _entry_points() -> dict[str, EntryPoint]:
-    return {point.name: point for point in entry_points(group=GROUP)}
+def _registered() -> Registered:
+    return Registered(entry_points_of(GROUP))
 
 
 def evaluator_names() -> list[str]:
     """Return the names of all evaluators, sorted."""
-    return sorted(_entry_points())
+    return sorted(_registered().here)
 
 
 def is_own(name: str) -> bool:
     """Return whether an evaluator is of this distribution, so that using it runs no code of others."""
-    point = _entry_points().get(name)
+    point = _registered().here.get(name)
     return point is not None and point.value.startswith(OWN_PACKAGE)
 
 
 def check_evaluator_name(name: str) -> None:
-    """Raise `UnknownName` if there is no such evaluator; imports nothing."""
-    if ":" not in name and name not in _entry_points():
-        raise UnknownName("evaluator", name, evaluator_names())
+    """Raise `UnknownName` if there is no such evaluator, `MissingExtra` if a wing would bring it; imports neither."""
+    if ":" not in name and name not in _registered().here:
+        raise _registered().missing("evaluator", name) or UnknownName("evaluator", name, evaluator_names())
 
 
 def make_evaluator(declaration: Evaluate, *, judge: Agent | None = None, final_judge: Agent | None = None) -> Evaluator:
@@ -72,7 +72,7 @@ def make_evaluator(declaration: Evaluate, *, judge: Agent | None = None, final_j
 def _class_of(name: str) -> EvaluatorClass:
     if ":" in name:
         return cast("EvaluatorClass", load_function(name, "the evaluator", "module:Class"))
-    point = _entry_points()[name]
+    point = _registered().here[name]
     try:
         return cast("EvaluatorClass", point.load())
     except Exception as error:  # third-party code may raise anything

@@ -9,11 +9,13 @@ import os
 import sys
 import warnings
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from teamwright.cli.terminal.interrupts import exit_on_interrupt
 
-SERVERS = {"--journal": "TEAMWRIGHT_JOURNAL", "--redis": "TEAMWRIGHT_REDIS"}
-"""Options whose values may contain a password, and the variables that say the same."""
+if TYPE_CHECKING:
+    from teamwright.wings import ServerOption
+
 LIBRARIES = r"(anthropic|genai_prices|google|httpcore2?|httpx2?|mcp|openai|pydantic|pydantic_ai|pydantic_graph)(\.|$)"
 
 
@@ -29,16 +31,25 @@ def hide_passwords() -> None:
         os.execve(sys.executable, [*sys.orig_argv[:start], *kept], {**os.environ, **moved})
 
 
+def server_options() -> dict[str, ServerOption]:
+    """Return the options that name servers, that of the journal and those of wings."""
+    from teamwright.wings import ServerOption, find_wings
+
+    journal = ServerOption("TEAMWRIGHT_JOURNAL", "The journal: a Postgres URL, or a file. Stands anywhere.")
+    return {"--journal": journal} | {option: server for wing in find_wings() for option, server in wing.servers.items()}
+
+
 def take_passwords(given: Sequence[str]) -> tuple[list[str], dict[str, str]]:
     """Return the arguments without addresses that contain a password, and these as environment variables."""
     kept, moved = list(given), dict[str, str]()
-    if any(one.startswith(tuple(SERVERS)) for one in given):
+    servers = server_options()
+    if any(one.startswith(tuple(servers)) for one in given):
         from teamwright.values.secrets.classification import has_password
 
-        for option, variable in SERVERS.items():
+        for option, server in servers.items():
             without = list(kept)
             if (value := take_option(without, option)) is not None and has_password(value):
-                kept, moved[variable] = without, value
+                kept, moved[server.variable] = without, value
     return kept, moved
 
 

@@ -11,13 +11,14 @@ import threading
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import cache
+from inspect import Parameter, Signature, signature
 from typing import Annotated
 
 import typer
 
 from teamwright.cli import chat, doctor, memory, new, plan, run, show, validate
 from teamwright.cli import journal as journal_group
-from teamwright.cli.entry import SERVERS, take_option
+from teamwright.cli.entry import server_options, take_option
 from teamwright.cli.runs import answer, conversations, diff, export, kpi, logs, prune, resume, steer
 from teamwright.cli.runs import list as run_list
 from teamwright.cli.runs import show as run_show
@@ -103,21 +104,28 @@ def _show_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def root(
     version: Annotated[
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
     ] = False,
-    journal: Annotated[
-        str | None,
-        typer.Option("--journal", metavar="URL", help="The journal: a Postgres URL, or a file. Stands anywhere."),
-    ] = None,
-    redis: Annotated[
-        str | None,
-        typer.Option("--redis", metavar="URL", help="Redis, for live text between processes. Stands anywhere."),
-    ] = None,
+    **servers: str | None,
 ) -> None:
     """Run teams of AI agents: declare a team, run it, watch it, kill it, resume it without paying twice."""
+
+
+def _add_root() -> None:
+    """Add the options before any command; those of servers are listed there, and are taken wherever they stand."""
+    own = [one for one in signature(root, eval_str=True).parameters.values() if one.kind is not Parameter.VAR_KEYWORD]
+    for option, server in server_options().items():
+        shown = Annotated[str | None, typer.Option(option, metavar="URL", help=server.help)]
+        name = option.removeprefix("--").replace("-", "_")
+        own.append(Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=shown))
+    root.__signature__ = Signature(own)  # pyright: ignore[reportFunctionMemberAccess]
+    root.__annotations__ = {one.name: one.annotation for one in own}
+    app.callback()(root)
+
+
+_add_root()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -140,11 +148,12 @@ def _run(given: Sequence[str]) -> int:
 
 @contextmanager
 def _named_servers(given: list[str]) -> Generator[None]:
-    """Take `--journal URL` and `--redis URL` from the arguments, wherever they stand, and use them within the block."""
-    before = {variable: os.environ.get(variable) for variable in SERVERS.values()}
-    for option, variable in SERVERS.items():
+    """Take options such as `--journal URL` from the arguments, wherever they stand, and use them within the block."""
+    servers = server_options()
+    before = {server.variable: os.environ.get(server.variable) for server in servers.values()}
+    for option, server in servers.items():
         if (value := take_option(given, option)) is not None:
-            os.environ[variable] = value
+            os.environ[server.variable] = value
     try:
         yield
     finally:

@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from json import dumps as json_text
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
@@ -157,44 +157,26 @@ TEMPLATES = {
     ),
     "star_team": TeamTemplate("workers at the same time, with a lead in the centre", WITH_LEAD, options=LEAD_STEPS),
     "mesh_team": TeamTemplate("members who talk to each other directly", WITH_LEAD, options=LEAD_STEPS),
-    "expert": TeamTemplate("a plan whose steps are reviewed before the next one reads them", options=STEPS),
-    "dispatch": TeamTemplate(
-        "steps go to whoever is free and fits",
-        options="""\
-      steps:
-        - {id: facts, task: Collect the facts.}
-        - {id: text, task: Write one paragraph from the facts., needs: [facts]}
-""",
-        rules="""\
-  - match: Write one paragraph        # whoever is asked
-    reply: "Its starter is alive: bacteria make the acids that give the loaf its taste while the dough rises."
-""",
-    ),
-    "react": TeamTemplate(
-        "a lead plans a few steps, reads their results, and plans again",
-        helpers=("editor",),
-        options="      lead: editor\n      max_steps: 4\n",
-        rules="""\
-  - agent: editor
-    times: 1
-    json: {action: work, steps: [{id: facts, role: researcher, task: Which facts matter?}]}
-  - {agent: editor, times: 1, json: {action: answer}}
-""",
-    ),
-    "collaborate": TeamTemplate("phases, by one or by several members, whose work is merged", WITH_LEAD, options=STEPS),
-    "live": TeamTemplate("a plan that people may change while it runs", WITH_LEAD, options=STEPS),
 }
 
 
 def find_template(strategy: str) -> tuple[str, TeamTemplate]:
     """Return the name of a strategy, which may be spelt with `-`, and its template; raises `UnknownName`."""
     from teamwright.errors import UnknownName
-    from teamwright.strategies.registry import strategy_names
+    from teamwright.strategies.registry import missing_strategy
 
-    name, known = plain_strategy_name(strategy), set(TEMPLATES).intersection(strategy_names())
+    name, known = plain_strategy_name(strategy), all_templates()
     if name not in known:
-        raise UnknownName("strategy", strategy, known)
-    return name, TEMPLATES[name]
+        raise missing_strategy(name) or UnknownName("strategy", strategy, known)
+    return name, known[name]
+
+
+def all_templates() -> dict[str, TeamTemplate]:
+    """Return the templates by the name of their strategy, those that wings bring last."""
+    from teamwright.wings import hooks
+
+    brought = cast("list[dict[str, TeamTemplate]]", hooks("team_templates"))
+    return TEMPLATES | {name: one for templates in brought for name, one in templates.items()}
 
 
 WIDTH = 120

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from teamwright.wings import Wing
+from teamwright.wings import ServerOption, Wing
 
 if TYPE_CHECKING:
     from teamwright.transports.protocol import Transport
@@ -23,6 +23,13 @@ WING = Wing(
         "leave_queue": "teamwright.cluster.commands.submit:leave_queue",
         "live_transport": "teamwright.cluster.wing:open_redis",
         "routes": "teamwright.cluster.routes:router",
+    },
+    servers={
+        "--redis": ServerOption("TEAMWRIGHT_REDIS", "Redis, for live text between processes. Stands anywhere."),
+    },
+    hints={
+        "set_budget": "teamwright cluster budget {name} --usd 50 --per day",
+        "place_branches": "Engine(url, placement=teamwright.cluster.WorkerPlacement())",
     },
 )
 

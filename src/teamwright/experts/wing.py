@@ -6,6 +6,7 @@ WING = Wing(
     name="experts",
     commands={"ask": "teamwright.experts.commands:ask", "experts": "teamwright.experts.commands:app"},
     hooks={
+        "team_templates": "teamwright.experts.team_templates:TEMPLATES",
         "expand_agents": "teamwright.experts.declarations:expand",
         "routes": "teamwright.experts.routes:router",
     },

@@ -1,4 +1,4 @@
-"""A journal in memory, for tests, the lab and temporary runs. It starts no thread and encodes nothing."""
+"""A journal in memory, for tests, simulations and temporary runs. It starts no thread and encodes nothing."""
 
 from __future__ import annotations
 

@@ -19,6 +19,7 @@ from unicodedata import combining, normalize
 from msgspec import Struct
 
 from teamwright.errors import BudgetUnavailable, UsageError
+from teamwright.wings import hint
 
 WORD = re.compile(r"\w+")
 UNSPACED = re.compile("[\u3040-\u30ff\u3400-\u9fff]")
@@ -224,10 +225,9 @@ def tokens_text(count: int) -> str:
 
 def unknown_budget(name: str) -> UsageError:
     """The error for a budget that does not exist."""
-    return UsageError(
-        f"There is no budget {name!r}; the operator sets one with"
-        f"  teamwright cluster budget {name} --max-usd 50 --per day"
-    )
+    command = hint("set_budget", name=name)
+    how = f"with  {command}" if command else "first."
+    return UsageError(f"There is no budget {name!r}; the operator sets one {how}")
 
 
 def unbounded_run(name: str, unit: Literal["usd", "tokens"]) -> UsageError:

@@ -8,16 +8,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING
 
 from teamwright.agents.contract.context import Context
-from teamwright.errors import UnknownName, UsageError
+from teamwright.errors import MissingExtra, UnknownName, UsageError
 from teamwright.strategies.protocol import Members, Strategy, Task, require_strategy
 from teamwright.values.names import plain_strategy_name
 from teamwright.values.results import Outcome
-
-if TYPE_CHECKING:
-    from importlib.metadata import EntryPoint
+from teamwright.wings import Registered, entry_points_of
 
 GROUP = "teamwright.strategies"
 OWN_PACKAGE = "teamwright."
@@ -51,23 +48,26 @@ class UnloadedStrategy(Strategy):
 
 
 @cache
-def _third_party() -> dict[str, EntryPoint]:
-    from importlib.metadata import entry_points
-
-    found = {plain_strategy_name(point.name): point for point in entry_points(group=GROUP)}
-    return {name: point for name, point in found.items() if name not in BUILT_IN_STRATEGIES}
+def _third_party() -> Registered:
+    points = (one for one in entry_points_of(GROUP) if plain_strategy_name(one.name) not in BUILT_IN_STRATEGIES)
+    return Registered(points, plain_strategy_name)
 
 
 def strategy_names() -> list[str]:
     """Return the names of all strategies, sorted."""
-    return sorted({*BUILT_IN_STRATEGIES, *_third_party()})
+    return sorted({*BUILT_IN_STRATEGIES, *_third_party().here})
+
+
+def missing_strategy(name: str) -> MissingExtra | None:
+    """Return the error for a strategy that a wing would bring which is not there; `None` for any other name."""
+    return _third_party().missing("strategy", name)
 
 
 def is_own(name: str) -> bool:
     """Return whether a strategy is of this distribution, so that using it runs no code of others."""
     if name in BUILT_IN_STRATEGIES:
         return True
-    point = _third_party().get(name)
+    point = _third_party().here.get(name)
     return point is not None and point.value.startswith(OWN_PACKAGE)
 
 
@@ -82,9 +82,9 @@ def find_strategy(name: str) -> Strategy:
     if plain in BUILT_IN_STRATEGIES:
         module, _, attribute = BUILT_IN_STRATEGIES[plain].partition(":")
         return getattr(import_module(module), attribute)()
-    point = _third_party().get(plain)
+    point = _third_party().here.get(plain)
     if point is None:
-        raise UnknownName("strategy", name, strategy_names())
+        raise missing_strategy(plain) or UnknownName("strategy", name, strategy_names())
     from teamwright.agents.functions.imports import can_load_code  # needed for such a strategy alone
 
     if not can_load_code() and not is_own(plain):

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from teamwright.server.page.export import PageBundle
 from tests.kit.terminal import TEAM, Call, write_team
 
 ASKING = "agents: {chooser: {function: 'tests.cli.people:ask'}}"
@@ -186,7 +185,10 @@ def test_long_texts_are_shown_from_where_they_part(call: Call, team: Path) -> No
     assert max(map(len, text.splitlines())) <= 90
 
 
+@pytest.mark.server
 def test_a_run_is_exported_as_a_page(call: Call, desk: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from teamwright.server.page.export import PageBundle
+
     bundle = PageBundle("console.log(1)", "body { margin: 0 }")
     monkeypatch.setattr("teamwright.server.page.export.PageBundle.load", lambda: bundle)
     file = tmp_path / "run.html"

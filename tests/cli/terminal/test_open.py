@@ -63,6 +63,12 @@ LOADERS = [
 ]
 
 
+def commands(lines: list[list[str]]) -> list[object]:
+    """Each command line as a parameter, with the marker of the wing that it needs."""
+    marks = [[pytest.mark.lab] if {"lab", "--bundle"} & {*line} else [] for line in lines]
+    return [pytest.param(line, marks=mark, id=" ".join(line)) for line, mark in zip(lines, marks, strict=True)]
+
+
 class Stranger:
     """A folder with a manifest, and a module that leaves a mark when it is imported."""
 
@@ -87,7 +93,7 @@ def stranger(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Strange
     sys.modules.pop(made.module, None)
 
 
-@pytest.mark.parametrize("arguments", READERS, ids=" ".join)
+@pytest.mark.parametrize("arguments", commands(READERS))
 def test_commands_that_read_a_manifest_load_none_of_its_code(
     stranger: Stranger, capsys: pytest.CaptureFixture[str], arguments: list[str]
 ) -> None:  # S-04
@@ -109,7 +115,7 @@ def test_commands_that_read_a_manifest_load_none_of_its_code(
         assert {"kind": "function", "code": f"{stranger.module}:answer", "of": "agent 'f'"} in listed
 
 
-@pytest.mark.parametrize("arguments", LOADERS, ids=" ".join)
+@pytest.mark.parametrize("arguments", commands(LOADERS))
 def test_commands_that_use_a_manifest_load_its_code(stranger: Stranger, arguments: list[str]) -> None:  # S-04
     assert stranger.run(arguments) == 0
     assert stranger.mark.read_text() == "imported"
@@ -134,14 +140,16 @@ def test_modules_of_the_folder_never_shadow_others(tmp_path: Path, arguments: li
     assert (done.returncode, stranger.mark.exists()) == (0, False), done.stderr
 
 
-@pytest.mark.parametrize("command", [["run"], ["validate"], ["lab", "simulate"], ["runs", "resume"], ["runs", "fork"]])
+@pytest.mark.parametrize(
+    "command", commands([["run"], ["validate"], ["lab", "simulate"], ["runs", "resume"], ["runs", "fork"]])
+)
 def test_help_says_which_commands_load_code(capsys: pytest.CaptureFixture[str], command: list[str]) -> None:  # S-04
     assert main([*command, "--help"]) == 0
     text = " ".join(capsys.readouterr().out.split())
     assert "loaded, as" in text or "imported, as python would" in text
 
 
-@pytest.mark.parametrize("command", [["show"], ["plan"], ["lab", "advise"]])
+@pytest.mark.parametrize("command", commands([["show"], ["plan"], ["lab", "advise"]]))
 def test_help_says_which_commands_load_none(capsys: pytest.CaptureFixture[str], command: list[str]) -> None:  # S-04
     assert main([*command, "--help"]) == 0
     assert "listed, not loaded" in " ".join(capsys.readouterr().out.split())
@@ -151,24 +159,24 @@ def test_help_says_which_commands_load_none(capsys: pytest.CaptureFixture[str], 
 def third_party(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Another package has registered a strategy; importing it fails loudly."""
     point = EntryPoint("relay-race", "tests.nowhere:Relay", registry.GROUP)
-    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: [point] if group == registry.GROUP else [])
+    monkeypatch.setattr(registry, "entry_points_of", lambda _: [point])
     registry._third_party.cache_clear()
     yield
     registry._third_party.cache_clear()
 
 
 @pytest.mark.usefixtures("third_party")
+@pytest.mark.parametrize(
+    "arguments", commands([["show", "M"], ["validate", "M", "--no-import"], ["lab", "advise", "M", "task"]])
+)
 def test_a_strategy_of_another_package_is_not_loaded_either(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str]
 ) -> None:  # S-04
     file = tmp_path / "team.yaml"
     team = "{strategy: relay-race, members: [a, b], relay_race: {legs: [a]}}"
     file.write_text(f"agents: {{a: {{model: local}}, b: {{model: local}}}}\nteams: {{t: {team}}}\n")
-    for arguments in (["show"], ["validate", "--no-import"], ["lab", "advise"]):
-        task = ["task"] if arguments[-1] == "advise" else []
-        head, rest = (arguments, []) if arguments[0] == "lab" else (arguments[:1], arguments[1:])
-        assert main([*head, str(file), *task, *rest]) == 0
-        assert "not loaded: strategy 'relay_race' of team 't'" in capsys.readouterr().err
+    assert main([str(file) if one == "M" else one for one in arguments]) == 0
+    assert "not loaded: strategy 'relay_race' of team 't'" in capsys.readouterr().err
     assert main(["validate", str(file)]) == 2
     assert "can't be loaded" in capsys.readouterr().err
     with code_not_loaded():

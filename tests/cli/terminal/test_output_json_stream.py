@@ -50,6 +50,7 @@ def test_whatever_is_written_becomes_a_line_of_json(last: str) -> None:
     assert done.stdout == ("after\n" if last == "pass" else "")
 
 
+@pytest.mark.cluster
 def test_a_worker_that_can_not_start_says_so_in_json() -> None:
     for more in (["--at-once", "0"], ["--journal", "runs.db"], ["--allow-env", "="]):
         command = [sys.executable, "-m", "teamwright", "worker", "--log", "json", *more]
@@ -59,6 +60,7 @@ def test_a_worker_that_can_not_start_says_so_in_json() -> None:
         assert "teamwright: " in records[-1]["detail"]
 
 
+@pytest.mark.cluster
 def test_a_log_that_goes_to_a_file_is_json_too(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "teamwright", "worker", "--log", "json", "--journal", "runs.db"]
     with (tmp_path / "log").open("w", encoding="utf-8") as log:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from teamwright import Context, Engine, FunctionAgent, Limits, ModelAgent, Reply, Team, Turn, load_team
+from teamwright import Agent, Context, Engine, FunctionAgent, Limits, ModelAgent, Reply, Team, Turn, load_team
 from teamwright.agents.schemas import check
 from teamwright.history.kpis import turns_of
 from teamwright.journal.memory import MemoryJournal
@@ -35,6 +35,7 @@ from teamwright.strategies.protocol import Members
 from teamwright.strategies.reactive import Reactive
 from teamwright.strategies.reactive_events import REACTION_SCHEMA as REACTION
 from teamwright.strategies.selector import selection_schema
+from teamwright.testing import AgentConformance
 from teamwright.values.events.agent import AgentCallFailed, AgentReturned
 from teamwright.values.events.event import Event
 from teamwright.values.specs.manifest import AgentSpec, JsonSchema
@@ -267,3 +268,9 @@ def test_a_simulation_evaluates_nothing() -> None:  # its checks are programs an
     assert simulated.members[0].policy.evaluate is None
     assert "evaluate" not in str(simulated.settings.options)
     assert team.evaluate is not None
+
+
+class TestSimulatedAgent(AgentConformance):
+    def make(self) -> Agent:
+        behaviour = USUAL_MEMBER.model_copy(update={"latency": 0.0, "skill": 1.0})
+        return SimulatedAgent("sim", AgentSpec(description="Simulated."), behaviour)

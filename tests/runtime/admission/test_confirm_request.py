@@ -8,6 +8,8 @@ from teamwright import Engine, FunctionAgent, Team, run_sync
 from teamwright.errors import UsageError
 from teamwright.people import Answer, ConfirmAbove, SpendForecast
 
+pytestmark = pytest.mark.lab  # which makes the forecast
+
 
 def writer(task: str) -> str:
     return f"done: {task}"

@@ -13,11 +13,11 @@ from teamwright.journal.memory import MemoryJournal
 
 # Its import reads large tables, which a worker that runs none of these tests can do without.
 pytestmark = pytest.mark.skipif(find_spec("bpe_openai") is None, reason="the extra 'tokens' is not installed")
-SMALL = ("sequential", "fan_out", "splitter", "hierarchical", "star_team", "live")
+SMALL = ("sequential", "fan_out", "splitter", "hierarchical", "star_team")
 
 
 @pytest.mark.parametrize("unit", ["tokens", "usd"])
-@pytest.mark.parametrize("kind", SMALL)
+@pytest.mark.parametrize("kind", [*SMALL, pytest.param("live", marks=pytest.mark.experts)])
 async def test_a_run_with_a_little_more_than_it_needs_does_all_of_its_work(kind: str, unit: Unit) -> None:  # Z-10
     async with Provider("known") as provider:
         free = await serve(kind, 0, provider)
@@ -40,7 +40,12 @@ async def test_what_is_kept_for_the_answer_refuses_no_work_that_the_limit_pays_f
 
 @pytest.mark.parametrize(
     ("kind", "seed", "unit"),
-    [("sequential", 1, "tokens"), ("live", 3, "tokens"), ("live", 3, "usd"), ("hierarchical", 2, "usd")],
+    [
+        ("sequential", 1, "tokens"),
+        pytest.param("live", 3, "tokens", marks=pytest.mark.experts),
+        pytest.param("live", 3, "usd", marks=pytest.mark.experts),
+        ("hierarchical", 2, "usd"),
+    ],
 )
 async def test_an_answer_that_would_be_cut_is_given_from_less_instead(kind: str, seed: int, unit: Unit) -> None:  # Z-11
     """Replies before it were longer than those before them, so what was kept back pays for a part of an answer."""

@@ -14,6 +14,7 @@ from teamwright.values.limits.usage import Bounds
 from teamwright.values.people.questions import Answer
 from tests.kit.records import cut
 
+pytestmark = pytest.mark.lab  # which makes the forecast
 KEY = "t/confirm"
 SMALLER = Answer(text="smaller", data={"tokens": 50})
 

@@ -305,6 +305,7 @@ async def test_what_could_not_be_read_back_is_never_sent(act: Act) -> None:  # A
     assert result.status == "completed"
 
 
+@pytest.mark.lab
 async def test_a_plan_is_sent_as_json_or_refused() -> None:
     async with Engine("memory") as engine:
         await engine.run(FakeMembers().chain(1), "go", run_id="r", confirm=True)

@@ -10,15 +10,17 @@ import pytest
 
 from teamwright import Engine, FunctionAgent, Team, Turn
 from teamwright.journal.postgres.journal import PostgresJournal
+from teamwright.journal.protocol import Journal
 from teamwright.runtime.followers import follow
-from teamwright.server.frames import RecentBodies
 from teamwright.values.events.event import Event
 from tests.kit.postgres import postgres_server, schema_url
 
 __all__ = ["postgres_server"]
 
 
-@pytest.mark.parametrize("wrapped", [False, True], ids=["plain", "as the server wraps it"])
+@pytest.mark.parametrize(
+    "wrapped", [False, pytest.param(True, marks=pytest.mark.server)], ids=["plain", "as the server wraps it"]
+)
 async def test_notifications_of_postgres_wake_a_follower(
     postgres_server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrapped: bool
 ) -> None:
@@ -29,8 +31,12 @@ async def test_notifications_of_postgres_wake_a_follower(
         await goes_on.wait()
         return "done"
 
-    journal = PostgresJournal(url)
-    async with Engine(url) as driver, Engine(RecentBodies(journal) if wrapped else journal) as elsewhere:
+    journal: Journal = PostgresJournal(url)
+    if wrapped:
+        from teamwright.server.frames import RecentBodies
+
+        journal = RecentBodies(journal)
+    async with Engine(url) as driver, Engine(journal) as elsewhere:
         handle = await driver.start(Team("t", members=[FunctionAgent("a", wait)]), "go", run_id="r")
         begun = asyncio.Event()
 

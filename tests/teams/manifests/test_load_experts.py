@@ -6,19 +6,20 @@ from pathlib import Path
 
 import pytest
 
-from teamwright.teams.manifests import load
+from tests.kit.entry_points import without_wings
 from tests.teams.manifests.manifests import loaded, only_problem, problems
 
 EXPERT = "agents: {rita: {model: local, expert: reviewer}}\nteams: {t: {members: [rita]}}\n"
 
 
-def test_without_the_optional_package_an_expert_is_refused_in_words(
+def test_without_the_wing_an_expert_is_refused_in_words(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:  # K-14
-    monkeypatch.setattr(load, "hooks", lambda _place: [])
-    problem = only_problem(tmp_path, EXPERT)
+    with without_wings(monkeypatch, "experts"):
+        problem = only_problem(tmp_path, EXPERT)
     assert "agent 'rita': no templates are installed" in problem.message
-    assert problem.suggestion.startswith("experts need an optional part")
+    assert problem.suggestion.startswith("experts need an optional part that is not installed (")
+    assert "experts" in problem.suggestion.partition("(")[2]
     assert (problem.line, problem.column) == (1, 31)
 
 

@@ -12,7 +12,6 @@ import pytest
 from teamwright.agents.scripted import Script
 from teamwright.cli.main import main
 from teamwright.errors import ManifestError, UsageError
-from teamwright.lab.calibration import read_profile
 from teamwright.strategies.registry import BUILT_IN_STRATEGIES
 from teamwright.teams.manifests.load import load
 from teamwright.teams.manifests.plans import read_plan
@@ -142,8 +141,11 @@ def test_no_file_of_tasks_tells_a_librarys_words(tmp_path: Path) -> None:  # M-1
                 check(str(error), data)
 
 
+@pytest.mark.lab
 @pytest.mark.parametrize("text", ["", "{", "[]", "5", '{"version": "x"}', '{"profiles": 5}', '{"what": [1]}', "\xff"])
 def test_no_profile_tells_a_librarys_words(tmp_path: Path, text: str) -> None:  # M-10
+    from teamwright.lab.calibration import read_profile
+
     file = tmp_path / "profile.json"
     file.write_bytes(text.encode("latin-1"))
     with pytest.raises(UsageError, match="is not a calibration") as caught:

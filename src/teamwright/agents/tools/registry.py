@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 from types import FunctionType
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 
@@ -22,9 +22,13 @@ from teamwright.agents.tools.context import ToolContext
 from teamwright.agents.tools.protocol import Arguments, BuildOptions, ToolDefinition, ToolKind, ToolSource
 from teamwright.agents.tools.python import PythonTool
 from teamwright.agents.tools.signature import Function
-from teamwright.errors import UnknownName, UsageError, nearest
+from teamwright.errors import MissingExtra, UnknownName, UsageError, nearest
 from teamwright.values.specs.manifest import FilesSpec, FunctionTool, McpSpec, MemorySpec, ToolSpec
 from teamwright.values.text.validation_messages import found_text, misfits_of
+from teamwright.wings import Registered, entry_points_of
+
+if TYPE_CHECKING:
+    from teamwright.documents.nodes import Fields, ProblemReport
 
 GROUP = "teamwright.tools"
 FUNCTION = "function"
@@ -82,24 +86,54 @@ class UnloadedSource(ToolSource):
         raise UsageError(f"The tool {self.name!r} ({self._path}) was not loaded, so it can't be called.")
 
 
+@dataclass(frozen=True, slots=True)
+class AbsentKind(ToolKind[UnreadSettings]):
+    """A placeholder for a kind of a wing that is not there; a tool of this kind is refused with its extra."""
+
+    name: str
+    error: MissingExtra
+    model: type[UnreadSettings] = UnreadSettings
+    noun: str = "tool"
+    built_in: bool = False
+    reserved: bool = False
+
+    def build(self, settings: UnreadSettings, options: BuildOptions) -> ToolSource:
+        """Raise `MissingExtra`."""
+        raise self.error
+
+    def check(self, fields: Fields, owner: str, report: ProblemReport) -> None:
+        """Report what is missing, at the place of the kind."""
+        report.problem(fields.key_place(self.name), f"{owner}: {self.error}")
+
+
 @cache
-def _entry_points() -> dict[str, EntryPoint]:
-    own = {name: EntryPoint(name, path, GROUP) for name, path in OWN.items()}
-    return own | {point.name: point for point in entry_points(group=GROUP) if point.name not in OWN}
+def _registered() -> Registered:
+    own = [EntryPoint(name, path, GROUP) for name, path in OWN.items()]
+    return Registered([*own, *(point for point in entry_points_of(GROUP) if point.name not in OWN)])
 
 
 def kind_names() -> list[str]:
     """Return every kind of tool that a manifest can name, those of this package first."""
-    return list(_entry_points())
+    return list(_registered().here)
+
+
+def absent_kind_names() -> list[str]:
+    """Return the kinds of tools that wings would bring which are not there."""
+    return list(_registered().absent)
 
 
 def find_kind(name: str) -> AnyKind:
-    """Return the kind of this name; a placeholder for one of another package if code must not be loaded."""
+    """Return the kind of this name; a placeholder for one of another package if code must not be loaded.
+
+    The kind of a wing that is not there is a placeholder too.
+    """
     if name in OWN:
         return own_kinds()[name]
-    point = _entry_points().get(name)
+    point = _registered().here.get(name)
+    if (error := _registered().missing("kind of tool", name)) is not None:
+        return AbsentKind(name, error)
     if point is None:
-        raise UnknownName("kind of tool", name, _entry_points())
+        raise UnknownName("kind of tool", name, kind_names())
     if not can_load_code():
         return UnloadedKind(name, point.value)
     return _load(point)
@@ -108,7 +142,7 @@ def find_kind(name: str) -> AnyKind:
 @cache
 def own_kinds() -> dict[str, AnyKind]:
     """Return the kinds of this package by name."""
-    return {name: _load(_entry_points()[name]) for name in OWN}
+    return {name: _load(_registered().here[name]) for name in OWN}
 
 
 @cache
@@ -134,7 +168,8 @@ def reserved_names() -> tuple[str, ...]:
 
 def kinds_in(fields: Iterable[str]) -> list[str]:
     """Return the names of fields that are kinds of tools."""
-    return [name for name in fields if name in _entry_points()]
+    known = _registered()
+    return [name for name in fields if name in known.here or name in known.absent]
 
 
 def kind_name(spec: ToolSpec) -> str:

@@ -80,7 +80,7 @@ def _report_bad_arguments(error: typer.TyperException, as_json: bool) -> int:
     if type(error).__name__ == "NoArgsIsHelpError":
         say(message)
         return USAGE
-    if message.startswith("No such command"):
+    if message.startswith(("No such command", "No such option")):
         message = f"{message.rstrip('.')}{_absent_wings()}."
     path = context.command_path if context is not None else "teamwright"
     return _report("UsageError", f"{message} (see  {path} --help)", (), USAGE, as_json)
@@ -90,7 +90,7 @@ def _absent_wings() -> str:
     from teamwright.wings import absent_words
 
     absent = absent_words()
-    return f"; some commands are part of what is not installed{absent}" if absent else ""
+    return f"; some commands and options are part of what is not installed{absent}" if absent else ""
 
 
 def _reword(message: str) -> str:

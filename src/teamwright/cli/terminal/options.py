@@ -67,9 +67,6 @@ Model = Annotated[
         "--model", "-m", help="Use this model for every agent: provider:name, URL#name, local, scripted:replies.yaml."
     ),
 ]
-Profile = Annotated[
-    str | None, typer.Option("--profile", metavar="NAME|FILE", help="Use a profile that `lab calibrate` wrote.")
-]
 Mermaid = Annotated[bool, typer.Option("--mermaid", help="Draw the team as a Mermaid flowchart.")]
 Events = Annotated[bool, typer.Option("--events", help="Print each event as a line of JSON.")]
 Full = Annotated[bool, typer.Option("--full", help="Show the arguments and results of tool calls whole.")]

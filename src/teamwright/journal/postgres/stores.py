@@ -143,7 +143,7 @@ class PostgresTokenRates:
 
 
 QUEUE_TABLES: LiteralString = """
-    -- The runs that were submitted to queues. The package `cluster` reads and writes its rows.
+    -- The runs that were submitted to queues. Those who queue runs read and write its rows.
     -- `drive` is the workflow that drives the run, or is about to; only `worker` may claim it, if there is a name.
     -- A run without a drive gets one at `due`, or else when there is something to do for it; `reason` says why not now.
     CREATE TABLE queued_runs (

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, cast, get_args
 
 import typer
 
-from teamwright.cli.terminal.options import Profile
 from teamwright.cli.terminal.output import say
+from teamwright.lab.commands.calibrate import Profile
 from teamwright.values.text.display import count_text
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from teamwright.cli.terminal.open import with_journal
-from teamwright.cli.terminal.options import ManifestPath, Profile, TeamName, With
+from teamwright.cli.terminal.options import ManifestPath, TeamName, With
 from teamwright.cli.terminal.output import Json, Out, check_out, say, write_file, write_json, write_result
 
 if TYPE_CHECKING:
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 MOST_RUNS = 1000
 
+Profile = Annotated[
+    str | None, typer.Option("--profile", metavar="NAME|FILE", help="Use a profile that `lab calibrate` wrote.")
+]
 Workload = Annotated[
     Literal["implementation", "debugging", "research", "mixed"],
     typer.Option("--workload", help="The kind of work."),

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from teamwright.cli.terminal.options import Profile
 from teamwright.cli.terminal.output import (
     Json,
     Out,
@@ -18,7 +17,7 @@ from teamwright.cli.terminal.output import (
     write_pieces,
     write_result,
 )
-from teamwright.lab.commands.calibrate import advise, calibrate
+from teamwright.lab.commands.calibrate import Profile, advise, calibrate
 from teamwright.lab.commands.simulate import simulate
 
 if TYPE_CHECKING:

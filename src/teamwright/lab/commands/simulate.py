@@ -16,7 +16,6 @@ from teamwright.cli.terminal.options import (
     MaxSeconds,
     MaxTokens,
     MaxUsd,
-    Profile,
     Quiet,
     TeamName,
     With,
@@ -32,6 +31,7 @@ from teamwright.cli.terminal.output import (
     write_json,
     write_result,
 )
+from teamwright.lab.commands.calibrate import Profile
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -28,6 +28,7 @@ from teamwright.values.specs.manifest import Source
 from teamwright.values.turns.artifacts import SharedValue
 from teamwright.values.turns.messages import digest
 from teamwright.values.turns.turn import Turn
+from teamwright.wings import hint
 
 CALL: Final = "run"
 """The key of the effect that starts a child, within the turn of the member."""
@@ -131,10 +132,10 @@ def require_no_placement(teams: Iterable[Team]) -> None:
     """Raise `UsageError` if a team places branches on workers."""
     for team in teams:
         if team.places_branches:
+            passed = hint("place_branches") or "Engine(url, placement=…)"
             raise UsageError(
                 f"The team {team.name!r} has  placement: workers , which needs workers and a journal in Postgres:"
-                " set TEAMWRIGHT_JOURNAL=postgresql://…, or use  placement: here . In Python, pass"
-                "  Engine(url, placement=teamwright.cluster.WorkerPlacement())"
+                f" set TEAMWRIGHT_JOURNAL=postgresql://…, or use  placement: here . In Python, pass  {passed}"
             )
 
 

@@ -16,7 +16,7 @@ from teamwright.values.text.control_characters import visible
 
 LONGEST_DRAFT = 4000
 SERVER = "TEAMWRIGHT_URL"
-"""The variable with the address of the server, which `teamwright serve` sets for the runs that it drives."""
+"""The variable with the address of the server, which a server sets for the runs that it drives."""
 
 
 class Notice(Record, frozen=True):

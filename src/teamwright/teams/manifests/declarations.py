@@ -16,7 +16,7 @@ from teamwright.agents.tools.registry import reserved_names
 from teamwright.documents.nodes import Entry, Fields, Node, Place, ProblemReport, Scalar, shown
 from teamwright.documents.schema_check import SchemaCheck
 from teamwright.errors import a
-from teamwright.strategies.registry import strategy_names
+from teamwright.strategies.registry import missing_strategy, strategy_names
 from teamwright.teams.manifests.schema import AGENT, MODEL, definitions, section_value, takes_model
 from teamwright.values.names import NAME, plain_strategy_name, suggest_name
 from teamwright.values.specs.manifest import TeamSpec
@@ -147,7 +147,7 @@ def with_options(team: Declaration, declared: Declarations, report: ProblemRepor
         report.problem(entries[OPTIONS].place, message, f"write  {own}:  in place of  {OPTIONS}:")
     for key, entry in team.fields.entries.items():
         name = plain_strategy_name(key)
-        if key in TeamSpec.model_fields or name not in known:
+        if key in TeamSpec.model_fields or not (name in known or missing_strategy(name)):
             continue
         del entries[key]
         if name == own and OPTIONS not in entries:

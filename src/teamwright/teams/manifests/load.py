@@ -280,5 +280,5 @@ def expand_experts(declared: Declarations, report: ProblemReport) -> None:
         expand(declared, report)
     if not expands:
         for one in experts:
-            hint = f"experts need an optional part{absent_words()}"
+            hint = f"experts need an optional part that is not installed{absent_words()}"
             report.problem(one.fields.key_place("expert"), f"{one.words}: no templates are installed", hint)

@@ -9,7 +9,7 @@ from typing import cast
 
 from pydantic import JsonValue
 
-from teamwright.agents.tools.registry import OWN, find_kind, kind_names
+from teamwright.agents.tools.registry import OWN, absent_kind_names, find_kind, kind_names
 from teamwright.documents.schema_check import IMPORT_PATH
 from teamwright.errors import UsageError
 from teamwright.strategies.options import options_schema
@@ -146,10 +146,13 @@ def _add_model_settings(schema: JsonSchema) -> None:
 
 
 def _add_tool_kinds(schema: JsonSchema) -> None:
-    """Accept tool kinds of other packages, of which only the names are known before they are imported."""
+    """Accept tool kinds of other packages, of which only the names are known before they are imported.
+
+    Those of wings that are not there are accepted as well, and refused later with their extra.
+    """
     section = part(schema, "properties", "tools", "additionalProperties")
     agent = part(schema, "$defs", "AgentSpec", "properties", "tools", "items")
-    for name in kind_names():
+    for name in (*kind_names(), *absent_kind_names()):
         if name not in OWN:
             form: JsonSchema = {"type": "object", "properties": {name: {}}, "required": [name]}
             form["additionalProperties"] = False

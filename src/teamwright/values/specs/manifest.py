@@ -365,7 +365,7 @@ class AgentSpec(AgentSettings):
     isolate: Literal["thread", "process"] = Field(default="thread", description="where a synchronous function runs")
     evaluate: Evaluate | None = Field(default=None, description=EVALUATE)
     expert: ExpertName | ExpertProfile | None = Field(default=None, description=EXPERT)
-    simulation: Simulation | None = Field(default=None, description="its behaviour in  teamwright lab simulate")
+    simulation: Simulation | None = Field(default=None, description="its behaviour in a simulation")
 
     @property
     def instructions_text(self) -> str:

@@ -12,14 +12,14 @@ from typing import cast
 from pydantic import JsonValue, ValidationError
 
 from teamwright.agents.evaluation_gate import same_model_text
-from teamwright.agents.evaluator_registry import evaluator_names
+from teamwright.agents.evaluator_registry import check_evaluator_name, evaluator_names
 from teamwright.agents.schema_declaration import schema_fault
 from teamwright.documents.nodes import Fields, Items, Node, Place, ProblemReport, Scalar, place_at, plain, shown
+from teamwright.errors import MissingExtra, UnknownName
 from teamwright.strategies.plan.step_options import EVALUATE, STEPS
 from teamwright.teams.manifests.checks.teams import check_reference
 from teamwright.teams.manifests.declarations import OPTIONS, Declaration, Declarations
 from teamwright.values.specs.evaluation import Evaluate
-from teamwright.wings import absent_words
 
 SCRIPTED = "scripted:"
 
@@ -63,15 +63,14 @@ def check_evaluation(owner: Declaration, declared: Declarations, report: Problem
 def _check_evaluator(node: Fields, owner: Declaration, report: ProblemReport) -> None:
     written = node.text("evaluator")
     name = "rubric" if written is None else str(written.value)
-    if ":" in name or name in evaluator_names():
-        return
-    hint = (
-        report.near(name, evaluator_names())
-        if evaluator_names()
-        else f"evaluation needs an optional part{absent_words()}"
-    )
     place = owner.fields.key_place("evaluate") if written is None else written.place
-    report.problem(place, f"{owner.words}: there is no evaluator {shown(name)}", hint)
+    try:
+        check_evaluator_name(name)
+    except MissingExtra as error:
+        report.problem(place, f"{owner.words}: {error}")
+    except UnknownName:
+        hint = report.near(name, evaluator_names())
+        report.problem(place, f"{owner.words}: there is no evaluator {shown(name)}", hint)
 
 
 def judges_in(evaluate: Fields) -> Iterator[tuple[str, Place]]:

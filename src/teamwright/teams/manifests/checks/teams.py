@@ -32,7 +32,7 @@ from teamwright.strategies.options import (
 )
 from teamwright.strategies.plan.step_options import owned_keys
 from teamwright.strategies.protocol import Issue, Members, Settings, Strategy
-from teamwright.strategies.registry import find_strategy, strategy_names
+from teamwright.strategies.registry import find_strategy, missing_strategy, strategy_names
 from teamwright.teams.manifests.checks.cycles import AskGraph, agents_in_tools
 from teamwright.teams.manifests.declarations import OPTIONS, Declaration, Declarations, strategy_of
 from teamwright.values.owned_paths import WILD, wildcards_problem
@@ -151,7 +151,7 @@ class _TeamChecks:
     def _note_strategy(self, team: Declaration, name: str, error: str) -> None:
         written, known = team.fields.text("strategy"), strategy_names()
         place = written.place if written else team.place
-        if name in known or ":" in name:
+        if name in known or ":" in name or missing_strategy(name):
             self.report.problem(place, f"{team.words}: {error}")
             return
         shown_name = shown(str(written.value) if written else name)
