@@ -8,11 +8,13 @@ import shutil
 import signal
 from collections.abc import AsyncIterator, Generator, Iterator
 from itertools import count
+from pathlib import Path
 from random import Random
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.absent_wings import ABSENT, needs_absent
 from tests.kit.entry_points import registered_strategies
 from tests.profiles import THOROUGH, WHOLE, profile
 from tools import chromium
@@ -40,9 +42,20 @@ def pytest_report_header(config: pytest.Config) -> str | None:
     return None if seed is None else f"in a random order: --shuffle {seed}"
 
 
+def pytest_ignore_collect(collection_path: Path) -> bool | None:
+    """Leave out files that need a wing whose folder was removed."""
+    return True if needs_absent(collection_path) else None
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Shuffle the tests; the worker processes of one run have the same order."""
+    """Leave out tests with the marker of a wing that is not there, and shuffle the tests if that is asked for.
+
+    The worker processes of one run have the same order.
+    """
+    if left_out := [item for item in items if any(item.get_closest_marker(wing) for wing in ABSENT)]:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in left_out]
     if (seed := config.getoption("shuffle")) is not None:
         Random(seed).shuffle(items)
 

@@ -1,8 +1,9 @@
-"""Runs the tests of the core on a copy of the repository without the optional package, as if it were not installed.
+"""Runs the tests of what remains on copies of the repository: without each wing in turn, and without all of them.
 
-    python -m tests.core_alone [arguments of pytest]
+    python -m tests.core_alone [--without lab,server] [arguments of pytest]
 
-Tests that need the package have the marker `experts`. Documentation and examples are those of the whole distribution.
+The metadata of the distribution stay as they are, so a copy is what a user has who removed the folder of a wing.
+Documentation, examples and the page are those of the whole distribution, and so are their tests.
 """
 
 from __future__ import annotations
@@ -12,62 +13,70 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
-from importlib.metadata import distribution
+from argparse import ArgumentParser
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 
+from tests.absent_wings import WINGS
 from tests.paths import ROOT
 
-PACKAGE = "teamwright.experts"
 PARTS = (
     "src", "tests", "docs", "examples", "tools", "bench", "requirements", "web", ".ci",
     "pyproject.toml", "README.md", "Makefile", "AGENTS.md", "CHANGELOG.md",
 )  # fmt: skip
-OPTIONAL = ("src/teamwright/experts", "tests/experts")
 OF_ALL = (
     "tests/docs", "tests/test_examples.py", "tests/test_facades.py", "tests/test_facade_signatures.py",
-    "tests/test_mirror.py", "tests/test_core_alone.py", "tests/test_page_build.py", "tests/server/page/browser",
+    "tests/test_mirror.py", "tests/test_core_alone.py", "tests/test_page_build.py", "tests/test_wings.py",
+    "tests/server/page/browser",
 )  # fmt: skip
 """Tests of the whole distribution: its documentation, its examples, its facades, and its page in a browser."""
+CHOICES = (*((wing,) for wing in sorted(WINGS)), tuple(sorted(WINGS)))
+"""The wings that are removed from each copy."""
 
 
-def copy_core(folder: Path) -> None:
-    """Copy the repository to a folder, without the optional package and what registers it.
+def copy_without(wings: Collection[str], folder: Path, parts: Iterable[str] = PARTS) -> dict[str, str]:
+    """Copy the repository to a folder, without the folders of these wings; return the environment of its programs.
 
     The compiled modules come along, and are valid because a copy keeps the time of its source.
     """
     ignored = shutil.ignore_patterns(".hypothesis", "node_modules")
-    for part in PARTS:
+    for part in parts:
         source = ROOT / part
         if source.is_dir():
             shutil.copytree(source, folder / part, ignore=ignored)
         elif source.exists():
             shutil.copy2(source, folder / part)
-    for part in OPTIONAL:
-        shutil.rmtree(folder / part)
-    _register_core(folder / "src")
+    for wing in wings:
+        shutil.rmtree(folder / "src/teamwright" / wing)
+        shutil.rmtree(folder / "tests" / wing, ignore_errors=True)
+    path = os.pathsep.join(filter(None, (str(folder / "src"), os.environ.get("PYTHONPATH", ""))))
+    return {**os.environ, "PYTHONPATH": path}
 
 
-def _register_core(source: Path) -> None:
-    """Write the metadata of the distribution, which precede the installed ones, without the package's entry points."""
-    installed = distribution("teamwright")
-    folder = source / f"teamwright-{installed.version}.dist-info"
-    folder.mkdir()
-    (folder / "METADATA").write_text(installed.read_text("METADATA") or "", encoding="utf-8")
-    lines = (installed.read_text("entry_points.txt") or "").splitlines()
-    (folder / "entry_points.txt").write_text("\n".join(line for line in lines if PACKAGE not in line), encoding="utf-8")
-
-
-def run_core_tests(arguments: Sequence[str]) -> int:
-    """Run pytest on the copy, and return its exit code; without a path among the arguments, all tests of the core."""
+def run_tests_without(wings: Collection[str], arguments: Sequence[str]) -> int:
+    """Run pytest on a copy, and return its exit code; without a path among the arguments, all tests that remain."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name).resolve()
-        copy_core(folder)
+        environment = copy_without(wings, folder)
         ignored = [f"--ignore={path}" for path in OF_ALL]
-        command = [sys.executable, "-m", "pytest", "-m", "not experts", "-p", "no:cacheprovider", *ignored, *arguments]
-        path = os.pathsep.join(filter(None, (str(folder / "src"), os.environ.get("PYTHONPATH", ""))))
-        return subprocess.run(command, cwd=folder, env={**os.environ, "PYTHONPATH": path}, check=False).returncode
+        command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *ignored, *arguments]
+        return subprocess.run(command, cwd=folder, env=environment, check=False).returncode
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the tests without the wings that the arguments name, or without each in turn and all; 1 if one fails."""
+    parser = ArgumentParser(prog="python -m tests.core_alone", description=__doc__, add_help=False)
+    parser.add_argument("--without", metavar="WING,…")
+    chosen, rest = parser.parse_known_args(arguments)
+    choices = CHOICES if chosen.without is None else (tuple(chosen.without.split(",")),)
+    if unknown := {wing for wings in choices for wing in wings} - WINGS:
+        parser.error(f"there is no wing {', '.join(sorted(unknown))}; the wings are {', '.join(sorted(WINGS))}")
+    codes: list[int] = []
+    for wings in choices:
+        print(f"without {', '.join(wings)}", flush=True)
+        codes.append(run_tests_without(wings, rest))
+    return int(any(codes))
 
 
 if __name__ == "__main__":
-    sys.exit(run_core_tests(sys.argv[1:]))
+    sys.exit(main(sys.argv[1:]))
