@@ -42,7 +42,7 @@ test: page ## run the whole test suite; PYTEST="-k name" narrows it
 	@$(BIN)/python -m compileall -q -j 0 src
 	@$(BIN)/pytest -n $(WORKERS) --dist worksteal $(PYTEST)
 
-test-long: $(VENV)/.dev ## run ten minutes of fuzzing, ten of soak tests, 10000 queued runs, the laws with many examples, the core alone, and all tests with every case in a random order
+test-long: $(VENV)/.dev ## run ten minutes of fuzzing, ten of soak tests, 10000 queued runs, the laws with many examples, the rest without each wing, and all tests with every case in a random order
 	@$(BIN)/python -m tests.fuzz --seconds 600
 	@$(BIN)/python -m tests.soak --minutes 10
 	@$(BIN)/python -m tests.cluster_campaign --runs 10000 --workers 8

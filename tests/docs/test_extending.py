@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 from collections.abc import Iterator
 from importlib.metadata import EntryPoint
@@ -54,3 +56,24 @@ def test_a_misspelt_setting_is_reported_with_file_and_line(manifest: Path) -> No
     (problem,) = raised.value.problems
     assert (Path(problem.file).name, problem.line) == ("guide.yaml", 6)
     assert "wether" in problem.message
+
+
+def test_the_wing_adds_its_command_and_its_option(tmp_path: Path) -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    declared = page[page.index('[project.entry-points."teamwright.wings"]') :].splitlines()[1]
+    metadata = tmp_path / "invoice-1.0.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: invoice\nVersion: 1.0\n", encoding="utf-8")
+    point = declared.replace('"', "")
+    (metadata / "entry_points.txt").write_text(f"[teamwright.wings]\n{point}\n", encoding="utf-8")
+    (tmp_path / "invoice_wing.py").write_text(FILES["invoice_wing.py"], encoding="utf-8")
+    command = [sys.executable, "-m", "teamwright", "runs", "invoice", "r1", "--ledger", "ledger://h"]
+    done = subprocess.run(
+        command,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=50,
+    )
+    assert (done.stdout, done.stderr) == ("Invoice of r1\n", "")

@@ -10,7 +10,14 @@ from pathlib import Path
 from tests.docs.pages import PAGES, ROOT, blocks
 from tests.test_facades import FACADES
 
-PUBLIC = {*FACADES, "teamwright.cluster", "teamwright.errors", "teamwright.experts", "teamwright.server"}
+PUBLIC = {
+    *FACADES,
+    "teamwright.cluster",
+    "teamwright.errors",
+    "teamwright.experts",
+    "teamwright.server",
+    "teamwright.wings",
+}
 DOTTED = re.compile(r"\bteamwright(?:\.[a-z_]+)+\b")
 
 

@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -89,13 +87,3 @@ def test_what_can_t_be_done_exits_with_2(
 ) -> None:
     assert main(["experts", *arguments]) == 2
     assert said in capsys.readouterr().err
-
-
-def test_without_the_optional_package_one_line_says_so() -> None:  # K-14
-    program = "import sys; sys.modules['teamwright.experts'] = None; from teamwright.cli.main import main; "
-    program += "sys.exit(main(['experts', 'list']))"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
-    assert done.returncode == 2
-    assert done.stderr.count("\n") == 1
-    assert "No such command 'experts'; some commands are part of what is not installed" in done.stderr
-    assert "experts" in done.stderr.partition("not installed")[2]

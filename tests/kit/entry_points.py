@@ -9,7 +9,7 @@ from importlib.metadata import EntryPoint
 import pytest
 
 from teamwright import wings
-from teamwright.agents import evaluator_registry as evaluator_registry
+from teamwright.agents import evaluator_registry
 from teamwright.agents.tools import registry as tool_registry
 from teamwright.strategies import registry
 from teamwright.teams.manifests import schema

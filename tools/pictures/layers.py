@@ -8,26 +8,27 @@ from tools.pictures.svg import BLUE, MARGIN, MUTED, SLATE, TEAL, TITLE_HEIGHT, a
 
 CONTRACT = "Each layer imports only what is below it"
 PURPOSE = {
+    "cluster": "workers",
+    "experts": "roles, skills",
+    "lab": "simulations",
+    "server": "HTTP, page",
     "cli": "commands, and events on the terminal",
-    "server": "optional: runs over HTTP, sockets and server-sent events, for pages and programs",
-    "lab": "evaluate, sweep, simulate, calibrate",
     "testing": "conformance suites, model server",
-    "cluster": "optional: queues, workers and limits, for runs on many machines",
     "plans": "plans and schedules, for users",
     "engine": "engine and runs, for users",
-    "experts": "optional: rubrics, judges, expert teams",
     "runtime": "engine, run, context, replay, budget enforcement",
     "history": "read recorded runs: replay index, KPIs, diff, checkpoints",
     "teams": "a team, which is itself an agent; built in Python or from a manifest",
     "strategies": "how members work together",
     "agents": "models, functions, scripts, tools",
-    "journal": "record of a run",
+    "journal": "the record",
     "budget": "ledger, limits",
     "documents": "YAML",
     "transports": "live text",
     "events": "what a run records",
     "people": "questions and answers",
     "values": "what crosses a boundary: pure values, no I/O",
+    "wings": "finds the optional packages, which nothing below them imports or names",
     "errors": "the exception tree",
     "_lazy": "names that load on first use",
 }
@@ -55,7 +56,9 @@ def draw(root: Path) -> str:
             parts += _package(left + column * (width + GAP), y, width, package)
     bottom = TITLE_HEIGHT + len(layers) * (BAND + GAP) - GAP
     parts.append(arrow(MARGIN + 10, TITLE_HEIGHT, MARGIN + 10, bottom, stroke=MUTED))
-    subtitle = "A package imports only from layers below it, never from above or beside. import-linter checks it."
+    subtitle = (
+        "A package imports only from layers below it, never from above or beside. Wings, at the top, are extras."
+    )
     parts += _legend(left, bottom + 18)
     return document(WIDTH, bottom + 34 + MARGIN, "Layers of the package", subtitle, parts)
 
