@@ -30,7 +30,6 @@ COVERED_BY = {
     "cli/runs/diff.py": "cli/runs/test_resume.py",
     "cli/team_drawing.py": "cli/test_show.py",
     "cluster/wing.py": "test_wings.py",
-    "experts/commands/team_templates.py": "cli/test_new.py",
     "experts/wing.py": "test_wings.py",
     "lab/jobs.py": "server/test_jobs.py",
     "lab/wing.py": "test_wings.py",

@@ -103,9 +103,14 @@ def load(path: str) -> Any:
     return resolve_name(path)
 
 
+def absent_names() -> list[str]:
+    """Return the names of the wings that are declared and not there, sorted."""
+    return sorted(_absent())
+
+
 def absent_words() -> str:
     """The optional parts that are declared and not there, with the command that adds one; empty if all are there."""
-    absent = sorted(_absent())
+    absent = absent_names()
     return f" ({', '.join(absent)}); add it with, for example,  {install_command(absent[0])}" if absent else ""
 
 

@@ -98,6 +98,7 @@ def test_a_team_is_only_suggested_unless_the_user_takes_the_suggestion(call: Cal
     assert (taken.json["routing"]["mode"], taken.json["output"]) == ("team", "A design, and tax is fine.")
 
 
+@pytest.mark.lab
 def test_without_a_terminal_a_confirmation_pauses_the_run_with_forecast_and_ceiling(
     call: Call, model: str
 ) -> None:
@@ -140,6 +141,7 @@ def test_an_own_template_is_used_by_name(call: Call, model: str, tmp_path: Path)
     assert (role["origin"], role["template"]) == ("template", "barista")
 
 
+@pytest.mark.lab
 def test_a_person_edits_the_team_before_it_begins_and_says_yes(model: str, tmp_path: Path) -> None:  # A-12 A-13
     editor = tmp_path / "editor.sh"
     editor.write_text("#!/bin/sh\nsed -i 's/tax_lawyer/notary/' \"$1\"\n", encoding="utf-8")
@@ -155,6 +157,7 @@ def test_a_person_edits_the_team_before_it_begins_and_says_yes(model: str, tmp_p
     assert (code, out.strip()) == (0, "Done.")
 
 
+@pytest.mark.lab
 def test_a_person_says_no_and_nothing_is_spent(model: str, call: Call) -> None:  # A-12 A-13
     terminal = Terminal("ask", "@team:editor Edit", "-m", model, "--confirm")
     terminal.until("yes / edit / no / later> ")
@@ -165,6 +168,7 @@ def test_a_person_says_no_and_nothing_is_spent(model: str, call: Call) -> None: 
     assert (run["status"], run["total_tokens"]) == ("cancelled", 0)
 
 
+@pytest.mark.lab
 def test_a_decision_that_is_put_off_pauses_the_run(model: str) -> None:  # A-12 A-13
     terminal = Terminal("ask", "@team:editor Edit", "-m", model, "--confirm")
     terminal.until("yes / edit / no / later> ")

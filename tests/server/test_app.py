@@ -1,4 +1,4 @@
-"""A server that stops says so to each request, whatever it is doing."""
+"""A server that stops says so to each request, whatever it is doing; one without a wing says what it lacks."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 
 from teamwright.journal import MemoryJournal
 from teamwright.server import app as drain
+from tests.kit.entry_points import without_wings
 from tests.kit.server import serving
 
 ASKED = {"model": "held", "messages": [{"role": "user", "content": "Go"}]}
@@ -40,3 +41,16 @@ async def test_a_request_that_is_nearly_done_gets_its_answer(tmp_path: Path, tea
             await asyncio.sleep(0.005)
         server.state.feeds.close()
         assert (await waiting).status_code == 200
+
+
+async def test_without_a_wing_its_addresses_are_refused_by_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:  # K-14
+    with without_wings(monkeypatch, "lab", "cluster"):
+        async with serving(MemoryJournal(), tmp_path) as server:
+            refused = await server.client("run").post("/api/lab/evaluate", json={})
+            unknown = await server.client("run").get("/api/lab/evaluate")
+    assert (refused.status_code, unknown.status_code) == (405, 404)
+    for answer in (refused, unknown):
+        said = answer.json()["error"]["message"].partition("; extras that are not installed here may serve it: ")[2]
+        assert {"cluster", "lab"} <= set(said.split(", "))

@@ -58,6 +58,7 @@ async def until(processes: list[Process], count: int) -> None:
             await asyncio.sleep(0.02)
 
 
+@pytest.mark.lab
 async def test_a_computation_ends_with_its_client(tmp_path: Path, teams: Path, processes: list[Process]) -> None:
     async with lab(tmp_path, teams) as server:
         client = server.client("read")
@@ -69,6 +70,7 @@ async def test_a_computation_ends_with_its_client(tmp_path: Path, teams: Path, p
             assert await processes[0].wait() == -signal.SIGKILL
 
 
+@pytest.mark.lab
 async def test_a_role_has_a_ceiling_and_a_server_that_computes_answers_others(
     tmp_path: Path, teams: Path, processes: list[Process], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -88,6 +90,7 @@ async def test_a_role_has_a_ceiling_and_a_server_that_computes_answers_others(
         await asyncio.gather(*asked, return_exceptions=True)
 
 
+@pytest.mark.lab
 async def test_a_process_is_kept_and_one_that_died_is_replaced(
     tmp_path: Path, teams: Path, processes: list[Process]
 ) -> None:
@@ -108,6 +111,7 @@ async def test_a_process_is_kept_and_one_that_died_is_replaced(
     assert all(one.returncode is not None for one in processes)
 
 
+@pytest.mark.lab
 async def test_no_process_outlives_its_server(tmp_path: Path, teams: Path, processes: list[Process]) -> None:
     async with lab(tmp_path, teams) as server:
         client = server.client("admin")

@@ -16,6 +16,7 @@ from teamwright.errors import RunNotFound, TeamwrightError, UsageError
 from teamwright.server.refusals import INTERNAL, RefusedRequest, refusal_of
 from teamwright.server.security.credentials import Role, Visitor
 from teamwright.values.secrets.patterns import mask_text
+from teamwright.wings import absent_names
 
 if TYPE_CHECKING:
     from teamwright.runtime.engine import Engine
@@ -108,7 +109,10 @@ def add_handlers(app: FastAPI) -> None:
     @app.exception_handler(HTTPException)
     async def _(_: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, HTTPException)
-        return error_response(error.status_code, CODES.get(error.status_code, "http"), str(error.detail))
+        text = str(error.detail)
+        if error.status_code in (404, 405) and (absent := absent_names()):  # GET alone matches every address
+            text += f"; extras that are not installed here may serve it: {', '.join(absent)}"
+        return error_response(error.status_code, CODES.get(error.status_code, "http"), text)
 
 
 def _internal() -> JSONResponse:

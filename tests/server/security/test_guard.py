@@ -63,12 +63,14 @@ async def test_an_origin_that_is_not_this_address_changes_nothing(tmp_path: Path
     assert {name: answer.headers.get(name) for name in HEADERS} == HEADERS
 
 
+@pytest.mark.lab
 async def test_an_own_origin_may_be_written_in_capitals(tmp_path: Path) -> None:
     async with serving(MemoryJournal(), tmp_path) as server:
         client = server.client("admin", Host=f"LOCALHOST:{server.port}", Origin=f"http://localhost:{server.port}")
         assert (await client.post("/api/lab/evaluate", json={})).status_code == 200
 
 
+@pytest.mark.lab
 async def test_a_body_that_is_sent_too_slowly_is_not_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
