@@ -56,9 +56,7 @@ def draw(root: Path) -> str:
             parts += _package(left + column * (width + GAP), y, width, package)
     bottom = TITLE_HEIGHT + len(layers) * (BAND + GAP) - GAP
     parts.append(arrow(MARGIN + 10, TITLE_HEIGHT, MARGIN + 10, bottom, stroke=MUTED))
-    subtitle = (
-        "A package imports only from layers below it, never from above or beside. Wings, at the top, are extras."
-    )
+    subtitle = "A package imports only from layers below it, never from above or beside. Wings, at the top, are extras."
     parts += _legend(left, bottom + 18)
     return document(WIDTH, bottom + 34 + MARGIN, "Layers of the package", subtitle, parts)
 

@@ -9,7 +9,7 @@ import anyio
 from teamwright import Agent, Context, Engine, Event, FunctionAgent, Team, Turn
 from teamwright.events import AgentAsked, AgentReplied, RunInterrupted
 from teamwright.journal import MemoryJournal
-from teamwright.strategies import Members, Outcome, Settings, Task, TeamConversation
+from teamwright.strategies import Members, Outcome, Settings, Strategy, Task, TeamConversation
 from tools.pictures.svg import (
     AMBER,
     BLUE,
@@ -31,7 +31,7 @@ BRANCHES = ("tides", "wind")
 ASKS = ("draft", "check")
 
 
-class TwoBranches:
+class TwoBranches(Strategy):
     """Asks each member twice, in its own branch."""
 
     name = "two_branches"

@@ -58,10 +58,10 @@ def draw(events: list[Event]) -> str:
     ends = {event.key: event.number for event in events if isinstance(event.fact, AgentReplied)}
     turns = [(event, event.fact) for event in events if isinstance(event.fact, AgentAsked) and event.scope]
     bars = [TurnBar(asked.member, event.number, ends[event.key], _label(event.key)) for event, asked in turns]
-    sent = {event.fact.letter: event for event in events if isinstance(event.fact, RunIntervened)}
+    sent = {event.fact.inbox_id: event for event in events if isinstance(event.fact, RunIntervened)}
     applied = {
-        letter: next(one for one in events if isinstance(one.fact, RunApplied) and one.fact.letter == letter)
-        for letter in sent
+        inbox_id: next(one for one in events if isinstance(one.fact, RunApplied) and one.fact.inbox_id == inbox_id)
+        for inbox_id in sent
     }
     numbers = sorted({
         *(bar.start for bar in bars), *(bar.end for bar in bars),
@@ -69,8 +69,8 @@ def draw(events: list[Event]) -> str:
     })  # fmt: skip
     lanes = Lanes((PEOPLE, "ada", "ben", "cem", "dora"), numbers, TITLE_HEIGHT + 64)
     parts = lanes.draw(bars)
-    for place, letter in enumerate(sent):
-        parts += _intervention(lanes, sent[letter], applied[letter], place, len(sent))
+    for place, inbox_id in enumerate(sent):
+        parts += _intervention(lanes, sent[inbox_id], applied[inbox_id], place, len(sent))
     parts += _legend(lanes.bottom + 30)
     subtitle = "Recorded twice: when the run accepts it (○), and where it takes effect (●). Drawn from a real run."
     return document(960, lanes.bottom + 56, "Steering a running team", subtitle, parts)
