@@ -21,7 +21,7 @@ from tests.absent_wings import WINGS
 from tests.paths import ROOT
 
 PARTS = (
-    "src", "tests", "docs", "examples", "tools", "bench", "requirements", "web", ".ci",
+    "src", "tests", "docs", "examples", "tools", "bench", "deploy", "requirements", "web", ".ci",
     "pyproject.toml", "README.md", "Makefile", "AGENTS.md", "CHANGELOG.md",
 )  # fmt: skip
 OF_ALL = (

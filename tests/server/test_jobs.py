@@ -122,6 +122,7 @@ async def test_no_process_outlives_its_server(tmp_path: Path, teams: Path, proce
     assert processes[0].returncode is not None
 
 
+@pytest.mark.lab
 def test_what_is_refused_says_why(teams: Path) -> None:
     catalogue = Catalogue([teams])
     unknown = '{"job": "teamwright.lab.jobs:advise_team", "options": {"team": "piar", "task": ""}}'

@@ -102,6 +102,7 @@ async def test_long_plans_are_compared_in_a_process_of_the_lab(tmp_path: Path, t
         assert vars(server.state.jobs)["_idle"]
 
 
+@pytest.mark.lab
 async def test_a_forecast_names_the_ceiling_and_starts_nothing(tmp_path: Path, teams: Path) -> None:
     async with serving(MemoryJournal(), tmp_path, [teams]) as server:
         client = server.client("run")
