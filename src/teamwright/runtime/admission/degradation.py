@@ -92,12 +92,12 @@ class Degradation:
 
     def closing_recent(self) -> int | None:
         """Return how many of the latest messages a closing ask gets in full; `None` for all."""
-        if self._traits.share == "output":  # nobody gets messages
+        if self._traits.share == "output":  # members get no messages
             return None
         return 0 if self.cutback.answer else self.cutback.recent
 
     def least_closing_recent(self) -> int | None:
-        """Return how many it gets if it is cut back as far as it can be; with the policy `ask` nobody consented yet."""
+        """Return how many it gets if it is cut back as far as it can be; with the policy `ask`, as many as now."""
         return self.closing_recent() if self._asks_person or self._traits.share == "output" else 0
 
     def _tier(self, member: str, cutback: Cutback) -> Tier:
