@@ -32,6 +32,7 @@ from teamwright.errors import (
     nearest,
     origin_in,
 )
+from teamwright.wings import find_wings
 from tests.paths import ROOT
 
 
@@ -183,7 +184,10 @@ def test_an_extra_is_installed_into_the_environment_that_misses_it(
 
 def test_doctor_examines_every_extra() -> None:
     alike = {"azure", "ollama", "all"}  # as `models`, and all of them
-    assert set(metadata("teamwright").get_all("Provides-Extra") or ()) - alike == set(EXTRAS)
+    assert set(metadata("teamwright").get_all("Provides-Extra") or ()) - alike == {
+        *EXTRAS,
+        *(wing.name for wing in find_wings()),
+    }
 
 
 @pytest.mark.parametrize("damaged", ["{", "[]", "{}", '{"url": "x", "vcs_info": {}}', '{"url": "x", "vcs_info": 1}'])

@@ -14,10 +14,14 @@ import pytest
 
 from tests.test_facades import FACADES
 
-REPORTS = {"teamwright.cli", "teamwright.history", "teamwright.lab", "teamwright.plans"}
+REPORTS = {"teamwright.cli", "teamwright.history", "teamwright.lab", "teamwright.plans", "teamwright.server.page"}
 """Facades whose functions return reports: users read the parts of a report and write no annotation with them."""
 PARTS = sorted(set(FACADES) - REPORTS)
 PRIVATE = {
+    "teamwright.agents.contract.settings.AgentKeywords",  # the keywords of constructors, which users write one by one
+    "teamwright.agents.contract.settings.ModelKeywords",
+    "teamwright.teams.team.TeamSettings",
+    "teamwright.journal.memory.MemoryTokenRates",  # a `TokenRates`
     "teamwright.agents.clients.model_client.ModelClient",  # what `Models` opens for model agents
     "teamwright.runtime.placement.protocol.Placement",  # what lets workers drive branches
     "teamwright.runtime.handle.Driver",  # the engine, as its handles see it

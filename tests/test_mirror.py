@@ -18,6 +18,7 @@ TESTS = ROOT / "tests"
 CLASS = re.compile(r"^ *class (\w+)[(\[:]", re.MULTILINE)
 
 COVERED_BY = {
+    "experts/team_templates.py": "cli/test_new.py",
     "agents/contract/settings.py": "agents/contract/test_policy.py",
     "teams/team_checks.py": "teams/test_team.py",
     "runtime/replay_observer.py": "runtime/test_prompts.py",
