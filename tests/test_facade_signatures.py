@@ -21,6 +21,7 @@ PRIVATE = {
     "teamwright.agents.contract.settings.AgentKeywords",  # the keywords of constructors, which users write one by one
     "teamwright.agents.contract.settings.ModelKeywords",
     "teamwright.teams.team.TeamSettings",
+    "teamwright.teams.team.TeamRoster",  # the agents of a team, found once
     "teamwright.journal.memory.MemoryTokenRates",  # a `TokenRates`
     "teamwright.agents.clients.model_client.ModelClient",  # what `Models` opens for model agents
     "teamwright.runtime.placement.protocol.Placement",  # what lets workers drive branches

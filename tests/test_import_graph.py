@@ -14,8 +14,12 @@ from tests.paths import ROOT
 
 SOURCE = ROOT / "src"
 PACKAGE = "teamwright"
-MUTUAL = {("teamwright.agents.contract.context", "teamwright.agents.contract.agent")}
-"""Imports for type checkers that close a cycle: an agent receives a context, which asks agents."""
+MUTUAL = {
+    ("teamwright.agents.contract.context", "teamwright.agents.contract.agent"),  # a context asks agents, which get one
+    ("teamwright.agents.contract.policy", "teamwright.agents.contract.agent"),  # a policy may name another agent
+    ("teamwright.agents.clients.models", "teamwright.agents.clients.model_client"),  # opens clients, which name models
+}
+"""Imports for type checkers that close a cycle of two modules."""
 
 
 class Import(NamedTuple):

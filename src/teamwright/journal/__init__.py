@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     )
     from teamwright.journal.run_status import RunStatus
     from teamwright.journal.sqlite.journal import SqliteJournal
-    from teamwright.journal.stores import BudgetClaim, Budgets, Note, Notes, TokenRates
+    from teamwright.journal.stores import BudgetClaim, Budgets, Note, Notes, TenantBudget, TokenRates
     from teamwright.values.events.body import Body
     from teamwright.values.results import RunSummary
 
@@ -53,6 +53,7 @@ __all__ = [
     "RunStatus",
     "RunSummary",
     "SqliteJournal",
+    "TenantBudget",
     "TokenRates",
     "body_references",
     "decode_event",
@@ -75,7 +76,7 @@ __getattr__, __dir__ = lazy_names(
         "teamwright.journal.protocol": "Batch Committed InboxItem Journal fenced_out missing_bodies missing_source",
         "teamwright.journal.run_status": "RunStatus",
         "teamwright.journal.sqlite.journal": "SqliteJournal",
-        "teamwright.journal.stores": "BudgetClaim Budgets Note Notes TokenRates",
+        "teamwright.journal.stores": "BudgetClaim Budgets Note Notes TenantBudget TokenRates",
         "teamwright.values.events.body": "Body",
         "teamwright.values.results": "RunSummary",
     },
