@@ -151,7 +151,7 @@ def _version(folder: Path) -> Version | None:
 
 def _names_files_elsewhere(team: Team) -> bool:
     """Whether a team may name files outside of its folder, whose changes the version of the folder does not show."""
-    manifest = team.source().to_json()["manifest"]
+    manifest = team.source.to_json()["manifest"]
     return any(ELSEWHERE.search(text) for text in _texts(manifest))
 
 
