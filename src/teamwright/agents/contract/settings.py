@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
+from pydantic import JsonValue
+
 from teamwright.agents.contract.arguments import Mistakes, check_arguments
 from teamwright.agents.contract.policy import UNSET, Policy, PolicySettings, policy_for
 from teamwright.agents.schemas import Schema, as_schema
@@ -50,8 +52,8 @@ class SharedSettings:
 
     description: str
     capabilities: tuple[str, ...]
-    input_schema: Schema | None
-    output_schema: Schema | None
+    input_schema: dict[str, JsonValue] | None
+    output_schema: dict[str, JsonValue] | None
     timeout: float | None
     policy: Policy
 
