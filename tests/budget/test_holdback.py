@@ -8,7 +8,7 @@ import pytest
 
 from teamwright.budget.estimates import Rate
 from teamwright.budget.holdback import EXCERPT_TOKENS, FRAMES, Holdback
-from teamwright.budget.ledger import Account, Cost, Refusal, ReservationRequest
+from teamwright.budget.ledger import LEAST_REPLIES, Account, Cost, Refusal, ReservationRequest
 from teamwright.values.limits.closing_ask import ClosingAsk
 from teamwright.values.limits.limits import Limits
 from teamwright.values.limits.usage import Usage
@@ -221,6 +221,38 @@ def test_before_the_first_reply_at_most_half_a_limit_is_kept() -> None:
         holdback.ask_begins(closing=False)
         holdback.call_reserved(ReservationRequest(400, 800, model=True))
     assert team.kept == [500, 0, 1]
+
+
+async def test_of_branches_one_or_two_replies_refuse_no_others_for_an_answer_whose_size_is_a_guess() -> None:  # Z-10
+    """Ten that count four times as many tokens as they have: of guessed replies the answer would need a whole limit."""
+    team = account(tokens=2600)
+    holdback = Holdback(team, [ClosingAsk("editor")], forecast=ForecastOf(1000))
+    team.add_branches(10)
+    request = ReservationRequest(440, None, model=True)
+    for _ in range(10):
+        holdback.ask_begins(closing=False)
+    for replies in range(1, 11):
+        reservation = await team.reserve(request)  # nothing else is in flight, so it is granted or refused
+        holdback.call_reserved(request)
+        holdback.call_returned(440, 100)
+        reservation.settle(Cost(110), 10)
+        team.add_branches(-1)
+        holdback.ask_ended(used(10, 100), closing=False)
+        assert replies >= LEAST_REPLIES or team.kept[0] <= 1300
+    assert team.spent[0] == 1100
+
+
+def test_beside_others_most_of_a_limit_is_kept_once_some_replies_are_known() -> None:
+    team = account(tokens=1000)
+    holdback = Holdback(team, [ClosingAsk("lead")])
+    kept: list[int] = []
+    for _ in range(5):
+        holdback.ask_begins(closing=False)
+    for _ in range(LEAST_REPLIES):
+        holdback.call_reserved(ReservationRequest(5000, 200, model=True))
+        holdback.ask_ended(used(100, 5000), closing=False)
+        kept.append(team.kept[0])
+    assert kept == [500, 500, 900]
 
 
 def test_while_a_closing_ask_runs_nothing_is_kept_back() -> None:  # Z-10

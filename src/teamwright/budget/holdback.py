@@ -36,7 +36,7 @@ MOST_KEPT_PERCENT = 90
 """The largest part of a limit that is kept back."""
 
 MOST_GUESSED_PERCENT = 50
-"""The largest part before the first reply, when all sizes are guesses."""
+"""The largest part while sizes are guesses: before the first reply, and beside others before some."""
 
 FITTING_PERCENT = 105
 """Up to which part of a limit the forecast is taken to fit: a forecast errs by more than that on either side."""
@@ -217,12 +217,26 @@ class Holdback:
             most = self._less_error(likely, self._cost(lambda ask: self._least_size(ask, tightest)))
         else:
             most = list(self._cost(lambda ask: self._generous_size(ask, tightest)))
-        percent = MOST_KEPT_PERCENT if self._replies.count else MOST_GUESSED_PERCENT
+        percent = MOST_GUESSED_PERCENT if self._is_guess else MOST_KEPT_PERCENT
         for level in self._account.chain():
             for index, limit in level.bounds:
                 kept_by_others = level.kept[index] - self._kept[index]
                 most[index] = min(most[index], max(0, limit * percent // 100 - kept_by_others))
         return Cost(*most)
+
+    @property
+    def _begun(self) -> int:
+        """How many asks run or wait for their turn."""
+        return max(self._running, self._account.branches) + self._account.queued
+
+    @property
+    def _is_guess(self) -> bool:
+        """Whether so little is known that an estimate must not refuse most of the work.
+
+        One or two replies say little of many: a closing ask that reads ten guessed ones seems to need a whole limit.
+        """
+        replies = max(self._replies.count, self._account.outermost.lengths.count)
+        return not self._replies.count or (self._begun > 1 and replies < LEAST_REPLIES)
 
     def _less_error(self, likely: Cost, least: Cost) -> list[int]:
         """Return the likely cost less what a forecast errs by, so that an error refuses no work that fits.
@@ -252,8 +266,7 @@ class Holdback:
         """Whether all of the work probably fits the limits around the team."""
         if self.forecast is None or not self._replies.count:
             return False
-        begun = max(self._running, self._account.branches) + self._account.queued
-        others = self.forecast.remaining(len(self._closing), begun)
+        others = self.forecast.remaining(len(self._closing), self._begun)
         if others is None:
             return False
         return all(
