@@ -40,6 +40,14 @@ async def test_an_unknown_model_counts_bytes_until_its_rates_are_learnt() -> Non
     assert (await meter.bound(other, strict=False)).tokens == effect.prompt_bytes + 16
 
 
+async def test_who_learns_is_told_how_the_same_prompt_counts_from_then_on() -> None:  # Z-10
+    meter, effect = PromptMeter(), effect_of("anthropic:claude-opus-5", draw_text("english", Random(1), 2000))
+    bound, used = await meter.bound(effect, strict=False), effect.prompt_bytes // 4
+    counted = [meter.learn(effect, bound, Usage(requests=1, input_tokens=used)) for _ in range(FEWEST_SAMPLES)]
+    assert counted[:-1] == [bound.tokens] * (FEWEST_SAMPLES - 1)
+    assert used <= counted[-1] == (await meter.bound(effect, strict=False)).tokens <= 2 * used
+
+
 async def test_a_known_tokenizer_counts_english_closely_from_the_first_request() -> None:  # Z-10
     pytest.importorskip("bpe_openai")
     effect = effect_of("openai:gpt-5-mini", draw_text("english", Random(2), 4000))

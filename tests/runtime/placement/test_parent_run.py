@@ -79,3 +79,23 @@ async def test_children_get_shares_of_the_whole_and_do_what_branches_here_do(tmp
     assert (here.status, there.status) == ("completed", "completed"), (here.warnings, there.warnings)
     assert there.output == here.output
     assert (there.usage.total_tokens if unit == "tokens" else there.usage.usd or 0) <= need * 2
+
+
+@pytest.mark.parametrize(("unit", "percent"), [("tokens", 150), ("tokens", 200), ("usd", 120)])
+async def test_what_an_unknown_tokenizer_counts_too_much_at_first_refuses_no_branches(
+    tmp_path: Path, unit: str, percent: int
+) -> None:  # Z-10
+    """The editor reads ten replies, of which four times their tokens are kept until the rates are learnt."""
+    path, chunks = tmp_path / "wide.yaml", ", ".join(f"part {number}" for number in range(10))
+    with ModelServer(lambda _: Say(text="It is " + " ".join(["food"] * 90))) as server:
+        instructions = "Say in a word what it is about. " * 12
+        text = WIDE.format(url=server.url, placement="here", chunks=chunks, instructions=instructions)
+        path.write_text(text, encoding="utf-8")
+        async with Engine("memory") as engine:
+            free = await engine.run(load_team(path), "Go.")
+        need = free.usage.total_tokens if unit == "tokens" else free.usage.usd or 0
+        limit = need * percent // 100 if unit == "tokens" else need * percent / 100
+        async with Engine("memory") as engine:
+            run = await engine.run(load_team(path), "Go.", limits=Limits.model_validate({unit: limit}))
+    assert run.status == "completed", run.warnings
+    assert (run.usage.total_tokens if unit == "tokens" else run.usage.usd or 0) <= limit

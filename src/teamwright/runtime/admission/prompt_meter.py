@@ -74,10 +74,14 @@ class PromptMeter:
         tokens = most if learnt is None else min(most, learnt)
         return PromptBound(tokens + effect.media_tokens, profile, "bytes" if learnt is None else "rates")
 
-    def learn(self, effect: Effect, bound: PromptBound, usage: Usage) -> None:
-        """Learn from the usage of a request without media, whose prompt was as bounded."""
-        if bound.profile is not None and not effect.media_tokens and effect.model in self._rates:
-            self._rates[effect.model].learn(bound.profile, usage.input_tokens)
+    def learn(self, effect: Effect, bound: PromptBound, usage: Usage) -> int:
+        """Learn from the usage of a request without media, whose prompt was so bounded; returns its new bound."""
+        if bound.profile is None or effect.media_tokens or effect.model not in self._rates:
+            return bound.tokens
+        rates = self._rates[effect.model]
+        rates.learn(bound.profile, usage.input_tokens)
+        learnt = rates.bound(bound.profile)
+        return bound.tokens if learnt is None else min(bound.tokens, learnt)
 
     def observe(self, effect: Effect, usage: Usage) -> None:
         """Keep a request that no limit applied to; what can be learnt from it is learnt when a run has ended."""

@@ -416,9 +416,9 @@ class EffectCall:
     def _learn(self, returned: Returned, reservation: Reservation) -> None:
         """Learn how many tokens the prompt had, unless a line was added to it."""
         if self._prompt is not None and not reservation.cut:
+            counted = self._scope.run.prompt_meter.learn(self._effect, self._prompt, returned.usage)
             if self._scope.holdback is not None and returned.usage.input_tokens:
-                self._scope.holdback.call_returned(self._prompt.tokens, returned.usage.input_tokens)
-            self._scope.run.prompt_meter.learn(self._effect, self._prompt, returned.usage)
+                self._scope.holdback.call_returned(counted, returned.usage.input_tokens)
 
     def _check_usage(self, returned: Returned, reservation: Reservation | None) -> None:
         """Record, once per model and problem, that a provider reports a usage that can't be right."""
