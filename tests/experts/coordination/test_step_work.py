@@ -12,7 +12,7 @@ from teamwright import Answer, Engine
 from teamwright.agents.contract.agent import Agent
 from teamwright.agents.contract.context import Context
 from teamwright.agents.contract.policy import Policy
-from teamwright.agents.evaluators import EVALUATOR
+from teamwright.agents.evaluators import EVALUATOR, Evaluator
 from teamwright.errors import InvalidRequest, Refused
 from teamwright.experts.coordination.step_work import states_nothing_found
 from teamwright.experts.rubric import Rubric
@@ -29,7 +29,7 @@ ERROR = Refused("the words of an error")
 WRONG = InvalidRequest("the words of an error")
 
 
-class CrashingEvaluator(Agent):
+class CrashingEvaluator(Evaluator):
     """Raises."""
 
     kind, name = EVALUATOR, "crashing"
@@ -115,9 +115,8 @@ def answers(given: object) -> object:
 
 
 def expert(fakes: FakeMembers, wrong: dict[str, object], **options: Any) -> Team:
-    economy = Policy(economy="server/cheap")
-    names: dict[str, Any] = {"a": {}, "b": {}, "c": {}, "e": {"policy": economy}, "p": {}}
-    made = {name: fakes.member(name, answers(wrong.get(name)), **more) for name, more in names.items()}
+    made = {name: fakes.member(name, answers(wrong.get(name))) for name in "abcep"}
+    made["e"].policy = Policy(economy="server/cheap")
     given: dict[str, Any] = {} if "planner" in options else {"steps": STEPS}
     members = [made[name] for name in "abce"]
     return Team("t", members=members, helpers=[made["p"]], strategy="expert", options={**given, **options})
