@@ -102,7 +102,7 @@ async def test_a_missing_extra_is_reported_before_anything_is_imported(monkeypat
     def find(name: str) -> None:
         return None
 
-    for place in ("clients.models", "mcp.source"):
+    for place in ("clients.models", "tools.mcp_source"):
         monkeypatch.setattr(f"teamwright.agents.{place}.find_spec", find)
     server = McpSpec(mcp=McpTool(url="http://127.0.0.1:1/"))
     found = await lacking(

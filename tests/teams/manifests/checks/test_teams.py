@@ -133,11 +133,10 @@ def test_options_that_are_needed_and_missing_are_reported_with_their_form(tmp_pa
 
 
 def test_a_strategy_without_options_takes_none(tmp_path: Path) -> None:
-    for spelling in ("sequential", "options"):
-        problem = only_problem(tmp_path, AGENTS + f"teams: {{t: {{members: [a], {spelling}: {{x: 1}}}}}}")
-        assert problem.message == "team 't': sequential takes no options"
-        assert problem.column == 27
-        assert loaded(tmp_path, AGENTS + f"teams: {{t: {{members: [a], {spelling}: {{}}}}}}")
+    problem = only_problem(tmp_path, AGENTS + "teams: {t: {members: [a], sequential: {x: 1}}}")
+    assert problem.message == "team 't': sequential takes no options"
+    assert problem.column == 27
+    assert loaded(tmp_path, AGENTS + "teams: {t: {members: [a], sequential: {}}}")
 
 
 @pytest.mark.usefixtures("third_parties")
