@@ -11,6 +11,7 @@ import json
 import os
 import sys
 from pathlib import Path
+from typing import cast
 
 from msgspec import convert
 from pydantic import JsonValue
@@ -45,14 +46,12 @@ def manifest_of(name: str, seed: int, provider: Provider) -> dict[str, JsonValue
         team[kind.strategy] = options
     if max_turns is not None:
         team["max_turns"] = max_turns
-    return {
-        "models": {"primary": model, "economy": economy},
-        "agents": {
-            one: {"instructions": f"You are {one}. {kind.instructions}"}
-            for one in (*names, *(["m9"] if name == "nested" else []))
-        },
-        "teams": {"team": team, **teams},
+    agents: dict[str, JsonValue] = {
+        one: {"instructions": f"You are {one}. {kind.instructions}"}
+        for one in (*names, *(["m9"] if name == "nested" else []))
     }
+    models: dict[str, JsonValue] = {"primary": cast("JsonValue", model), "economy": cast("JsonValue", economy)}
+    return {"models": models, "agents": agents, "teams": {"team": team, **teams}}
 
 
 async def run_command(name: str, seed: int, provider: Provider, journal: Path, limits: Limits | None = None) -> Served:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean
 from tempfile import TemporaryDirectory
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol, cast
 
 from msgspec import structs
 from pydantic import JsonValue
@@ -266,7 +266,7 @@ async def measure_served(
                         need = free.tokens if unit == "tokens" else free.usd
                         limit = round(need * share / 100, 0 if unit == "tokens" else 9)
                         served = await run(name, seed, provider, journal, Limits.model_validate({unit: limit}))
-                        served.limit, served.unit = limit, unit
+                        served.limit, served.unit = limit, cast("Unit", unit)
                         row.runs.append(served)
                 rows += found.values()
     return rows

@@ -19,7 +19,7 @@ from teamwright.agents import Turn
 from teamwright.runtime.driver import recorder
 
 PACKAGE = str(Path(teamwright.__file__).parent)
-MOST_CALLS = 90
+MOST_CALLS = 91
 """Calls inside the package for one turn of a function in a chain, and its share of starting the run."""
 
 

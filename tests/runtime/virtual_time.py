@@ -104,7 +104,7 @@ class Caller(Agent):
     kind: str = "model"
 
     @property
-    def policy(self) -> Policy:
+    def policy(self) -> Policy:  # pyright: ignore[reportIncompatibleVariableOverride]
         return Policy(limits=self.own_limits, retry=self.retry or DEFAULT_RETRY)
 
     async def respond(self, turn: Turn, ctx: Context) -> Reply:

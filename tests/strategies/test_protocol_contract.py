@@ -97,10 +97,10 @@ def test_an_attribute_of_the_wrong_type_is_an_error_where_the_team_is_made(name:
 def test_attributes_of_the_right_type_and_properties_are_accepted() -> None:
     class Computed(Bare):
         @property
-        def peers(self) -> bool:
+        def peers(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
             return True
 
-        def lead(self, _: Settings, members: Members) -> str:
+        def lead(self, settings: Settings, members: Members) -> str:
             return members[0].name
 
     team(Computed())

@@ -294,7 +294,8 @@ async def test_a_team_that_does_not_end_well_keeps_its_warnings(how: str, strate
     members = [troubled("w", optional=True), troubled("x") if how == "fails" else FakeMembers().member("x")]
     bound: dict[str, Any] = {"strategy": "round_robin", "max_turns": 1, "on_max_turns": "fail"}
     limits = Limits(calls=1) if how == "is out of budget" else None
-    inner = Team("inner", members=members, limits=limits, optional=True, **(bound if how.startswith("reaches") else {}))
+    more: dict[str, Any] = bound if how.startswith("reaches") else {}
+    inner = Team("inner", members=members, limits=limits, optional=True, **more)
     options: dict[str, Any] = {
         "dag": {"steps": [{"id": "inner"}, {"id": "last"}]},
         "reactive": {"subscriptions": [{"member": name, "on": "workflow.started"} for name in ("inner", "last")]},
