@@ -20,6 +20,7 @@ from pathlib import Path
 
 from teamwright.cli.terminal.open import new_engine
 from teamwright.engine import Engine
+from teamwright.errors import TeamwrightError
 from teamwright.events import AgentCalled, AgentCallFailed, AgentReturned, Event, RunResumed
 from teamwright.values.limits.usage import Usage
 from teamwright.values.text.display import number_text, price_text
@@ -226,4 +227,7 @@ def _say(text: str) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except TeamwrightError as error:
+        sys.exit(str(error))
