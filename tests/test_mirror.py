@@ -29,7 +29,7 @@ COVERED_BY = {
     "cli/runs/prune.py": "cli/runs/test_commands.py",
     "cli/terminal/errors.py": "cli/test_run.py",
     "cli/runs/diff.py": "cli/runs/test_resume.py",
-    "cli/team_drawing.py": "cli/test_show.py",
+    "cli/team_picture.py": "cli/test_show.py",
     "cluster/wing.py": "test_wings.py",
     "experts/wing.py": "test_wings.py",
     "lab/jobs.py": "server/test_jobs.py",

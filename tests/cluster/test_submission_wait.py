@@ -11,7 +11,7 @@ from msgspec import structs
 from teamwright.cluster.needs import CodeFolder
 from teamwright.cluster.submission import PreparedTeam, prepare_team, record_wait
 from teamwright.cluster.team_loader import Lacks
-from teamwright.history.wording import note_text
+from teamwright.history.event_notes import note_text
 from teamwright.journal.protocol import Batch
 from teamwright.teams.load import source_of
 from teamwright.teams.manifests.load import load

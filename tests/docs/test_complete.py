@@ -11,7 +11,7 @@ import teamwright
 from teamwright.agents.scripted import Rule
 from teamwright.cli.main import app
 from teamwright.errors import AgentError
-from teamwright.history.wording import ERROR_WORDS
+from teamwright.history.event_notes import ERROR_WORDS
 from teamwright.strategies.registry import BUILT_IN_STRATEGIES
 from teamwright.values.limits.limits import Pace
 from teamwright.values.limits.usage import Usage

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from teamwright.experts.judge import PairComparison, compare_works
     from teamwright.experts.live.feed import feed_transport
     from teamwright.experts.ratings import Rating, Ratings, rate_runs
-    from teamwright.experts.routing import Router, parse_request
+    from teamwright.experts.router import Router, parse_request
     from teamwright.experts.rubric import Rubric
     from teamwright.experts.skills import read_skills
     from teamwright.experts.templates import ExpertTemplate, ExpertTemplates
@@ -109,7 +109,7 @@ __getattr__, __dir__ = lazy_names(
         "teamwright.experts.templates": "ExpertTemplate ExpertTemplates",
         "teamwright.experts.skills": "read_skills",
         "teamwright.experts.live.feed": "feed_transport",
-        "teamwright.experts.routing": "Router parse_request",
+        "teamwright.experts.router": "Router parse_request",
         "teamwright.experts.ratings": "Rating Ratings rate_runs",
         "teamwright.values.specs.evaluation": "Criterion Evaluate Length",
         "teamwright.values.specs.expert": "ExpertProfile",

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from teamwright.cli.views.drive import ViewOptions
     from teamwright.cli.views.prompt import Prompt
     from teamwright.experts.ratings import Rating, Ratings
-    from teamwright.experts.routing import AskRequest, DraftedTeam, Route, Router
+    from teamwright.experts.router import AskRequest, DraftedTeam, Route, Router
     from teamwright.experts.templates import ExpertTemplate, ExpertTemplates
     from teamwright.journal.protocol import Journal
     from teamwright.runtime.admission.confirm_request import Confirmer
@@ -390,7 +390,7 @@ def ask(
 async def _ask(options: AskOptions, shown: ViewOptions) -> int:
     from teamwright.cli.terminal.open import new_engine
     from teamwright.cli.views.drive import drive, report_end
-    from teamwright.experts.routing import parse_request
+    from teamwright.experts.router import parse_request
     from teamwright.runtime.admission.same_run import require_same_task
     from teamwright.teams.load import team_from_source
     from teamwright.teams.preflight import check_ready
@@ -424,7 +424,7 @@ async def _follow(engine: Engine, run_id: str, shown: ViewOptions) -> int:
 
 
 def _router(engine: Engine, options: AskOptions) -> Router:
-    from teamwright.experts.routing import Router
+    from teamwright.experts.router import Router
     from teamwright.experts.templates import ExpertTemplates
 
     folders = [options.folder] if options.folder.is_dir() else []
@@ -508,7 +508,7 @@ def _edited(router: Router, routed: RoutedTask, text: str, prompt: Prompt) -> Ro
     from pydantic import ValidationError
 
     from teamwright.experts.formation import TeamDraft
-    from teamwright.experts.routing import DraftedTeam
+    from teamwright.experts.router import DraftedTeam
     from teamwright.values.text.validation_messages import misfits_of, misfits_text
 
     try:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from teamwright.events import TeamMerged, TeamPhase, TeamPlanChanged, TeamPlanStatus
-from teamwright.experts.routing import Router, parse_request
+from teamwright.experts.router import Router, parse_request
 from teamwright.history import RunHistory
 from teamwright.runtime.engine import Engine
 from teamwright.teams.load import load_team, team_from_source

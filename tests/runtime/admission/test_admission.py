@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from teamwright import Engine, Limits, Team
 from teamwright.budget.ledger import Account
 from teamwright.errors import RateLimited, ServiceError
-from teamwright.history.wording import note_text
+from teamwright.history.event_notes import note_text
 from teamwright.runtime.run_state import RunState
 from teamwright.values.events.agent import AgentCalled
 from teamwright.values.events.budget import BudgetAwaited, BudgetRefused

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
+from teamwright.history.event_notes import detail_text, mark_of, note_text
 from teamwright.history.event_texts import bodies_of
 from teamwright.history.record.asks import RecordedBodies
-from teamwright.history.wording import detail_text, mark_of, note_text
 from teamwright.server.page.asks import (
     ToolCallAtWork,
     project_asked,

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from teamwright import Engine
-from teamwright.experts.routing import Router, parse_request
+from teamwright.experts.router import Router, parse_request
 from teamwright.journal.memory import MemoryJournal
 from teamwright.values.limits.limits import Limits
 

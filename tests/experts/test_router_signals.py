@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from teamwright.experts.routing import Complexity, Signal, estimate_complexity
+from teamwright.experts.router import Complexity, Signal, estimate_complexity
 
 HARD = """\
 Compare two architectures for our billing service, estimate the migration, review the security and GDPR risks, write a

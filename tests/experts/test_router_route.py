@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from teamwright.experts.routing import (
+from teamwright.experts.router import (
     AskRequest,
     Complexity,
     Route,
