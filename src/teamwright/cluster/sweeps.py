@@ -50,6 +50,7 @@ ORPHANS_LOCK: Final = "cluster/orphans"
 """The lock under which one worker at a time looks; no run has such an id."""
 ORPHANED: Final = "the run that asked for it has ended"
 RETENTION_SECONDS: Final = 60.0
+"""The longest wait between two looks; runs that are kept for less are looked at as often as that."""
 MOST_DELETED: Final = 20
 """The most runs that are deleted at once, besides their children."""
 PAUSE_SECONDS: Final = 0.5
@@ -240,7 +241,7 @@ class Retention:
                 pass  # another worker looks, or drives a child of what was to be deleted
             except JournalError as error:
                 self._report("trouble", detail=f"can't delete old runs: {error}")
-            await asyncio.sleep(RETENTION_SECONDS)
+            await asyncio.sleep(max(PAUSE_SECONDS, min(self._seconds, RETENTION_SECONDS)))
 
     async def look(self) -> bool:
         """Delete the oldest runs that are due; returns whether there may be more."""
