@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
 from teamwright.agents.prices import CountTokens, load_tokenizer
 from teamwright.runtime.admission.prompt_meter import PromptMeter
-from teamwright.values.limits.usage import Usage
+from teamwright.values.limits import Usage
 from tests.kit.prompt_corpus import KINDS, draw_text
 
 Method = Literal["bytes", "tokenizer", "learnt"]

@@ -24,7 +24,7 @@ from teamwright import Context, Engine, Limits, Reply, RunResult, Team, Turn
 from teamwright.agents import ModelAgent, Price, ServerModel
 from teamwright.journal import Journal
 from teamwright.strategies.protocol import Members
-from teamwright.values.limits.degradation import Degradation
+from teamwright.values.limits import Degradation
 
 Unit = Literal["tokens", "usd"]
 UNITS: tuple[Unit, ...] = ("tokens", "usd")

@@ -23,9 +23,7 @@ from teamwright.agents.contract.effect import Attempt, Effect, Returned
 from teamwright.agents.contract.policy import Policy
 from teamwright.budget.estimates import Rate, picodollars
 from teamwright.strategies.protocol import Strategy
-from teamwright.values.limits.degradation import Degradation
-from teamwright.values.limits.price import Price
-from teamwright.values.limits.usage import CHARACTERS_PER_TOKEN, Usage
+from teamwright.values.limits import CHARACTERS_PER_TOKEN, Degradation, Price, Usage
 
 INSTRUCTIONS = 300
 """Tokens of instructions in each prompt."""

@@ -27,7 +27,7 @@ from bench.budget_teams import OPTIONS, Replies, team_of
 from teamwright import Engine, RunResult
 from teamwright.events import BudgetDegraded
 from teamwright.strategies.protocol import Members
-from teamwright.values.limits.degradation import Degradation
+from teamwright.values.limits import Degradation
 
 POLICIES: tuple[Degradation, ...] = ("none", "auto", "aggressive")
 SHARES = (60, 70, 80, 90, 100, 110, 130, 150)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from bench.workload import WrongAnswer
 from teamwright.budget.ledger import Account, Cost, Reservation, ReservationRequest
-from teamwright.values.limits.limits import Limits
+from teamwright.values.limits import Limits
 
 RESERVATIONS = 20_000
 PROMPT, CAP, USED = 100, 100, 50

@@ -10,8 +10,7 @@ from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, Text
 
 from bench.workload import texts
 from teamwright.agents.model.conversation import ModelConversation
-from teamwright.values.turns.messages import History, Message
-from teamwright.values.turns.transcript import with_header
+from teamwright.values.turns.messages import History, Message, with_header
 from teamwright.values.turns.turn import Turn
 
 MEMBERS, ROUNDS = ("ann", "bob", "cy", "dee"), 5

@@ -13,9 +13,8 @@ from teamwright import Engine, ModelAgent, load_team
 from teamwright.journal.memory import MemoryJournal
 from teamwright.strategies import Envelope
 from teamwright.values.events.agent import AgentReplied
-from teamwright.values.events.step import StepHeldUp
-from teamwright.values.events.team import TeamEscalated, TeamEvaluationResult
-from teamwright.values.people.questions import Answer
+from teamwright.values.events.team import StepHeldUp, TeamEscalated, TeamEvaluationResult
+from teamwright.values.people import Answer
 from tests.paths import EXAMPLES
 
 REFACTORING = ["code-analyzer", "refactoring-planner", "code-generator", "test-generator", "validator"]

@@ -22,7 +22,7 @@ from teamwright.cli.terminal.open import new_engine
 from teamwright.engine import Engine
 from teamwright.errors import TeamwrightError
 from teamwright.events import AgentCalled, AgentCallFailed, AgentReturned, Event, RunResumed
-from teamwright.values.limits.usage import Usage
+from teamwright.values.limits import Usage
 from teamwright.values.text.display import number_text, price_text
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -22,14 +22,13 @@ if TYPE_CHECKING:
     from teamwright.strategies.protocol import Strategy
     from teamwright.teams.load import load_team
     from teamwright.teams.team import Team
+    from teamwright.values.call_limits import RetryPolicy
     from teamwright.values.events.event import Event
-    from teamwright.values.limits.limits import Limits
-    from teamwright.values.limits.retry import RetryPolicy
-    from teamwright.values.people.approvals import Approve
-    from teamwright.values.people.questions import Answer
-    from teamwright.values.results import RunResult
+    from teamwright.values.limits import Limits
+    from teamwright.values.people import Answer, Approve
     from teamwright.values.specs.plan import Plan, Step
     from teamwright.values.turns.messages import Message
+    from teamwright.values.turns.results import RunResult
     from teamwright.values.turns.turn import Failure, Reply, Turn
 
 __all__ = [
@@ -75,14 +74,13 @@ __getattr__, __dir__ = lazy_names(
         "teamwright.strategies.protocol": "Strategy",
         "teamwright.teams.load": "load_team",
         "teamwright.teams.team": "Team",
-        "teamwright.values.people.approvals": "Approve",
+        "teamwright.values.people": "Answer Approve",
         "teamwright.values.events.event": "Event",
-        "teamwright.values.limits.limits": "Limits",
-        "teamwright.values.limits.retry": "RetryPolicy",
+        "teamwright.values.limits": "Limits",
+        "teamwright.values.call_limits": "RetryPolicy",
         "teamwright.values.turns.messages": "Message",
-        "teamwright.values.people.questions": "Answer",
         "teamwright.values.specs.plan": "Plan Step",
-        "teamwright.values.results": "RunResult",
+        "teamwright.values.turns.results": "RunResult",
         "teamwright.values.turns.turn": "Failure Reply Turn",
     },
 )

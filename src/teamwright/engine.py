@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from teamwright.runtime.handle import Handle
     from teamwright.runtime.runs import Runs
     from teamwright.runtime.sync import resume_sync, run_sync
-    from teamwright.values.results import RunSummary, Status
+    from teamwright.values.turns.results import RunSummary, Status
 
 __all__ = [
     "Conversations",
@@ -51,6 +51,6 @@ __getattr__, __dir__ = lazy_names(
         "teamwright.runtime.followers.receipt": "Receipt",
         "teamwright.runtime.runs": "Runs",
         "teamwright.agents.clients.models": "Models",
-        "teamwright.values.results": "RunSummary Status",
+        "teamwright.values.turns.results": "RunSummary Status",
     },
 )

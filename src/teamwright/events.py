@@ -22,10 +22,13 @@ if TYPE_CHECKING:
         AgentRecovered,
         AgentReplied,
         AgentReturned,
+        MessageRef,
         Tally,
         TextRef,
+        WorkspaceConflicted,
+        WorkspaceKept,
+        WorkspaceWritten,
     )
-    from teamwright.values.events.body import MessageRef
     from teamwright.values.events.budget import (
         BudgetAwaited,
         BudgetDegraded,
@@ -38,20 +41,12 @@ if TYPE_CHECKING:
         BudgetThrottled,
         BudgetUnpriced,
     )
-    from teamwright.values.events.custom import Custom
-    from teamwright.values.events.event import AnyDelta, ArgumentsDelta, Delta, Event, Fact, ThinkingDelta
-    from teamwright.values.events.fold import Fold, fold
-    from teamwright.values.events.live import TeamLife, TeamMessage
-    from teamwright.values.events.person import PersonAnswered, PersonAsked
-    from teamwright.values.events.plan import (
-        TeamMerged,
-        TeamPhase,
-        TeamPlanChanged,
-        TeamPlanProposed,
-        TeamPlanStatus,
-    )
+    from teamwright.values.events.event import AnyDelta, ArgumentsDelta, Delta, Event, Fact, Fold, ThinkingDelta, fold
     from teamwright.values.events.run import (
+        Custom,
         Origin,
+        PersonAnswered,
+        PersonAsked,
         PlacedTurn,
         RunAborted,
         RunApplied,
@@ -72,8 +67,9 @@ if TYPE_CHECKING:
         TimerFired,
         TimerSet,
     )
-    from teamwright.values.events.step import StepHeldUp, StepSkipped
     from teamwright.values.events.team import (
+        StepHeldUp,
+        StepSkipped,
         TeamBounded,
         TeamChannelClosed,
         TeamChannelOpened,
@@ -85,8 +81,15 @@ if TYPE_CHECKING:
         TeamEvaluationStarted,
         TeamGoalReached,
         TeamHandoff,
+        TeamLife,
+        TeamMerged,
+        TeamMessage,
         TeamMessageSent,
+        TeamPhase,
+        TeamPlanChanged,
         TeamPlanned,
+        TeamPlanProposed,
+        TeamPlanStatus,
         TeamReopened,
         TeamReplyRejected,
         TeamRoleBound,
@@ -97,8 +100,7 @@ if TYPE_CHECKING:
         TeamStepCompleted,
         TeamStepFailed,
     )
-    from teamwright.values.events.workspace import WorkspaceConflicted, WorkspaceKept, WorkspaceWritten
-    from teamwright.values.verdicts import CriterionResult, EvaluationVerdict, JudgeRecord
+    from teamwright.values.specs.evaluation import CriterionResult, EvaluationVerdict, JudgeRecord
 
 __all__ = [
     "AgentAbandoned",
@@ -202,33 +204,26 @@ __getattr__, __dir__ = lazy_names(
     {
         "teamwright.values.events.agent": """
             AgentAbandoned AgentAsked AgentCallFailed AgentCallRejected AgentCalled AgentChecked AgentCompacted
-            AgentFailed AgentModeRefused AgentProgressed AgentRecovered AgentReplied AgentReturned Tally
-            TextRef
+            AgentFailed AgentModeRefused AgentProgressed AgentRecovered AgentReplied AgentReturned MessageRef Tally
+            TextRef WorkspaceConflicted WorkspaceKept WorkspaceWritten
         """,
-        "teamwright.values.events.body": "MessageRef",
         "teamwright.values.events.budget": """
             BudgetAwaited BudgetDegraded BudgetEased BudgetExceeded BudgetMisreported BudgetOpened BudgetRaised
             BudgetRefused BudgetThrottled BudgetUnpriced
         """,
-        "teamwright.values.events.custom": "Custom",
-        "teamwright.values.events.event": "AnyDelta ArgumentsDelta Delta Event Fact ThinkingDelta",
-        "teamwright.values.events.fold": "Fold fold",
-        "teamwright.values.events.live": "TeamLife TeamMessage",
-        "teamwright.values.events.person": "PersonAnswered PersonAsked",
-        "teamwright.values.events.plan": "TeamMerged TeamPhase TeamPlanChanged TeamPlanProposed TeamPlanStatus",
         "teamwright.values.events.run": """
-            Origin PlacedTurn RunAborted RunApplied RunCheckpoint RunEnded RunInterrupted RunIntervened RunLogged
-            RunMeasured RunNotified RunPaused RunQueued RunRefused RunResumed RunStarted ScopeExpired ScopeWaited
-            TimerFired TimerSet
+            Custom Origin PersonAnswered PersonAsked PlacedTurn RunAborted RunApplied RunCheckpoint RunEnded
+            RunInterrupted RunIntervened RunLogged RunMeasured RunNotified RunPaused RunQueued RunRefused RunResumed
+            RunStarted ScopeExpired ScopeWaited TimerFired TimerSet
         """,
-        "teamwright.values.events.step": "StepHeldUp StepSkipped",
+        "teamwright.values.events.event": "AnyDelta ArgumentsDelta Delta Event Fact Fold ThinkingDelta fold",
         "teamwright.values.events.team": """
-            TeamBounded TeamChannelClosed TeamChannelOpened TeamDecided TeamEmitted TeamEnded TeamEscalated
-            TeamEvaluationResult TeamEvaluationStarted TeamGoalReached TeamHandoff TeamPlanned TeamReopened
-            TeamRoleBound TeamRouted TeamSelected TeamStarted TeamStepAssigned TeamStepCompleted TeamStepFailed
-            TeamMessageSent TeamReplyRejected
+            StepHeldUp StepSkipped TeamBounded TeamChannelClosed TeamChannelOpened TeamDecided TeamEmitted TeamEnded
+            TeamEscalated TeamEvaluationResult TeamEvaluationStarted TeamGoalReached TeamHandoff TeamLife TeamMerged
+            TeamMessage TeamMessageSent TeamPhase TeamPlanChanged TeamPlanProposed TeamPlanStatus TeamPlanned
+            TeamReopened TeamReplyRejected TeamRoleBound TeamRouted TeamSelected TeamStarted TeamStepAssigned
+            TeamStepCompleted TeamStepFailed
         """,
-        "teamwright.values.verdicts": "CriterionResult EvaluationVerdict JudgeRecord",
-        "teamwright.values.events.workspace": "WorkspaceConflicted WorkspaceKept WorkspaceWritten",
+        "teamwright.values.specs.evaluation": "CriterionResult EvaluationVerdict JudgeRecord",
     },
 )

@@ -8,25 +8,27 @@ from typing import TYPE_CHECKING
 from teamwright._lazy import lazy_names
 
 if TYPE_CHECKING:
-    from teamwright.values.limits.spend_forecast import ConfirmAbove, Quantiles, SpendForecast
-    from teamwright.values.people.approvals import Approve, Notify
-    from teamwright.values.people.interventions import (
+    from teamwright.values.limits import ConfirmAbove, Quantiles, SpendForecast
+    from teamwright.values.people import (
         ActionClaim,
         AddMember,
+        Answer,
         Answered,
+        Approve,
         Cancel,
         EditPlan,
         Intervention,
         Mark,
+        Notify,
         Pause,
         PauseMember,
+        Question,
         RaiseBudget,
         RemoveMember,
         ResumeMember,
         Tell,
         Undo,
     )
-    from teamwright.values.people.questions import Answer, Question
 
 __all__ = [
     "ActionClaim",
@@ -55,12 +57,10 @@ __all__ = [
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
-        "teamwright.values.limits.spend_forecast": "ConfirmAbove Quantiles SpendForecast",
-        "teamwright.values.people.approvals": "Approve Notify",
-        "teamwright.values.people.interventions": """
-            ActionClaim AddMember Answered Cancel EditPlan Intervention Mark Pause PauseMember RaiseBudget RemoveMember
-            ResumeMember Tell Undo
+        "teamwright.values.limits": "ConfirmAbove Quantiles SpendForecast",
+        "teamwright.values.people": """
+            ActionClaim AddMember Answer Answered Approve Cancel EditPlan Intervention Mark Notify Pause PauseMember
+            Question RaiseBudget RemoveMember ResumeMember Tell Undo
         """,
-        "teamwright.values.people.questions": "Answer Question",
     },
 )

@@ -19,9 +19,8 @@ from teamwright.journal.memory import MemoryJournal
 from teamwright.testing.chat import CallTools, ChatAnswer, ChatRequest, Say, ToolCall
 from teamwright.testing.model_server import ModelServer
 from teamwright.values.events.event import Event
-from teamwright.values.events.person import PersonAnswered, PersonAsked
-from teamwright.values.people.approvals import Approve, approval_question
-from teamwright.values.people.questions import Answer, Question
+from teamwright.values.events.run import PersonAnswered, PersonAsked
+from teamwright.values.people import Answer, Approve, Question, approval_question
 from teamwright.values.specs.manifest import McpSpec, McpTool, ServerModel
 from teamwright.values.turns.messages import digest
 from tests.kit.records import cut, wait_for_question

@@ -14,7 +14,7 @@ from teamwright.agents.compaction import window_of
 from teamwright.errors import UsageError
 from teamwright.events import AgentCompacted
 from teamwright.history import read_kpis
-from teamwright.values.limits.compact import Compact
+from teamwright.values.call_limits import Compact
 from teamwright.values.specs.manifest import NamedModel, ServerModel
 
 SMALL = Compact(window=600, keep=2)

@@ -17,11 +17,10 @@ from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team
 from teamwright.values.events.event import Event
 from teamwright.values.events.team import TeamEvaluationResult, TeamEvaluationStarted
-from teamwright.values.people.questions import Answer
-from teamwright.values.results import RunResult
-from teamwright.values.specs.evaluation import Criterion, Evaluate
+from teamwright.values.people import Answer
+from teamwright.values.specs.evaluation import Criterion, CriterionResult, Evaluate, EvaluationVerdict, VerdictOutcome
+from teamwright.values.turns.results import RunResult
 from teamwright.values.turns.turn import Turn
-from teamwright.values.verdicts import CriterionResult, EvaluationVerdict, VerdictOutcome
 from tests.kit.evaluators import AnyEvaluator, WordEvaluator, evaluated, words
 from tests.kit.members import FakeMembers
 from tests.kit.records import cut_and_resume

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from teamwright.agents.prompt_notes import extract_note, note_instructions, schema_with_note, with_note_block
-from teamwright.values.limits.usage import Usage
+from teamwright.values.limits import Usage
 from teamwright.values.text.display import ELLIPSIS
 from teamwright.values.turns.envelope import Envelope, EnvelopeLimits, EnvelopeMessage, EnvelopeNote
 from teamwright.values.turns.messages import History, Message

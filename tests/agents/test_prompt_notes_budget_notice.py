@@ -13,9 +13,7 @@ from teamwright.teams.team import Team
 from teamwright.testing.chat import ChatRequest, Say, tokens
 from teamwright.testing.model_server import ModelServer
 from teamwright.values.events.agent import AgentAsked, AgentCalled
-from teamwright.values.limits.limits import Limits
-from teamwright.values.limits.price import Price
-from teamwright.values.limits.usage import Amounts
+from teamwright.values.limits import Amounts, Limits, Price
 from teamwright.values.specs.manifest import NamedModel, ServerModel
 from teamwright.values.turns.turn import Turn
 

@@ -14,7 +14,7 @@ from teamwright.errors import ManifestError, ServiceError
 from teamwright.journal.memory import MemoryJournal
 from teamwright.teams.builder import Builder
 from teamwright.teams.load import load_team, source_of, team_from_source
-from teamwright.values.limits.retry import Recovery, RetryPolicy
+from teamwright.values.call_limits import Recovery, RetryPolicy
 from teamwright.values.specs.manifest import Source
 from tests.growth import assert_linear_calls
 from tests.teams.manifests.manifests import loaded, only_problem, problems

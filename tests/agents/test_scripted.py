@@ -15,12 +15,12 @@ from teamwright.errors import InvalidInput, InvalidOutput, InvalidValue, Manifes
 from teamwright.journal.memory import MemoryJournal
 from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team
+from teamwright.values.call_limits import RetryPolicy
 from teamwright.values.events.agent import AgentCallFailed, AgentReturned
 from teamwright.values.events.event import Delta
-from teamwright.values.limits.limits import Limits
-from teamwright.values.limits.retry import RetryPolicy
-from teamwright.values.results import RunResult
+from teamwright.values.limits import Limits
 from teamwright.values.specs.manifest import JsonSchema
+from teamwright.values.turns.results import RunResult
 from teamwright.values.turns.turn import Turn
 from tests.agents.recording import Recording
 from tests.kit.records import cut_and_resume

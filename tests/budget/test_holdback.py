@@ -9,9 +9,7 @@ import pytest
 from teamwright.budget.estimates import Rate
 from teamwright.budget.holdback import EXCERPT_TOKENS, FRAMES, Holdback
 from teamwright.budget.ledger import LEAST_REPLIES, Account, Cost, Refusal, ReservationRequest
-from teamwright.values.limits.closing_ask import ClosingAsk
-from teamwright.values.limits.limits import Limits
-from teamwright.values.limits.usage import Usage
+from teamwright.values.limits import ClosingAsk, Limits, Usage
 from teamwright.values.turns.turn import Tier
 
 

@@ -26,8 +26,7 @@ from teamwright.budget.ledger import (
     charge_for,
     refusal_text,
 )
-from teamwright.values.limits.limits import Limits, MessageLimits
-from teamwright.values.limits.usage import NOTHING, Amounts, Usage
+from teamwright.values.limits import NOTHING, Amounts, Limits, MessageLimits, Usage
 
 CHEAP = Rate(input=1, output=2)
 """Picodollars per token, chosen so that limits are easy to read."""

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from teamwright.budget.rate_limits import CONCURRENCY, FIRST_OUTPUT, MINUTE, ConcurrencyLimit, Departure, RateWindow
-from teamwright.values.limits.limits import Pace
+from teamwright.values.limits import Pace
 from tests.runtime.virtual_time import most_in_a_minute
 
 

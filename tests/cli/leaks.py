@@ -6,9 +6,8 @@ import os
 
 from teamwright import Context, Message, Reply, Turn
 from teamwright.errors import AgentError
-from teamwright.values.events.custom import Custom
-from teamwright.values.events.run import RunLogged
-from teamwright.values.people.questions import Question
+from teamwright.values.events.run import Custom, RunLogged
+from teamwright.values.people import Question
 
 
 def leaked() -> str:

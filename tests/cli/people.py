@@ -1,7 +1,7 @@
 """Agents for tests of the command line, found by import path."""
 
 from teamwright.agents.contract.context import Context
-from teamwright.values.people.questions import Question
+from teamwright.values.people import Question
 from teamwright.values.turns.turn import Turn
 
 

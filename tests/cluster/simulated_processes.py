@@ -14,7 +14,7 @@ from teamwright.journal.postgres.connection import Connection, DatabaseAddress, 
 from teamwright.journal.postgres.layout import migrate
 from teamwright.journal.postgres.paces import PostgresPaces
 from teamwright.runtime.admission.rate_limiter import RateLimiter, Slot
-from teamwright.values.limits.limits import Pace
+from teamwright.values.limits import Pace
 from teamwright.values.models import JsonValue
 
 _OLDER: LiteralString = """

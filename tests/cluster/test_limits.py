@@ -9,7 +9,7 @@ import pytest
 
 from teamwright import Engine
 from teamwright.cluster.limits import LEASE_SECONDS, ClusterLimits
-from teamwright.values.limits.limits import Pace
+from teamwright.values.limits import Pace
 from tests.kit.postgres import schema_url
 from tests.kit.postgres_proxy import Proxy
 from tests.runtime.virtual_time import Caller, Provider, side_by_side

@@ -18,7 +18,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from teamwright.cluster.limits import ClusterLimits, model_digest
 from teamwright.runtime.admission.rate_limiter import RateLimiter
-from teamwright.values.limits.limits import Pace
+from teamwright.values.limits import Pace
 from tests.cluster.simulated_processes import Cluster, Process
 from tests.kit.postgres import schema_url
 

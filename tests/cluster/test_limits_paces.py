@@ -10,8 +10,7 @@ import pytest
 
 from teamwright.cluster import limits as paces
 from teamwright.errors import RateLimited
-from teamwright.values.limits.limits import Pace
-from teamwright.values.limits.usage import Usage
+from teamwright.values.limits import Pace, Usage
 from tests.cluster.simulated_processes import Cluster, settled
 from tests.kit.postgres import schema_url
 

@@ -22,8 +22,7 @@ from teamwright.journal.protocol import commit
 from teamwright.journal.sqlite.journal import SqliteJournal
 from teamwright.journal.stores import BudgetClaim, Budgets, TenantBudget
 from teamwright.runtime.admission.tenant_budgets import TenantBudgets
-from teamwright.values.limits.limits import Limits
-from teamwright.values.limits.usage import Usage
+from teamwright.values.limits import Limits, Usage
 from tests.kit.postgres import schema_url
 from tests.runtime.virtual_time import Caller, Provider
 

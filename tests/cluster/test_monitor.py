@@ -17,10 +17,9 @@ from teamwright.cluster.monitor import WorkerMetrics, monitoring
 from teamwright.cluster.worker import Worker
 from teamwright.cluster.worker_report import WorkerLog
 from teamwright.transports.protocol import Traffic
-from teamwright.values.events.agent import AgentReturned
-from teamwright.values.events.body import Body
+from teamwright.values.events.agent import AgentReturned, Body
 from teamwright.values.events.event import Event
-from teamwright.values.limits.usage import Usage
+from teamwright.values.limits import Usage
 from tests.kit.local_placement import placed_team, placing_engine
 from tests.kit.workers import Cluster, WorkerProcess, eventually
 

@@ -12,7 +12,7 @@ from teamwright.teams.load import load_team
 from teamwright.teams.team import Team
 from teamwright.testing.chat import Say
 from teamwright.testing.model_server import ModelServer
-from teamwright.values.limits.limits import Limits
+from teamwright.values.limits import Limits
 from tests.kit.placed import PlacedCluster, placed
 from tests.kit.queued_members import EFFECTS, TOKENS
 from tests.kit.workers import eventually

@@ -19,7 +19,7 @@ from teamwright.cluster.queue_entries import (
     stored_priority,
 )
 from teamwright.errors import UsageError
-from teamwright.values.results import RunSummary
+from teamwright.values.turns.results import RunSummary
 from tests.kit.workers import Cluster
 
 

@@ -13,11 +13,10 @@ from teamwright.cli.main import app
 from teamwright.errors import AgentError
 from teamwright.history.event_notes import ERROR_WORDS
 from teamwright.strategies.registry import BUILT_IN_STRATEGIES
-from teamwright.values.limits.limits import Pace
-from teamwright.values.limits.usage import Usage
+from teamwright.values.limits import Pace, Usage
 from teamwright.values.models import Record
-from teamwright.values.results import RunResult, RunSummary
 from teamwright.values.specs.manifest import AgentSpec, ServerModel, TeamSpec
+from teamwright.values.turns.results import RunResult, RunSummary
 from tests.docs.pages import ROOT
 
 

@@ -8,8 +8,7 @@ import sys
 from teamwright import Engine, load_team
 from teamwright.journal import MemoryJournal
 from teamwright.values.events.event import Event
-from teamwright.values.events.plan import TeamMerged, TeamPhase
-from teamwright.values.events.team import TeamEvaluationResult
+from teamwright.values.events.team import TeamEvaluationResult, TeamMerged, TeamPhase
 from tests.paths import EXAMPLES
 
 FOLDER = EXAMPLES / "expert_review"

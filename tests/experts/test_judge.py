@@ -16,12 +16,12 @@ from teamwright.errors import InvalidRequest, ServiceError
 from teamwright.experts import Criterion, Evaluate, EvaluationVerdict, Rubric
 from teamwright.experts.judge import REPEATED, Judge, JudgeAnswer, read_result
 from teamwright.teams.team import Team
+from teamwright.values.call_limits import RetryPolicy
 from teamwright.values.events.agent import AgentAsked
 from teamwright.values.events.event import Event
 from teamwright.values.events.team import TeamEvaluationResult
-from teamwright.values.limits.limits import Limits
-from teamwright.values.limits.retry import RetryPolicy
-from teamwright.values.results import RunResult
+from teamwright.values.limits import Limits
+from teamwright.values.turns.results import RunResult
 from teamwright.values.turns.turn import Turn
 from tests.kit.runs import run
 

@@ -11,8 +11,8 @@ from teamwright.agents.scripted import Rule, ScriptedAgent
 from teamwright.experts.ratings import RatedWork, Rating, rate_runs, rate_work
 from teamwright.journal.memory import MemoryJournal
 from teamwright.teams.team import Team
-from teamwright.values.limits.usage import NOTHING, Usage
-from teamwright.values.verdicts import EvaluationVerdict, VerdictOutcome
+from teamwright.values.limits import NOTHING, Usage
+from teamwright.values.specs.evaluation import EvaluationVerdict, VerdictOutcome
 from tests.kit.evaluators import WordEvaluator, words
 from tests.kit.local_placement import placed_team, placing_engine
 from tests.kit.records import damage_first_event

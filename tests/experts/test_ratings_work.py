@@ -7,7 +7,7 @@ from teamwright.agents.scripted import Rule, ScriptedAgent
 from teamwright.experts.ratings import RatedWork, read_work, templates_in, work_in
 from teamwright.journal.memory import MemoryJournal
 from teamwright.teams.team import Team
-from teamwright.values.limits.limits import Limits
+from teamwright.values.limits import Limits
 from tests.kit.evaluators import AnyEvaluator, WordEvaluator, words
 from tests.kit.members import FakeMembers
 from tests.paths import EXAMPLES

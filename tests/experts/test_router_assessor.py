@@ -11,7 +11,7 @@ from teamwright.experts import ExpertTemplates
 from teamwright.experts.router import Assessor, AssessorFailure
 from teamwright.journal.memory import MemoryJournal
 from teamwright.testing import ModelServer, Say
-from teamwright.values.limits.limits import Limits
+from teamwright.values.limits import Limits
 from tests.kit.records import cut
 
 TEMPLATES = ExpertTemplates()

@@ -7,7 +7,7 @@ import pytest
 from teamwright import Engine
 from teamwright.experts.router import Router, parse_request
 from teamwright.journal.memory import MemoryJournal
-from teamwright.values.limits.limits import Limits
+from teamwright.values.limits import Limits
 
 MIDDLE = "Design and implement a pricing API, and review its security."
 

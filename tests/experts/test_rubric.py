@@ -21,7 +21,7 @@ from teamwright.testing import EvaluatorConformance
 from teamwright.values.events.agent import AgentAsked
 from teamwright.values.events.event import Event
 from teamwright.values.events.team import TeamEvaluationResult, TeamEvaluationStarted
-from teamwright.values.limits.limits import Limits
+from teamwright.values.limits import Limits
 from tests.kit.members import FakeMembers
 from tests.kit.records import cut_and_resume
 from tests.kit.runs import TASK, run

@@ -11,7 +11,7 @@ from teamwright.journal.codec import decode_events, to_text
 from teamwright.journal.memory import MemoryJournal
 from teamwright.journal.protocol import Batch
 from teamwright.values.events.event import Event
-from teamwright.values.results import RunResult
+from teamwright.values.turns.results import RunResult
 
 FOLDER = Path(__file__).parent
 RUN_ID = "recorded"

@@ -14,7 +14,7 @@ from teamwright.agents.contract.effect import Attempt, Effect, Returned
 from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.errors import Refused
 from teamwright.teams.team import Team
-from teamwright.values.limits.usage import Usage
+from teamwright.values.limits import Usage
 from teamwright.values.turns.messages import digest
 from teamwright.values.turns.turn import Reply, Turn
 from tests.kit.effects import yield_to_loop

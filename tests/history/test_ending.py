@@ -6,7 +6,7 @@ import pytest
 
 from teamwright import Engine, FunctionAgent, Team
 from teamwright.history.ending import ending_of, iso
-from teamwright.values.limits.usage import Usage
+from teamwright.values.limits import Usage
 from teamwright.values.turns.messages import Message
 from teamwright.values.turns.turn import Failure, Reply, Turn
 

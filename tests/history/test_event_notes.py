@@ -5,12 +5,19 @@ from __future__ import annotations
 import pytest
 
 from teamwright.history.event_notes import detail_text, note_text
-from teamwright.values.events.agent import AgentCalled, AgentCallFailed, AgentReplied
+from teamwright.values.events.agent import (
+    AgentCalled,
+    AgentCallFailed,
+    AgentReplied,
+    WorkspaceConflicted,
+    WorkspaceKept,
+    WorkspaceWritten,
+)
 from teamwright.values.events.budget import BudgetDegraded, BudgetEased, BudgetThrottled
 from teamwright.values.events.event import Event, Fact
 from teamwright.values.events.run import Origin, RunCheckpoint, RunIntervened, RunLogged, RunStarted
-from teamwright.values.events.step import StepSkipped
 from teamwright.values.events.team import (
+    StepSkipped,
     TeamBounded,
     TeamDecided,
     TeamEmitted,
@@ -18,9 +25,8 @@ from teamwright.values.events.team import (
     TeamGoalReached,
     TeamReplyRejected,
 )
-from teamwright.values.events.workspace import WorkspaceConflicted, WorkspaceKept, WorkspaceWritten
-from teamwright.values.limits.degradation import NO_CUTBACK
-from teamwright.values.people.interventions import Mark
+from teamwright.values.limits import NO_CUTBACK
+from teamwright.values.people import Mark
 from teamwright.values.turns.artifacts import Artifact
 
 

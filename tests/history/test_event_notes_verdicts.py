@@ -7,7 +7,7 @@ import pytest
 from teamwright.history.event_notes import evaluation_text, is_plain_pass, mark_of
 from teamwright.values.events.event import Event
 from teamwright.values.events.team import TeamEvaluationResult
-from teamwright.values.verdicts import CriterionResult, EvaluationVerdict, JudgeRecord
+from teamwright.values.specs.evaluation import CriterionResult, EvaluationVerdict, JudgeRecord
 
 GOOD = CriterionResult(id="cites", passed=True, score=1.0)
 

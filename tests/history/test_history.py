@@ -18,8 +18,8 @@ from teamwright.journal.memory import MemoryJournal
 from teamwright.strategies import Outcome, Task
 from teamwright.strategies.protocol import Members
 from teamwright.values.events.agent import AgentCalled
-from teamwright.values.limits.usage import Usage
-from teamwright.values.people.questions import Question
+from teamwright.values.limits import Usage
+from teamwright.values.people import Question
 from teamwright.values.specs.manifest import Share
 from teamwright.values.turns.turn import Failure
 from tests.kit.members import FakeMembers

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from teamwright.errors import UsageError
 from teamwright.history.kpi_gates import SUMMED, WORST, total_of
 from teamwright.history.kpis import Kpis
-from teamwright.values.results import FINAL
+from teamwright.values.turns.results import FINAL
 
 ONE = Kpis(
     run_id="a", team="t", status="completed", stop_reason="done", seconds=2.0, steps=4, passed=3, failed=1, stopped=0,

@@ -19,6 +19,7 @@ from teamwright.history.kpis import FIGURES, Kpis, TurnFigures, kpis_of, read_kp
 from teamwright.journal.memory import MemoryJournal
 from teamwright.strategies import Outcome, Task
 from teamwright.strategies.protocol import Members
+from teamwright.values.call_limits import Recovery
 from teamwright.values.events.agent import (
     AgentAsked,
     AgentCalled,
@@ -30,12 +31,18 @@ from teamwright.values.events.agent import (
     Tally,
 )
 from teamwright.values.events.event import Event, Fact
-from teamwright.values.events.person import PersonAnswered, PersonAsked
-from teamwright.values.events.run import Origin, RunEnded, RunPaused, RunResumed, RunStarted
-from teamwright.values.events.step import StepSkipped
-from teamwright.values.limits.retry import Recovery
-from teamwright.values.limits.usage import Usage
-from teamwright.values.people.questions import Answer, Question
+from teamwright.values.events.run import (
+    Origin,
+    PersonAnswered,
+    PersonAsked,
+    RunEnded,
+    RunPaused,
+    RunResumed,
+    RunStarted,
+)
+from teamwright.values.events.team import StepSkipped
+from teamwright.values.limits import Usage
+from teamwright.values.people import Answer, Question
 from teamwright.values.turns.envelope import EnvelopeNote
 from teamwright.values.turns.turn import Purpose
 from tests.kit.evaluators import WordEvaluator, words

@@ -13,9 +13,8 @@ from teamwright.values.events.agent import (
 )
 from teamwright.values.events.event import ArgumentsDelta, Delta, Event, Fact, ThinkingDelta
 from teamwright.values.events.run import RunEnded, RunResumed, RunStarted
-from teamwright.values.events.step import StepHeldUp
-from teamwright.values.events.team import TeamStarted
-from teamwright.values.limits.usage import Usage
+from teamwright.values.events.team import StepHeldUp, TeamStarted
+from teamwright.values.limits import Usage
 
 
 class EventLog:

@@ -13,8 +13,8 @@ from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team
 from teamwright.testing.chat import CallTools, ChatAnswer, ChatRequest, Fail, Say, SayJson, ToolCall
 from teamwright.testing.model_server import ModelServer
+from teamwright.values.call_limits import RetryPolicy
 from teamwright.values.events.agent import AgentReplied
-from teamwright.values.limits.retry import RetryPolicy
 from teamwright.values.specs.manifest import JsonSchema, ServerModel
 
 NUMBER: JsonSchema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}

@@ -7,8 +7,8 @@ import pytest
 from teamwright.history.event_notes import mark_of
 from teamwright.history.team_notes import plan_note
 from teamwright.values.events.event import Event, Fact
-from teamwright.values.events.plan import TeamMerged, TeamPhase, TeamPlanChanged, TeamPlanProposed, TeamPlanStatus
 from teamwright.values.events.run import TimerFired
+from teamwright.values.events.team import TeamMerged, TeamPhase, TeamPlanChanged, TeamPlanProposed, TeamPlanStatus
 
 
 @pytest.mark.parametrize(

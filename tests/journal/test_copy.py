@@ -9,7 +9,7 @@ from teamwright.journal.location import resolve_journal
 from teamwright.journal.protocol import Batch, Journal
 from teamwright.testing.journal import body, commit, event, events
 from teamwright.values.events.agent import AgentReturned
-from teamwright.values.people.interventions import Pause
+from teamwright.values.people import Pause
 from tests.kit.postgres import postgres_server, schema_url
 
 __all__ = ["postgres_server"]

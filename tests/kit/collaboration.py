@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from teamwright.strategies.protocol import Strategy
 from teamwright.teams.team import Team
 from teamwright.values.events.event import Event
-from teamwright.values.events.plan import TeamPhase, TeamPlanStatus
+from teamwright.values.events.team import TeamPhase, TeamPlanStatus
 from teamwright.values.turns.turn import Turn
 from tests.kit.members import FakeMembers
 

@@ -8,10 +8,9 @@ from teamwright.agents.contract.agent import Agent
 from teamwright.agents.contract.context import Context
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
 from teamwright.agents.evaluators import EVALUATOR, Evaluator, verdict_reply
-from teamwright.values.specs.evaluation import Criterion, Evaluate
+from teamwright.values.specs.evaluation import Criterion, CriterionResult, Evaluate, EvaluationVerdict
 from teamwright.values.turns.messages import digest
 from teamwright.values.turns.turn import Reply, Turn
-from teamwright.values.verdicts import CriterionResult, EvaluationVerdict
 
 WORD = "good"
 evaluated: list[str] = []

@@ -13,8 +13,8 @@ from teamwright.events import AgentCalled, RunStarted
 from teamwright.runtime.placement.parent_run import child_run_id
 from teamwright.teams.load import load_team
 from teamwright.teams.team import Team
-from teamwright.values.limits.limits import Limits
-from teamwright.values.results import FINAL, RunResult
+from teamwright.values.limits import Limits
+from teamwright.values.turns.results import FINAL, RunResult
 from tests.kit.queued_members import EFFECTS, TOKENS
 from tests.kit.workers import PATIENCE, Cluster
 

@@ -12,9 +12,9 @@ from pathlib import Path
 from teamwright.agents.contract.context import Context
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
 from teamwright.errors import AgentError, ServiceError
-from teamwright.values.limits.retry import DEFAULT_RETRY
-from teamwright.values.limits.usage import Usage
-from teamwright.values.people.questions import Question
+from teamwright.values.call_limits import DEFAULT_RETRY
+from teamwright.values.limits import Usage
+from teamwright.values.people import Question
 from teamwright.values.turns.artifacts import POINTER
 from teamwright.values.turns.messages import digest
 from teamwright.values.turns.turn import Turn

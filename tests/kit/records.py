@@ -15,7 +15,7 @@ from teamwright.journal.protocol import Batch
 from teamwright.runtime.engine import Engine
 from teamwright.values.events.event import Event
 from teamwright.values.events.run import RunStarted
-from teamwright.values.results import RunResult
+from teamwright.values.turns.results import RunResult
 
 
 async def cut(journal: MemoryJournal, at: int, run_id: str = "r") -> MemoryJournal:

@@ -8,8 +8,8 @@ from teamwright.journal.memory import MemoryJournal
 from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team
 from teamwright.values.events.event import Event
-from teamwright.values.results import RunResult
 from teamwright.values.turns.messages import Message
+from teamwright.values.turns.results import RunResult
 
 TASK = "Bring the harbour into order."
 RUN_ID = "r"

@@ -9,7 +9,7 @@ import anyio
 from teamwright import Engine, Team
 from teamwright.journal.memory import MemoryJournal
 from teamwright.values.events.event import Event
-from teamwright.values.results import RunResult
+from teamwright.values.turns.results import RunResult
 from teamwright.values.turns.turn import Turn
 
 Act = Callable[[Engine], Awaitable[object]]

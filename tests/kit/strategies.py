@@ -10,8 +10,8 @@ from teamwright.agents.contract.agent import Agent
 from teamwright.agents.contract.context import Context
 from teamwright.strategies.protocol import Members, Settings, Strategy, Task
 from teamwright.strategies.team_conversation import TeamConversation
-from teamwright.values.results import Outcome
 from teamwright.values.turns.messages import Message
+from teamwright.values.turns.results import Outcome
 from teamwright.values.turns.turn import Failure, Reply, Turn
 
 

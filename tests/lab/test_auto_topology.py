@@ -20,7 +20,7 @@ from teamwright.strategies.plan.planner import PlannerSettings, prepare
 from teamwright.strategies.plan.schedule import envelopes_tokens, validate_schedule
 from teamwright.teams.load import read_manifest, source_of, team_from_source
 from teamwright.values.events.team import TeamPlanned
-from teamwright.values.limits.limits import Limits
+from teamwright.values.limits import Limits
 from teamwright.values.specs.manifest import TeamSpec
 from teamwright.values.specs.plan import Plan, Step
 from tests.kit.members import FakeMembers

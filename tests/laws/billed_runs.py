@@ -25,11 +25,11 @@ from teamwright.agents.model.agent import ModelAgent
 from teamwright.runtime.engine import Engine
 from teamwright.strategies.protocol import Members, Task
 from teamwright.teams.team import Team
-from teamwright.values.limits.limits import Limits
-from teamwright.values.limits.retry import RetryPolicy
-from teamwright.values.results import FINAL, Outcome
+from teamwright.values.call_limits import RetryPolicy
+from teamwright.values.limits import Limits
 from teamwright.values.specs.manifest import ServerModel
 from teamwright.values.turns.messages import History, Message
+from teamwright.values.turns.results import FINAL, Outcome
 from teamwright.values.turns.turn import Failure, Reply, Turn
 from tests.kit.prompt_corpus import draw_text
 from tests.kit.strategies import FunctionStrategy

@@ -11,14 +11,12 @@ from teamwright.errors import AgentError, UsageError
 from teamwright.history.record.run_record import RunRecord
 from teamwright.runtime.engine import Engine
 from teamwright.runtime.handle import Handle
-from teamwright.values.events.agent import AgentAsked, AgentCalled, AgentCallFailed, AgentReturned
+from teamwright.values.events.agent import AgentAsked, AgentCalled, AgentCallFailed, AgentReturned, WorkspaceWritten
 from teamwright.values.events.event import AnyDelta, Event
-from teamwright.values.events.person import PersonAnswered, PersonAsked
-from teamwright.values.events.run import RunIntervened, TimerFired
-from teamwright.values.events.workspace import WorkspaceWritten
+from teamwright.values.events.run import PersonAnswered, PersonAsked, RunIntervened, TimerFired
 from teamwright.values.key import next_attempt
-from teamwright.values.people.interventions import Answered, Cancel, Intervention
-from teamwright.values.results import RunResult
+from teamwright.values.people import Answered, Cancel, Intervention
+from teamwright.values.turns.results import RunResult
 from teamwright.values.turns.turn import Turn
 from tests.laws.manual_loop import DelayedMemoryJournal, ManualJournal, ManualLoop
 from tests.laws.pending_calls import PLAIN, CallResult, PendingCalls, person_answer

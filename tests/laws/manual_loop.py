@@ -17,7 +17,7 @@ from teamwright.journal.protocol import Batch, Committed
 from teamwright.journal.sqlite.journal import SqliteJournal
 from teamwright.journal.sqlite.queries import read_events
 from teamwright.values.events.event import Event
-from teamwright.values.people.interventions import Intervention
+from teamwright.values.people import Intervention
 
 T = TypeVar("T")
 

@@ -14,12 +14,10 @@ from teamwright.agents.contract.context import Context
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
 from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.errors import AgentError, AgentTimeout, ContextTooLong, RateLimited, Refused, ServiceError, StaleWrite
-from teamwright.values.limits.limits import Limits, Pace
-from teamwright.values.limits.retry import RetryPolicy
-from teamwright.values.limits.usage import Usage
+from teamwright.values.call_limits import RetryPolicy
+from teamwright.values.limits import Limits, Pace, Usage
 from teamwright.values.models import JsonValue
-from teamwright.values.people.approvals import Approve
-from teamwright.values.people.questions import Answer, Question
+from teamwright.values.people import Answer, Approve, Question
 from teamwright.values.turns.messages import digest
 from teamwright.values.turns.turn import Reply, Turn
 

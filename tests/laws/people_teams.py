@@ -23,11 +23,10 @@ from teamwright.agents.tools.toolbox import Toolbox
 from teamwright.errors import Refused, ToolError
 from teamwright.strategies.protocol import Members, Settings, Strategy, Task
 from teamwright.teams.team import Team
-from teamwright.values.limits.usage import Usage
-from teamwright.values.people.approvals import Approve
-from teamwright.values.people.questions import Answer, Question
-from teamwright.values.results import Outcome
+from teamwright.values.limits import Usage
+from teamwright.values.people import Answer, Approve, Question
 from teamwright.values.turns.messages import Message, digest
+from teamwright.values.turns.results import Outcome
 from teamwright.values.turns.turn import Failure, Turn
 
 TASK = "decide"

@@ -16,11 +16,11 @@ from teamwright.agents.contract.context import Context
 from teamwright.errors import AgentTimeout, NotOwned, StaleWrite
 from teamwright.strategies.protocol import Members, Settings, Strategy, Task
 from teamwright.teams.team import Team
-from teamwright.values.limits.limits import Limits
+from teamwright.values.limits import Limits
 from teamwright.values.owned_paths import overlap
-from teamwright.values.people.questions import Question
-from teamwright.values.results import Outcome
+from teamwright.values.people import Question
 from teamwright.values.turns.messages import Conversation, Message
+from teamwright.values.turns.results import Outcome
 from teamwright.values.turns.turn import Failure, Turn
 
 Node = Sequence[Any]

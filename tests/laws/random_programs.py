@@ -17,8 +17,8 @@ from teamwright.journal.protocol import Batch, Journal
 from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team
 from teamwright.values.events.event import Event
-from teamwright.values.results import RunResult
 from teamwright.values.turns.messages import digest
+from teamwright.values.turns.results import RunResult
 from tests.kit.effects import ReturnSchedule, effect_member
 from tests.laws.program import program_team
 

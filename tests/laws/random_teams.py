@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from teamwright.agents.contract.agent import Agent
 from teamwright.teams.team import Team
-from teamwright.values.limits.limits import Limits
-from teamwright.values.limits.retry import Recovery
-from teamwright.values.people.approvals import Approve
+from teamwright.values.call_limits import Recovery
+from teamwright.values.limits import Limits
+from teamwright.values.people import Approve
 from tests.laws.pending_calls import MemberSpec, PendingCalls
 
 DEPTH = 3

@@ -12,8 +12,8 @@ from teamwright.errors import AgentError, ContextTooLong, Refused
 from teamwright.journal.memory import MemoryJournal
 from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team
-from teamwright.values.limits.retry import RetryPolicy
-from teamwright.values.results import RunResult
+from teamwright.values.call_limits import RetryPolicy
+from teamwright.values.turns.results import RunResult
 from teamwright.values.turns.turn import Turn
 from tests.kit.effects import ReturnSchedule, effect_member
 from tests.laws.random_programs import RUN_ID, TASK, RandomProgram, cut, log_of, random_programs, run_to_end

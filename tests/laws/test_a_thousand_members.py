@@ -19,12 +19,11 @@ from teamwright.errors import RateLimited
 from teamwright.journal.memory import MemoryJournal
 from teamwright.testing.chat import ChatAnswer, ChatRequest, Fail, Say
 from teamwright.testing.model_server import ModelServer
+from teamwright.values.call_limits import RetryPolicy
 from teamwright.values.events.agent import AgentCalled, AgentCallFailed, AgentFailed, AgentReturned
 from teamwright.values.events.budget import BudgetThrottled
 from teamwright.values.events.event import Event
-from teamwright.values.limits.limits import Pace
-from teamwright.values.limits.retry import RetryPolicy
-from teamwright.values.limits.usage import Usage
+from teamwright.values.limits import Pace, Usage
 from teamwright.values.specs.manifest import ServerModel
 from tests.laws.program import program_team
 from tests.laws.random_programs import RUN_ID, TASK, cut, log_of

@@ -14,8 +14,8 @@ from teamwright.journal.memory import MemoryJournal
 from teamwright.runtime.admission.degradation import CUT, GO_ON
 from teamwright.values.events.budget import BudgetDegraded, BudgetExceeded, BudgetRefused
 from teamwright.values.events.event import Event
-from teamwright.values.limits.degradation import Degradation
-from teamwright.values.people.questions import Answer
+from teamwright.values.limits import Degradation
+from teamwright.values.people import Answer
 from tests.kit.records import cut
 from tests.profiles import sampled
 

@@ -25,11 +25,10 @@ from teamwright.journal.memory import MemoryJournal
 from teamwright.journal.protocol import Batch
 from teamwright.values.events.agent import AgentAsked, AgentCalled, AgentReplied, AgentReturned
 from teamwright.values.events.event import Event
-from teamwright.values.turns.messages import digest
-from teamwright.values.turns.transcript import header_name
+from teamwright.values.turns.messages import digest, header_name
 from tests.histories.teams import TASK, TEAMS
 from tests.profiles import sampled
-from tests.values.turns.test_transcript import HOSTILE, headers
+from tests.values.turns.test_messages_transcript import HOSTILE, headers
 
 COMMAND: JsonValue = {
     "$reply": {

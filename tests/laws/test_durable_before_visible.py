@@ -16,8 +16,7 @@ from teamwright.journal.protocol import Batch, Committed
 from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team
 from teamwright.values.events.event import AnyDelta, Event
-from teamwright.values.limits.limits import Limits
-from teamwright.values.limits.usage import Usage
+from teamwright.values.limits import Limits, Usage
 from teamwright.values.turns.messages import digest
 from teamwright.values.turns.turn import Turn
 from tests.kit.effects import ReturnSchedule, effect_member, yield_to_loop

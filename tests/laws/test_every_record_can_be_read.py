@@ -18,8 +18,8 @@ from teamwright.events import Custom
 from teamwright.people import Answer, Question
 from teamwright.strategies import Outcome, Task
 from teamwright.strategies.protocol import Members, Strategy
-from teamwright.values.limits.usage import Usage
-from teamwright.values.results import RunResult
+from teamwright.values.limits import Usage
+from teamwright.values.turns.results import RunResult
 
 WRONG: dict[str, dict[str, Any]] = {
     "content": {"messages": (Message(name="a", content=cast("Any", 3)),)},

@@ -26,9 +26,9 @@ from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team
 from teamwright.testing.chat import CallTools, ChatAnswer, ChatRequest, Say, ToolCall
 from teamwright.testing.model_server import ModelServer
+from teamwright.values.call_limits import RetryPolicy
 from teamwright.values.events.agent import AgentAbandoned
-from teamwright.values.limits.limits import Limits
-from teamwright.values.limits.retry import RetryPolicy
+from teamwright.values.limits import Limits
 from teamwright.values.specs.manifest import ServerModel
 from teamwright.values.turns.turn import Turn
 from tests.laws.program import program_team

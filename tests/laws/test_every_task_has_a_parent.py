@@ -28,11 +28,11 @@ from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team
 from teamwright.testing.chat import ChatAnswer, ChatRequest, Drop
 from teamwright.testing.model_server import ModelServer
+from teamwright.values.call_limits import RetryPolicy
 from teamwright.values.events.agent import AgentAsked, AgentCallFailed, AgentFailed, AgentReturned
 from teamwright.values.events.event import AnyDelta, Event
-from teamwright.values.limits.limits import Limits
-from teamwright.values.limits.retry import RetryPolicy
-from teamwright.values.people.interventions import Cancel
+from teamwright.values.limits import Limits
+from teamwright.values.people import Cancel
 from teamwright.values.turns.turn import Turn
 from tests.kit.effects import ReturnSchedule, effect_member, wait_until
 from tests.laws.crash.http_members import http_member

@@ -24,8 +24,8 @@ from teamwright.teams.team import Team
 from teamwright.values.events.event import Event
 from teamwright.values.events.run import RunApplied
 from teamwright.values.events.team import TeamEnded
-from teamwright.values.limits.limits import Limits
-from teamwright.values.people.interventions import (
+from teamwright.values.limits import Limits
+from teamwright.values.people import (
     STEERING_VERSION,
     AddMember,
     EditPlan,
@@ -35,7 +35,7 @@ from teamwright.values.people.interventions import (
     Steer,
     Tell,
 )
-from teamwright.values.results import RunResult
+from teamwright.values.turns.results import RunResult
 from teamwright.values.turns.turn import Turn
 from tests.kit.records import cut
 from tests.laws.test_interventions import BatchJournal, check, check_answers, finish

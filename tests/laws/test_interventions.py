@@ -19,8 +19,8 @@ from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team
 from teamwright.values.events.event import Event
 from teamwright.values.events.run import RunApplied, RunIntervened, RunRefused
-from teamwright.values.limits.limits import Limits
-from teamwright.values.people.interventions import (
+from teamwright.values.limits import Limits
+from teamwright.values.people import (
     STEERING_VERSION,
     PauseMember,
     RaiseBudget,
@@ -29,7 +29,7 @@ from teamwright.values.people.interventions import (
     Steer,
     Tell,
 )
-from teamwright.values.results import RunResult
+from teamwright.values.turns.results import RunResult
 from tests.kit.members import FakeMembers
 from tests.kit.records import cut
 

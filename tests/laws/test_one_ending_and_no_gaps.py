@@ -23,7 +23,7 @@ from teamwright.teams.team import Team
 from teamwright.testing.model_server import ModelServer
 from teamwright.values.events.event import AnyDelta, Delta, Event
 from teamwright.values.events.run import RunEnded
-from teamwright.values.limits.limits import Limits
+from teamwright.values.limits import Limits
 from teamwright.values.turns.turn import Turn
 from tests.kit.effects import ReturnSchedule, effect_member, wait_until
 from tests.laws.crash.fork_server import ForkServer

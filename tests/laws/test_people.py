@@ -20,10 +20,10 @@ from teamwright.journal.protocol import Batch
 from teamwright.runtime.engine import Engine
 from teamwright.runtime.handle import Handle
 from teamwright.values.events.event import Event
-from teamwright.values.events.person import PersonAnswered, PersonAsked
-from teamwright.values.people.approvals import Approve
-from teamwright.values.results import RunResult
+from teamwright.values.events.run import PersonAnswered, PersonAsked
+from teamwright.values.people import Approve
 from teamwright.values.turns.messages import digest
+from teamwright.values.turns.results import RunResult
 from tests.laws.people_teams import CallLog, PeopleMember, PeopleTeam, people_teams
 from tests.profiles import examples
 

@@ -20,7 +20,7 @@ from teamwright.teams.team import Team
 from teamwright.values.events.agent import AgentCalled, AgentReturned
 from teamwright.values.events.budget import BudgetExceeded, BudgetMisreported
 from teamwright.values.events.event import Event
-from teamwright.values.limits.limits import Limits
+from teamwright.values.limits import Limits
 from tests.kit.prompt_corpus import KINDS
 from tests.kit.wire_server import WireServer
 from tests.laws.billed_runs import RUN_ID, CountingProvider, encoding, team_of

@@ -25,9 +25,9 @@ from teamwright.errors import AgentError
 from teamwright.values.events.agent import AgentAsked, AgentCalled, AgentCallFailed, AgentReturned
 from teamwright.values.events.event import Event
 from teamwright.values.events.run import TimerSet
-from teamwright.values.limits.limits import Limits
-from teamwright.values.people.interventions import Cancel, Pause
-from teamwright.values.results import FINAL, RunResult
+from teamwright.values.limits import Limits
+from teamwright.values.people import Cancel, Pause
+from teamwright.values.turns.results import FINAL, RunResult
 from tests.laws.driven_run import ENDINGS, DrivenRun, repeat_arrivals, workspace_of
 from tests.laws.manual_loop import DelayedMemoryJournal, ManualJournal, WatchedSqliteJournal
 from tests.laws.pending_calls import CHOICES, HARMLESS, TROUBLE, CallResult, answer_to, error_for, final_answer

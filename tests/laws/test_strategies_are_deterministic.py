@@ -15,7 +15,7 @@ from teamwright.strategies.protocol import Members, Task
 from teamwright.strategies.sequential import Sequential
 from teamwright.strategies.team_conversation import TeamConversation
 from teamwright.teams.team import Team
-from teamwright.values.results import Outcome
+from teamwright.values.turns.results import Outcome
 from teamwright.values.turns.turn import Failure
 from tests.histories.history import FOLDER, RUN_ID, History, comparable
 from tests.histories.teams import TEAMS, member, speak

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from teamwright.runtime.bus import Bus
-from teamwright.values.events.custom import Custom
 from teamwright.values.events.event import Delta, Event
+from teamwright.values.events.run import Custom
 
 
 def event(number: int) -> Event:

@@ -18,7 +18,7 @@ from teamwright.errors import RunNotFound
 from teamwright.journal.memory import MemoryJournal
 from teamwright.journal.protocol import Batch, Committed
 from teamwright.journal.sqlite.journal import SqliteJournal
-from teamwright.values.events.body import Body
+from teamwright.values.events.agent import Body
 from teamwright.values.events.event import Event
 
 SAID = ["a spoke", "b spoke", "c spoke"]

@@ -15,7 +15,7 @@ from teamwright.journal.memory import MemoryJournal
 from teamwright.journal.protocol import InboxItem
 from teamwright.journal.sqlite.journal import SqliteJournal
 from teamwright.values.events.event import Delta
-from teamwright.values.people.interventions import Cancel, Pause
+from teamwright.values.people import Cancel, Pause
 from tests.kit.members import FakeMembers
 from tests.kit.records import cut_and_resume
 from tests.kit.strategies import ArrivalOrder, FirstWins
@@ -193,7 +193,7 @@ async def test_a_run_cancelled_before_its_start_calls_no_member() -> None:  # R-
     members = FakeMembers()
     journal = MemoryJournal()
     async with Engine(journal) as engine:
-        from teamwright.values.people.interventions import Cancel
+        from teamwright.values.people import Cancel
 
         await journal.send("r", Cancel())
         result = await engine.run(members.chain(2), "go", run_id="r")

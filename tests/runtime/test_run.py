@@ -16,11 +16,9 @@ from teamwright.journal.memory import MemoryJournal
 from teamwright.strategies import Outcome, Task
 from teamwright.strategies.protocol import Members
 from teamwright.teams.load import load_team
-from teamwright.values.events.custom import Custom
 from teamwright.values.events.event import Event
-from teamwright.values.events.run import RUN_FORMAT, RunStarted
-from teamwright.values.people.interventions import Answered
-from teamwright.values.people.questions import Answer, Question
+from teamwright.values.events.run import RUN_FORMAT, Custom, RunStarted
+from teamwright.values.people import Answer, Answered, Question
 from tests.kit.members import FakeMembers
 from tests.kit.records import cut, cut_and_resume, cut_in_format
 from tests.kit.strategies import FunctionStrategy, outcome

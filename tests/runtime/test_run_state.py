@@ -14,8 +14,8 @@ from teamwright.runtime.driver.recorder import Recorder
 from teamwright.runtime.driver.redaction import Redactor
 from teamwright.runtime.ordering.delivery import OrderedDelivery
 from teamwright.runtime.run_state import PendingQuestion, RunState
-from teamwright.values.limits.limits import Limits
-from teamwright.values.people.questions import Answer, Question
+from teamwright.values.limits import Limits
+from teamwright.values.people import Answer, Question
 
 
 def state(past: RunRecord | None = None) -> RunState:

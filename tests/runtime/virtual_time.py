@@ -18,10 +18,9 @@ from teamwright.journal.memory import MemoryJournal
 from teamwright.lab.simulation.virtual_loop import VirtualLoop
 from teamwright.strategies import Outcome, Task
 from teamwright.strategies.protocol import Members
+from teamwright.values.call_limits import DEFAULT_RETRY, RetryPolicy
 from teamwright.values.events.event import Event
-from teamwright.values.limits.limits import Limits, Pace
-from teamwright.values.limits.retry import DEFAULT_RETRY, RetryPolicy
-from teamwright.values.limits.usage import Usage
+from teamwright.values.limits import Limits, Pace, Usage
 from tests.kit.strategies import FunctionStrategy, outcome
 
 T = TypeVar("T")

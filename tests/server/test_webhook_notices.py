@@ -12,7 +12,7 @@ import pytest
 from teamwright.errors import JournalUnavailable
 from teamwright.journal import MemoryJournal
 from teamwright.journal.sqlite.journal import SqliteJournal
-from teamwright.values.results import RunResult
+from teamwright.values.turns.results import RunResult
 from tests.kit.server import TestServer, serving
 from tests.runtime.webhooks.test_deliveries import Receiver
 from tests.runtime.webhooks.test_request import SECRET, verify

@@ -14,7 +14,7 @@ import anyio
 
 from teamwright.runtime.engine import Engine
 from teamwright.teams.load import load_team
-from teamwright.values.people.questions import Answer
+from teamwright.values.people import Answer
 from tests.soak.episode import TASK, Episode, Place
 from tests.soak.laws import comparable
 from tests.soak.report import Report

@@ -13,7 +13,7 @@ from typing import Any
 import anyio
 
 from teamwright.journal.sqlite.journal import SqliteJournal
-from teamwright.values.results import FINAL
+from teamwright.values.turns.results import FINAL
 from tests.soak.laws import Seen, check_calls, check_limits, check_record, comparable, look, model_calls
 from tests.soak.processes import GRACE, LONGEST, SLOWNESS, Process
 from tests.soak.report import Report

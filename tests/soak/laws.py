@@ -12,8 +12,8 @@ from teamwright.runtime.engine import Engine
 from teamwright.values.events.agent import AgentCalled, AgentCallFailed, AgentReturned
 from teamwright.values.events.event import Event
 from teamwright.values.events.run import RunStarted
-from teamwright.values.results import FINAL, RunResult
 from teamwright.values.turns.messages import digest
+from teamwright.values.turns.results import FINAL, RunResult
 from tests.soak.server import CountingServer
 from tests.soak.teams import SoakTeam
 

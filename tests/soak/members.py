@@ -15,7 +15,7 @@ from urllib.request import Request, urlopen
 
 from teamwright.agents.contract.context import Context
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
-from teamwright.values.limits.usage import Usage
+from teamwright.values.limits import Usage
 from teamwright.values.turns.messages import digest
 from teamwright.values.turns.turn import Turn
 

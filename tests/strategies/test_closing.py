@@ -7,7 +7,7 @@ from pydantic import JsonValue
 
 from teamwright import Engine, FunctionAgent, Limits, RunResult, Team, Turn
 from teamwright.strategies import Members
-from teamwright.values.limits.limits import Limits as AnyLimits
+from teamwright.values.limits import Limits as AnyLimits
 
 STEPS: list[dict[str, JsonValue]] = [
     {"id": "s1"},

@@ -16,13 +16,9 @@ from teamwright.strategies import Envelope, EnvelopeLimits, Members, Outcome, Ta
 from teamwright.strategies.envelopes import limits_of, shorten_texts
 from teamwright.testing.chat import CallTools, ChatAnswer, ChatRequest, Say, ToolCall
 from teamwright.testing.model_server import ModelServer
-from teamwright.values.events.agent import AgentReplied
-from teamwright.values.events.workspace import WorkspaceKept
-from teamwright.values.limits.degradation import Degradation
-from teamwright.values.limits.limits import Limits
-from teamwright.values.limits.usage import Usage
-from teamwright.values.people.approvals import Approve
-from teamwright.values.people.questions import Answer
+from teamwright.values.events.agent import AgentReplied, WorkspaceKept
+from teamwright.values.limits import Degradation, Limits, Usage
+from teamwright.values.people import Answer, Approve
 from teamwright.values.specs.manifest import ServerModel, Share
 from teamwright.values.turns.envelope import EnvelopeNote, EnvelopeSettings
 from teamwright.values.turns.messages import digest

@@ -18,9 +18,9 @@ from teamwright.errors import Refused
 from teamwright.journal.memory import MemoryJournal
 from teamwright.strategies.escalation import Ruling, ruling_schema
 from teamwright.values.events.event import Event
-from teamwright.values.events.person import PersonAsked
+from teamwright.values.events.run import PersonAsked
 from teamwright.values.events.team import TeamEscalated
-from teamwright.values.people.questions import Answer
+from teamwright.values.people import Answer
 from teamwright.values.turns.envelope import EnvelopeNote, EnvelopeSettings, Escalate, RiskLevel
 from tests.kit.members import FakeMembers
 from tests.kit.records import cut_and_resume

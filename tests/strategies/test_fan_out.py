@@ -19,9 +19,9 @@ from teamwright.runtime.engine import Engine
 from teamwright.strategies.fan_out import FanOutOptions
 from teamwright.teams.load import load_team
 from teamwright.teams.team import Team
-from teamwright.values.limits.limits import Limits
-from teamwright.values.results import RunResult
+from teamwright.values.limits import Limits
 from teamwright.values.turns.messages import Message
+from teamwright.values.turns.results import RunResult
 from teamwright.values.turns.turn import Reply, Turn
 from tests.kit.effects import yield_to_loop
 from tests.kit.members import FakeMembers

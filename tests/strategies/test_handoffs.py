@@ -25,8 +25,8 @@ from teamwright.teams.team import Team
 from teamwright.values.events.agent import AgentAsked
 from teamwright.values.events.event import Event
 from teamwright.values.events.team import TeamHandoff, TeamRouted, TeamSelected
-from teamwright.values.results import RunResult
 from teamwright.values.turns.messages import Message
+from teamwright.values.turns.results import RunResult
 from teamwright.values.turns.turn import HandoffTarget, Reply, Turn
 
 seen: dict[str, list[Turn]] = {}

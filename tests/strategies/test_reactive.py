@@ -21,9 +21,9 @@ from teamwright.teams.team import Team
 from teamwright.testing.strategy_trial import StrategyTrial, TrialScript
 from teamwright.values.events.event import Fact
 from teamwright.values.events.team import TeamBounded, TeamEmitted, TeamGoalReached, TeamReplyRejected
-from teamwright.values.limits.limits import Limits
-from teamwright.values.results import RunResult
+from teamwright.values.limits import Limits
 from teamwright.values.turns.messages import Message
+from teamwright.values.turns.results import RunResult
 from teamwright.values.turns.turn import Turn
 from tests.kit.members import FakeMembers, numbered
 from tests.strategies.test_sequential import TASK, names, run

@@ -8,9 +8,9 @@ from teamwright.agents.scripted import Rule, ScriptedAgent
 from teamwright.errors import ManifestError, Refused
 from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team
-from teamwright.values.limits.usage import Usage
-from teamwright.values.results import RunResult
+from teamwright.values.limits import Usage
 from teamwright.values.turns.messages import Message
+from teamwright.values.turns.results import RunResult
 from teamwright.values.turns.turn import Reply
 from tests.kit.members import FakeMembers, numbered
 

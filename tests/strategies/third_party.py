@@ -10,8 +10,8 @@ from teamwright.agents.contract.context import Context
 from teamwright.strategies.protocol import Issue, Members, Settings, Strategy, Task
 from teamwright.strategies.sequential import Sequential
 from teamwright.values.models import Value
-from teamwright.values.results import Outcome
 from teamwright.values.specs.manifest import AgentName, MemberName
+from teamwright.values.turns.results import Outcome
 
 
 class Leg(Value):

@@ -13,8 +13,8 @@ from teamwright.agents.scripted import ScriptedAgent
 from teamwright.errors import ManifestError, NotResumable, UnknownName, UsageError
 from teamwright.teams.builder import Builder, replace_models
 from teamwright.teams.team import Team
-from teamwright.values.limits.limits import Limits
-from teamwright.values.limits.retry import RetryPolicy
+from teamwright.values.call_limits import RetryPolicy
+from teamwright.values.limits import Limits
 from teamwright.values.specs.manifest import Manifest, NamedModel, ServerModel
 
 FUNCTION = "tests.agents.sample_functions:shout"

@@ -10,7 +10,7 @@ from teamwright import Engine, load_team
 from teamwright.agents.attachments import Attachment
 from teamwright.errors import ManifestError, UsageError
 from teamwright.teams.load import read_manifest, source_of, source_with_limits, source_with_model, team_from_source
-from teamwright.values.limits.limits import Limits
+from teamwright.values.limits import Limits
 from teamwright.values.specs.manifest import Source
 
 MANIFEST = """

@@ -24,8 +24,7 @@ from teamwright.strategies.protocol import Members
 from teamwright.teams.load import team_from_source
 from teamwright.teams.preflight import known_secrets
 from teamwright.values.events.event import Event
-from teamwright.values.events.person import PersonAsked
-from teamwright.values.events.run import RunStarted
+from teamwright.values.events.run import PersonAsked, RunStarted
 from teamwright.values.specs.manifest import McpSpec, McpTool, Source
 from tests.kit.records import cut
 from tests.kit.strategies import FunctionStrategy, outcome

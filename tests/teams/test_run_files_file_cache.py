@@ -8,7 +8,7 @@ from pydantic_core import to_json
 
 from teamwright.errors import JournalCorrupt
 from teamwright.teams.run_files import UNUSED_SECONDS, FileCache, body_of
-from teamwright.values.events.body import Body
+from teamwright.values.events.agent import Body
 from teamwright.values.turns.artifacts import stored_content
 
 CONTENTS = {"replies.yaml": b"rules: []\n", "skills/a/SKILL.md": b"\xff\x00 no text"}

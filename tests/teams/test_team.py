@@ -17,7 +17,7 @@ from teamwright.strategies.protocol import Members
 from teamwright.teams.team import require_team
 from teamwright.values.events.agent import AgentFailed
 from teamwright.values.events.team import TeamEnded, TeamStarted
-from teamwright.values.limits.usage import Usage
+from teamwright.values.limits import Usage
 from teamwright.values.specs.manifest import JsonSchema
 from teamwright.values.turns.turn import Failure
 from tests.kit.members import FakeMembers

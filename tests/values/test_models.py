@@ -1,13 +1,15 @@
-"""Values say what is wrong with their arguments in our own words; records keep what they are given."""
+"""Values made in Python are checked, and the collector is paused during bulk allocation."""
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 
 import pytest
 
 from teamwright import Limits, RetryPolicy, Step
 from teamwright.errors import InvalidValue, UsageError
+from teamwright.values.models import collection_paused
 
 
 @pytest.mark.parametrize(
@@ -42,3 +44,22 @@ def test_every_wrong_argument_is_reported_at_once() -> None:
     with pytest.raises(InvalidValue) as caught:
         Limits(tokens=-1, usd="dear")  # pyright: ignore[reportArgumentType]
     assert len(caught.value.reasons) == 2
+
+
+def test_collection_continues_afterwards_even_after_an_error() -> None:
+    with collection_paused():
+        assert not gc.isenabled()
+    assert gc.isenabled()
+    with pytest.raises(ValueError, match="x"), collection_paused():
+        raise ValueError("x")
+    assert gc.isenabled()
+
+
+def test_collection_that_was_off_stays_off() -> None:
+    gc.disable()
+    try:
+        with collection_paused():
+            pass
+        assert not gc.isenabled()
+    finally:
+        gc.enable()

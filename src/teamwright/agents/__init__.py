@@ -49,14 +49,10 @@ if TYPE_CHECKING:
     from teamwright.agents.tools.registry import ToolLike
     from teamwright.budget.estimates import Rate
     from teamwright.documents.nodes import Entry, Fields, Items, Place, ProblemReport, Scalar
-    from teamwright.values.limits.compact import Compact
-    from teamwright.values.limits.degradation import Cutback
-    from teamwright.values.limits.limits import Limits, MessageLimits, Pace
-    from teamwright.values.limits.price import Price
-    from teamwright.values.limits.retry import Recovery, RetryPolicy
-    from teamwright.values.limits.usage import Amounts, Bounds, Usage
+    from teamwright.values.call_limits import Compact, Recovery, RetryPolicy
+    from teamwright.values.limits import Amounts, Bounds, Cutback, Limits, MessageLimits, Pace, Price, Usage
     from teamwright.values.owned_paths import Owned
-    from teamwright.values.people.approvals import Approve, Notify
+    from teamwright.values.people import Approve, Notify
     from teamwright.values.specs.evaluation import Criterion, Evaluate, Length
     from teamwright.values.specs.expert import ExpertProfile
     from teamwright.values.specs.manifest import (
@@ -226,12 +222,10 @@ __getattr__, __dir__ = lazy_names(
         "teamwright.agents.tools.protocol": "Arguments BuildOptions CallPolicy ToolDefinition ToolKind ToolSource",
         "teamwright.agents.tools.context": "ToolContext",
         "teamwright.agents.tools.python": "tool",
-        "teamwright.values.people.approvals": "Approve Notify",
+        "teamwright.values.people": "Approve Notify",
         "teamwright.values.turns.artifacts": "Artifact SharedValue",
-        "teamwright.values.limits.limits": "Limits MessageLimits Pace",
-        "teamwright.values.limits.price": "Price",
-        "teamwright.values.limits.compact": "Compact",
-        "teamwright.values.limits.retry": "Recovery RetryPolicy",
+        "teamwright.values.limits": "Amounts Bounds Cutback Limits MessageLimits Pace Price Usage",
+        "teamwright.values.call_limits": "Compact Recovery RetryPolicy",
         "teamwright.agents.evaluators": "Evaluator EvaluatorClass verdict_reply",
         "teamwright.values.specs.evaluation": "Criterion Evaluate Length",
         "teamwright.values.specs.expert": "ExpertProfile",
@@ -246,14 +240,12 @@ __getattr__, __dir__ = lazy_names(
             "Behaviour Data Distribution Lognormal Normal Percentiles Simulation Uniform"
         ),
         "teamwright.values.turns.turn": "EvaluatedWork Failure HandoffTarget Reply Turn",
-        "teamwright.values.limits.usage": "Amounts Bounds Usage",
         "teamwright.agents.functions.guardrails": "CheckFunction Mend Refuse Verdict Warn",
         "teamwright.agents.functions.instructions": "AnyInstructions InstructionsFunction TextTemplate TurnContext",
         "teamwright.agents.tools.registry": "ToolLike",
         "teamwright.agents.schemas": "Schema",
         "teamwright.budget.estimates": "Rate",
         "teamwright.documents.nodes": "Entry Fields Items Place ProblemReport Scalar",
-        "teamwright.values.limits.degradation": "Cutback",
         "teamwright.values.owned_paths": "Owned",
     },
 )

@@ -21,8 +21,14 @@ from pydantic import JsonValue
 from teamwright.agents.contract.arguments import Mistakes
 from teamwright.errors import ToolError, UsageError
 from teamwright.values.text.display import size_text
-from teamwright.values.turns.artifacts import Artifact
-from teamwright.values.turns.media_types import is_text_type, is_utf8, media_type_of, media_type_of_name, suffix_of
+from teamwright.values.turns.artifacts import (
+    Artifact,
+    is_text_type,
+    is_utf8,
+    media_type_of,
+    media_type_of_name,
+    suffix_of,
+)
 
 LARGEST_FILE = 20_000_000
 """The most bytes of one file; providers take no larger ones within a request."""

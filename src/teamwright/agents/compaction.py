@@ -16,12 +16,10 @@ from msgspec.structs import replace
 from teamwright.agents.contract.context import Context
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
 from teamwright.agents.prices import published_window
+from teamwright.values.call_limits import Compact, text_size
 from teamwright.values.events.agent import AgentCompacted
-from teamwright.values.limits.compact import Compact
-from teamwright.values.limits.reply import text_size
 from teamwright.values.specs.manifest import AnyModel, NamedModel, ServerModel, model_key
-from teamwright.values.turns.messages import History, Message
-from teamwright.values.turns.transcript import transcript
+from teamwright.values.turns.messages import History, Message, transcript
 from teamwright.values.turns.turn import Failure, Turn
 
 if TYPE_CHECKING:

@@ -15,10 +15,9 @@ from teamwright.agents.contract.agent import Agent, agent_spec_of, judges_of
 from teamwright.agents.contract.policy import declaration_of
 from teamwright.errors import InvalidOutput, InvalidRequest, ManifestError, Problem, UsageError
 from teamwright.values.models import JsonValue
-from teamwright.values.specs.evaluation import Evaluate
+from teamwright.values.specs.evaluation import Evaluate, EvaluationVerdict
 from teamwright.values.specs.manifest import model_key
 from teamwright.values.turns.turn import Failure, Reply
-from teamwright.values.verdicts import EvaluationVerdict
 
 EVALUATOR = "evaluator"
 """The kind of an agent that evaluates."""

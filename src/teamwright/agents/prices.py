@@ -15,8 +15,7 @@ from typing import Final
 from warnings import catch_warnings, simplefilter
 
 from teamwright.budget.estimates import PICODOLLARS, Rate
-from teamwright.values.limits.price import Price
-from teamwright.values.limits.usage import Usage
+from teamwright.values.limits import Price, Usage
 from teamwright.values.specs.manifest import AnyModel, NamedModel, ServerModel, TokenizerName
 
 MILLION = 1_000_000

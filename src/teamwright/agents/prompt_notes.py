@@ -19,10 +19,9 @@ from pydantic_core import from_json, to_json
 from teamwright.agents.prices import rate_of
 from teamwright.budget.estimates import BYTES_PER_MESSAGE, Rate, picodollars
 from teamwright.budget.ledger import AMPLE_OUTPUT, USEFUL_OUTPUT, scaled_output
-from teamwright.values.limits.reply import text_size
-from teamwright.values.limits.usage import CHARACTERS_PER_TOKEN, Amounts
+from teamwright.values.call_limits import text_size
+from teamwright.values.limits import CHARACTERS_PER_TOKEN, Amounts
 from teamwright.values.specs.manifest import AnyModel, JsonSchema
-from teamwright.values.text.json_scan import JsonScan
 from teamwright.values.turns.envelope import (
     CONTINUE,
     EnvelopeLimits,
@@ -33,6 +32,7 @@ from teamwright.values.turns.envelope import (
     percentage,
 )
 from teamwright.values.turns.turn import Reply, Turn
+from teamwright.values.typed_data import JsonScan
 
 KEY = "envelope"
 FENCE = "```"

@@ -34,18 +34,15 @@ from teamwright.agents.tools.registry import ToolLike
 from teamwright.agents.tools.toolbox import Toolbox, Tools
 from teamwright.budget.estimates import Rate
 from teamwright.errors import AgentError, ScriptMismatch, nearest
+from teamwright.values.call_limits import MOST_REQUESTS, reply_cut_warning, text_size
 from teamwright.values.key import request_place, tool_place
-from teamwright.values.limits.limits import Pace
-from teamwright.values.limits.price import Price
-from teamwright.values.limits.reply import MOST_REQUESTS, reply_cut_warning, text_size
-from teamwright.values.limits.usage import Usage
+from teamwright.values.limits import Pace, Price, Usage
 from teamwright.values.models import Value
 from teamwright.values.names import check_name
-from teamwright.values.secrets.patterns import mask_value
 from teamwright.values.specs.manifest import TERMINATE, AgentSpec, NamedModel
+from teamwright.values.text.secret_patterns import mask_value
 from teamwright.values.text.timed_regex import PatternSearch, pattern_problem
-from teamwright.values.turns.messages import Message, digest
-from teamwright.values.turns.transcript import quote_headers
+from teamwright.values.turns.messages import Message, digest, quote_headers
 from teamwright.values.turns.turn import Reply, Signal, Turn
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from itertools import islice
 from math import ceil
 from typing import Final, NamedTuple
 
-from teamwright.values.limits.reply import text_size
+from teamwright.values.call_limits import text_size
 
 PICODOLLARS = 10**12
 """Picodollars in one dollar."""

@@ -28,8 +28,7 @@ from teamwright.budget.ledger import (
     likely_mean,
     scaled_output,
 )
-from teamwright.values.limits.closing_ask import ClosingAsk
-from teamwright.values.limits.usage import CHARACTERS_PER_TOKEN, Usage
+from teamwright.values.limits import CHARACTERS_PER_TOKEN, ClosingAsk, Usage
 from teamwright.values.turns.turn import Tier
 
 MOST_KEPT_PERCENT = 90

@@ -18,8 +18,7 @@ from typing_extensions import override
 
 from teamwright.budget.estimates import Rate, dollars, picodollars
 from teamwright.errors import LimitReached
-from teamwright.values.limits.limits import Limits, MessageLimits
-from teamwright.values.limits.usage import NOTHING, Amounts, Usage
+from teamwright.values.limits import NOTHING, Amounts, Limits, MessageLimits, Usage
 
 BudgetUnit = Literal["tokens", "usd", "calls"]
 BUDGET_UNITS: tuple[BudgetUnit, ...] = ("tokens", "usd", "calls")

@@ -10,7 +10,7 @@ from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from teamwright.values.limits.limits import Pace
+from teamwright.values.limits import Pace
 
 T = TypeVar("T")
 

@@ -50,8 +50,8 @@ if TYPE_CHECKING:
     from teamwright.runtime.engine import Engine
     from teamwright.runtime.handle import Handle
     from teamwright.teams.team import Team
-    from teamwright.values.limits.limits import Limits
-    from teamwright.values.results import RunResult
+    from teamwright.values.limits import Limits
+    from teamwright.values.turns.results import RunResult
 
 
 Manifest = Annotated[
@@ -166,8 +166,8 @@ async def _open(
 async def _greet(session: ChatSession) -> None:
     """Print which conversation this is, and how it can be left."""
     from teamwright.errors import UnknownName
-    from teamwright.values.results import FINAL
     from teamwright.values.text.display import count_text
+    from teamwright.values.turns.results import FINAL
 
     turns = ""
     with suppress(UnknownName):
@@ -211,7 +211,7 @@ class ChatSession:
 
     async def resume(self) -> RunResult:
         """Finish the last turn."""
-        from teamwright.values.results import FINAL
+        from teamwright.values.turns.results import FINAL
 
         self.is_stopped = False
         run = await self.engine.conversations.last(self.name)

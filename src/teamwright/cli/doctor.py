@@ -198,7 +198,7 @@ def _keys() -> Finding:
 
 def _unmasked() -> Iterator[Finding]:
     """The names of variables that hold secrets, by their names, but whose values can't be masked."""
-    from teamwright.values.secrets.classification import SHORTEST, is_maskable, is_secret_name
+    from teamwright.values.text.secret_names import SHORTEST, is_maskable, is_secret_name
 
     found = sorted(name for name, value in os.environ.items() if value.strip() and is_secret_name(name))
     plain = [name for name in found if not is_maskable(os.environ[name].strip())]

@@ -108,6 +108,6 @@ async def _write(notes: Notes, memory: str, words: Sequence[str], out: Path | No
 
 
 def _to_json(note: Note) -> dict[str, JsonValue]:
-    from teamwright.values.results import iso
+    from teamwright.values.turns.results import iso
 
     return {"id": note.id, "text": note.text, "author": note.author, "run_id": note.run_id, "time": iso(note.time)}

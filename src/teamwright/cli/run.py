@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from teamwright.runtime.team_source import TeamSource
     from teamwright.teams.manifests.declarations import Query
     from teamwright.teams.manifests.load import Loaded
-    from teamwright.values.limits.limits import Limits
+    from teamwright.values.limits import Limits
     from teamwright.values.specs.manifest import Source
 
 
@@ -268,7 +268,7 @@ def _query(loaded: Loaded, request: Request) -> Query | None:
 async def _finished_run_id(engine: Engine, run: str) -> str:
     from teamwright.cli.terminal.open import find_run
     from teamwright.errors import UsageError
-    from teamwright.values.results import FINAL
+    from teamwright.values.turns.results import FINAL
 
     summary = await find_run(engine.journal, run)
     if summary.status not in FINAL:

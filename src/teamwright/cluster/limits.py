@@ -24,7 +24,7 @@ from teamwright.errors import JournalError
 from teamwright.journal.postgres.connection import DatabaseAddress
 from teamwright.journal.postgres.paces import PostgresPaces
 from teamwright.runtime.admission.shared_limits import PaceShare, SharingLimiter
-from teamwright.values.limits.limits import Pace
+from teamwright.values.limits import Pace
 from teamwright.values.models import JsonValue
 
 LEASE_SECONDS = 4.0

@@ -20,8 +20,7 @@ from teamwright.errors import ManifestError, NotResumable, UsageError
 from teamwright.teams.manifests.load import LOCAL, relocate
 from teamwright.teams.manifests.secrets import resolve_secrets
 from teamwright.teams.manifests.variable_uses import PROMPT, destinations, variable_uses
-from teamwright.values.secrets.classification import SCHEMAS
-from teamwright.values.secrets.provider_keys import (
+from teamwright.values.provider_keys import (
     ALLOW_HOSTS,
     PROVIDER_KEYS,
     Destination,
@@ -29,6 +28,7 @@ from teamwright.values.secrets.provider_keys import (
     is_own_destination,
 )
 from teamwright.values.specs.manifest import FILES, Manifest
+from teamwright.values.text.secret_names import SCHEMAS
 
 COMMAND, TOOLS = "command", "tools"
 IMPORT_PATHS = frozenset(("function", "python", "check", "check_input", "check_output", "evaluator", "strategy"))

@@ -28,8 +28,8 @@ from teamwright.runtime.run_reader import read_record
 from teamwright.teams.team import Team
 from teamwright.values.events.event import AnyDelta, Event
 from teamwright.values.events.run import RunStarted
-from teamwright.values.results import FINAL
 from teamwright.values.specs.manifest import Source
+from teamwright.values.turns.results import FINAL
 
 LOOK_SECONDS: Final = 0.02
 """The least time between two looks, in which the ends of several children are noticed together."""

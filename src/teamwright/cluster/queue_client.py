@@ -31,8 +31,8 @@ from teamwright.errors import JournalError
 from teamwright.journal.postgres.connection import DatabaseAddress
 from teamwright.journal.postgres.rows import first_commit
 from teamwright.journal.protocol import Batch
-from teamwright.values.results import FINAL
 from teamwright.values.text.control_characters import visible
+from teamwright.values.turns.results import FINAL
 
 if TYPE_CHECKING:
     from dbos import DBOSClient, EnqueueOptions, WorkflowStatus

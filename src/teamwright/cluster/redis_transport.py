@@ -34,7 +34,7 @@ from typing_extensions import override
 from teamwright.errors import UsageError
 from teamwright.transports.in_process import InProcessTransport
 from teamwright.transports.protocol import MOST_QUEUED, LiveSignal, SignalHandler, Traffic, Transport
-from teamwright.values.secrets.patterns import mask_text
+from teamwright.values.text.secret_patterns import mask_text
 
 LARGEST_MESSAGE: Final = 64 * 1024
 """Bytes of one message; a larger one is neither sent nor read."""

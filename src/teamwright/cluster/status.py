@@ -17,7 +17,7 @@ from teamwright.journal.postgres.paces import ModelPace
 from teamwright.journal.postgres.stores import WorkerRow
 from teamwright.runtime.engine import Engine
 from teamwright.values.events.event import AnyDelta, Event
-from teamwright.values.results import FINAL
+from teamwright.values.turns.results import FINAL
 
 WorkerState = Literal["ready", "draining", "lost"]
 POLL_SECONDS = 0.2

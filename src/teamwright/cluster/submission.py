@@ -32,10 +32,10 @@ from teamwright.teams.run_files import LARGEST_FILE, LARGEST_TOTAL, MOST_FILES, 
 from teamwright.teams.team import Team
 from teamwright.values.events.event import Event
 from teamwright.values.events.run import RunEnded, RunPaused, RunQueued
-from teamwright.values.results import FINAL
-from teamwright.values.secrets.classification import without_secrets
 from teamwright.values.specs.manifest import FILES, Manifest, Source
+from teamwright.values.text.secret_names import without_secrets
 from teamwright.values.turns.messages import digest
+from teamwright.values.turns.results import FINAL
 
 MCP = "mcp"
 _SECTIONS = {"agents": "agent", "models": "model", "tools": "tool"}

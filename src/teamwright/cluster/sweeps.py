@@ -22,8 +22,8 @@ from teamwright.journal.postgres.journal import PostgresJournal
 from teamwright.journal.protocol import InboxItem
 from teamwright.runtime.placement.protocol import CancelRun
 from teamwright.runtime.run_reader import read_record
-from teamwright.values.people.interventions import ActionClaim, Answered, Undo
-from teamwright.values.results import FINAL, RunSummary
+from teamwright.values.people import ActionClaim, Answered, Undo
+from teamwright.values.turns.results import FINAL, RunSummary
 
 if TYPE_CHECKING:
     from teamwright.history.record.run_record import RunRecord

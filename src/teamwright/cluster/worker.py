@@ -48,7 +48,7 @@ from teamwright.runtime.handle import Handle
 from teamwright.transports.protocol import Traffic
 from teamwright.values.models import JsonValue
 from teamwright.values.names import check_name
-from teamwright.values.results import FINAL, RunResult
+from teamwright.values.turns.results import FINAL, RunResult
 
 RETRY_SECONDS = 30.0
 """How long a run that could not go on here waits before a worker tries it again."""

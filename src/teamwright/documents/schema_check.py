@@ -14,10 +14,9 @@ from typing import cast
 from pydantic import JsonValue
 
 from teamwright.documents.nodes import Entry, Fields, Items, Node, Place, ProblemReport, Scalar, described, shown
-from teamwright.values.names import NAME, suggest_name
-from teamwright.values.secrets.classification import is_secret, is_written_out
+from teamwright.values.names import NAME, is_web_address, suggest_name
+from teamwright.values.text.secret_names import is_secret, is_written_out
 from teamwright.values.text.validation_messages import NAME_FORM
-from teamwright.values.text.web_address import is_web_address
 
 Schema = Mapping[str, JsonValue]
 WORDS = {

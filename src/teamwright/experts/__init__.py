@@ -35,9 +35,15 @@ if TYPE_CHECKING:
     from teamwright.experts.rubric import Rubric
     from teamwright.experts.skills import read_skills
     from teamwright.experts.templates import ExpertTemplate, ExpertTemplates
-    from teamwright.values.specs.evaluation import Criterion, Evaluate, Length
+    from teamwright.values.specs.evaluation import (
+        Criterion,
+        CriterionResult,
+        Evaluate,
+        EvaluationVerdict,
+        JudgeRecord,
+        Length,
+    )
     from teamwright.values.specs.expert import ExpertProfile
-    from teamwright.values.verdicts import CriterionResult, EvaluationVerdict, JudgeRecord
 
 __all__ = [
     "CheckContext",
@@ -111,8 +117,7 @@ __getattr__, __dir__ = lazy_names(
         "teamwright.experts.live.feed": "feed_transport",
         "teamwright.experts.router": "Router parse_request",
         "teamwright.experts.ratings": "Rating Ratings rate_runs",
-        "teamwright.values.specs.evaluation": "Criterion Evaluate Length",
+        "teamwright.values.specs.evaluation": "Criterion CriterionResult Evaluate EvaluationVerdict JudgeRecord Length",
         "teamwright.values.specs.expert": "ExpertProfile",
-        "teamwright.values.verdicts": "CriterionResult EvaluationVerdict JudgeRecord",
     },
 )

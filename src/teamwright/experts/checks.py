@@ -29,13 +29,12 @@ from teamwright.agents.functions.imports import load_function, own_folder
 from teamwright.agents.functions.instructions import call_off_loop
 from teamwright.agents.schemas import check as check_schema
 from teamwright.errors import AgentError, InvalidOutput, UsageError
-from teamwright.values.specs.evaluation import Criterion
+from teamwright.values.specs.evaluation import Criterion, CriterionResult
 from teamwright.values.text.control_characters import is_blank
 from teamwright.values.text.display import cut
 from teamwright.values.text.timed_regex import PatternSearch
 from teamwright.values.turns.messages import digest
 from teamwright.values.turns.turn import EvaluatedWork
-from teamwright.values.verdicts import CriterionResult
 
 CONTEXT = "context"
 CONTEXT_FILE, FILES = "context.json", "files"

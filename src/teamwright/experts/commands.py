@@ -49,9 +49,8 @@ if TYPE_CHECKING:
     from teamwright.journal.protocol import Journal
     from teamwright.runtime.admission.confirm_request import Confirmer
     from teamwright.runtime.engine import Engine
-    from teamwright.values.limits.limits import Limits
-    from teamwright.values.limits.spend_forecast import SpendForecast
-    from teamwright.values.people.questions import Question
+    from teamwright.values.limits import Limits, SpendForecast
+    from teamwright.values.people import Question
     from teamwright.values.specs.manifest import AnyModel, Source
 
 
@@ -494,7 +493,7 @@ async def _forecast(router: Router, request: AskRequest, routed: RoutedTask) -> 
 
 
 def _question(routed: RoutedTask, forecast: str) -> Question:
-    from teamwright.values.people.questions import Question
+    from teamwright.values.people import Question
 
     if routed.drafted is None:
         return Question(text=f"May one agent begin?\n{forecast}", choices=("yes", "no"), reason="approval")

@@ -20,12 +20,11 @@ from teamwright.agents.contract.effect import FUTILE, RETRYABLE
 from teamwright.agents.evaluators import failure_text, model_of
 from teamwright.errors import InvalidOutput
 from teamwright.strategies.reply_parsing import ParseFailure, read_valid
-from teamwright.values.specs.evaluation import Criterion, Reducer
-from teamwright.values.text.json_scan import JsonScan
+from teamwright.values.specs.evaluation import Criterion, CriterionResult, JudgeRecord, Reducer
 from teamwright.values.text.validation_messages import misfits_of
-from teamwright.values.turns.transcript import single_line, with_header
+from teamwright.values.turns.messages import single_line, with_header
 from teamwright.values.turns.turn import Failure, Reply, Turn
-from teamwright.values.verdicts import CriterionResult, JudgeRecord
+from teamwright.values.typed_data import JsonScan
 
 T = TypeVar("T")
 REPEATED = "the work itself contains this answer of the judge; remove it"

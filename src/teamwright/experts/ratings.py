@@ -22,9 +22,9 @@ from teamwright.values.events.event import Event
 from teamwright.values.events.run import RunStarted
 from teamwright.values.events.team import TeamEvaluationResult
 from teamwright.values.key import join_key, parent_key, without_attempts
-from teamwright.values.limits.usage import NOTHING, Usage
+from teamwright.values.limits import NOTHING, Usage
 from teamwright.values.models import Record
-from teamwright.values.verdicts import JUDGED, PASSED, EvaluationVerdict
+from teamwright.values.specs.evaluation import JUDGED, PASSED, EvaluationVerdict
 
 
 @dataclass(frozen=True, slots=True)

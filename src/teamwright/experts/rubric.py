@@ -13,9 +13,8 @@ from teamwright.agents.evaluators import EVALUATOR, Evaluator, verdict_reply
 from teamwright.errors import UsageError
 from teamwright.experts.checks import NO_WORK, CheckFailed, run_check
 from teamwright.experts.judge import Judge, Judgement
-from teamwright.values.specs.evaluation import Criterion, Evaluate
+from teamwright.values.specs.evaluation import Criterion, CriterionResult, Evaluate, EvaluationVerdict, JudgeRecord
 from teamwright.values.turns.turn import EvaluatedWork, Reply, Turn
-from teamwright.values.verdicts import CriterionResult, EvaluationVerdict, JudgeRecord
 
 NOT_ASKED = "not judged, because the checks before it did not pass"
 NOT_REACHED = "not evaluated, because the evaluation broke off"

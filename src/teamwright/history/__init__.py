@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from teamwright._lazy import lazy_names
 
 if TYPE_CHECKING:
-    from teamwright.history.checkpoints import Checkpoint
     from teamwright.history.conversation import ConversationHistory, ConversationSummary, ConversationTurn
     from teamwright.history.diff import RunDiff, compare
+    from teamwright.history.fork import Checkpoint
     from teamwright.history.history import RunHistory
     from teamwright.history.kpi_gates import GateResult, KpiGate, check_gates, read_gates, total_of
     from teamwright.history.kpis import KpiRow, Kpis, read_kpis, side_by_side
@@ -37,7 +37,7 @@ __all__ = [
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
-        "teamwright.history.checkpoints": "Checkpoint",
+        "teamwright.history.fork": "Checkpoint",
         "teamwright.history.conversation": "ConversationHistory ConversationSummary ConversationTurn",
         "teamwright.history.diff": "RunDiff compare",
         "teamwright.history.kpi_gates": "GateResult KpiGate check_gates read_gates total_of",

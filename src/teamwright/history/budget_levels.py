@@ -11,7 +11,7 @@ from typing import Self
 
 from teamwright.budget.estimates import dollars, picodollars
 from teamwright.budget.ledger import ONE_CALL, Cost, add_cost, charge_for
-from teamwright.history.driver_time import DriverTime
+from teamwright.history.record.charges import DriverTime
 from teamwright.values.events.agent import (
     AgentAsked,
     AgentCalled,
@@ -21,11 +21,10 @@ from teamwright.values.events.agent import (
     AgentReturned,
 )
 from teamwright.values.events.budget import BudgetOpened, BudgetRaised
-from teamwright.values.events.event import Event
-from teamwright.values.events.fold import fold
+from teamwright.values.events.event import Event, fold
 from teamwright.values.events.run import RunEnded, ScopeWaited
 from teamwright.values.key import in_scope, key_and_parents
-from teamwright.values.limits.usage import Amounts, Bounds
+from teamwright.values.limits import Amounts, Bounds
 from teamwright.values.models import JsonValue
 
 

@@ -9,14 +9,12 @@ from teamwright.budget.estimates import dollars
 from teamwright.history.ending import abort_failure, ending_of
 from teamwright.history.history import RunHistory
 from teamwright.journal.protocol import Batch
-from teamwright.values.events.agent import AgentFailed, AgentReplied, Tally
-from teamwright.values.events.body import MessageRef
-from teamwright.values.events.event import Event, Fact
-from teamwright.values.events.fold import fold
+from teamwright.values.events.agent import AgentFailed, AgentReplied, MessageRef, Tally
+from teamwright.values.events.event import Event, Fact, fold
 from teamwright.values.events.run import RunAborted, RunEnded, RunIntervened
 from teamwright.values.key import key_and_parents
-from teamwright.values.limits.usage import NOTHING, Usage
-from teamwright.values.people.interventions import Cancel
+from teamwright.values.limits import NOTHING, Usage
+from teamwright.values.people import Cancel
 from teamwright.values.turns.turn import Failure
 
 STOPPED = "stopped by others"

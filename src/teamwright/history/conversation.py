@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Self
 
-from teamwright.values.limits.usage import NOTHING, Usage, add_usd
+from teamwright.values.limits import NOTHING, Usage, add_usd
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from teamwright.history.history import RunHistory
     from teamwright.history.record.asks import RecordedBodies
     from teamwright.values.events.run import RunEnded, RunStarted
-    from teamwright.values.results import RunSummary, Status
     from teamwright.values.turns.messages import Message
+    from teamwright.values.turns.results import RunSummary, Status
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,16 +12,16 @@ from typing import Literal
 
 from pydantic import JsonValue
 
-from teamwright.history.checkpoints import turns_in
+from teamwright.history.fork import turns_in
 from teamwright.history.history import RunHistory
 from teamwright.history.record.asks import RecordedAsk
 from teamwright.history.record.run_record import RunRecord
 from teamwright.values.events.agent import AgentFailed, AgentReplied
 from teamwright.values.events.run import Origin
 from teamwright.values.key import join_key, key_segments, split_attempt, with_attempt
-from teamwright.values.limits.usage import NOTHING, Usage
+from teamwright.values.limits import NOTHING, Usage
 from teamwright.values.models import Record
-from teamwright.values.results import RunResult, Status, StopReason
+from teamwright.values.turns.results import RunResult, Status, StopReason
 
 TurnStatus = Literal["replied", "failed", "stopped", "open"]
 DifferenceKind = Literal["same", "only_a", "only_b", "member", "told", "status", "said"]

@@ -9,10 +9,10 @@ from typing import cast
 from pydantic import JsonValue
 
 from teamwright.values.events.run import RunAborted
-from teamwright.values.limits.usage import Usage
-from teamwright.values.results import RunResult, Status, StopReason, iso
+from teamwright.values.limits import Usage
 from teamwright.values.turns.artifacts import Artifact
 from teamwright.values.turns.messages import Message
+from teamwright.values.turns.results import RunResult, Status, StopReason, iso
 from teamwright.values.turns.turn import Failure, Reply
 
 STOPPED: dict[str, tuple[Status, StopReason]] = {

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from teamwright.budget.ledger import refusal_text
 from teamwright.history.team_notes import intervention_text, is_plan_progress, live_note, plan_note
+from teamwright.values.call_limits import is_reply_cut_warning
 from teamwright.values.events.agent import (
     AgentAbandoned,
     AgentCalled,
@@ -19,6 +20,9 @@ from teamwright.values.events.agent import (
     AgentModeRefused,
     AgentRecovered,
     AgentReplied,
+    WorkspaceConflicted,
+    WorkspaceKept,
+    WorkspaceWritten,
 )
 from teamwright.values.events.budget import (
     BudgetAwaited,
@@ -31,12 +35,12 @@ from teamwright.values.events.budget import (
     BudgetUnpriced,
     exceeded_text,
 )
-from teamwright.values.events.custom import Custom
 from teamwright.values.events.event import Event
-from teamwright.values.events.live import TeamLife, TeamMessage
-from teamwright.values.events.person import PersonAnswered, PersonAsked
 from teamwright.values.events.run import (
+    Custom,
     Origin,
+    PersonAnswered,
+    PersonAsked,
     RunAborted,
     RunApplied,
     RunCheckpoint,
@@ -52,9 +56,10 @@ from teamwright.values.events.run import (
     RunStarted,
     ScopeExpired,
 )
-from teamwright.values.events.step import StepHeldUp, StepSkipped
 from teamwright.values.events.team import (
     FailureRung,
+    StepHeldUp,
+    StepSkipped,
     TeamBounded,
     TeamChannelClosed,
     TeamChannelOpened,
@@ -64,6 +69,8 @@ from teamwright.values.events.team import (
     TeamEvaluationResult,
     TeamGoalReached,
     TeamHandoff,
+    TeamLife,
+    TeamMessage,
     TeamPlanned,
     TeamReplyRejected,
     TeamRoleBound,
@@ -72,17 +79,15 @@ from teamwright.values.events.team import (
     TeamStepCompleted,
     TeamStepFailed,
 )
-from teamwright.values.events.workspace import WorkspaceConflicted, WorkspaceKept, WorkspaceWritten
 from teamwright.values.key import is_tool_call, parent_key
-from teamwright.values.limits.reply import is_reply_cut_warning
-from teamwright.values.people.interventions import Mark
-from teamwright.values.results import FOR_PEOPLE, StopReason
+from teamwright.values.people import Mark
+from teamwright.values.specs.evaluation import EvaluationVerdict, JudgeRecord
 from teamwright.values.text.control_characters import visible
 from teamwright.values.text.display import count_text, cut, minute_text, price_text, seconds_text, size_text
-from teamwright.values.verdicts import EvaluationVerdict, JudgeRecord
+from teamwright.values.turns.results import FOR_PEOPLE, StopReason
 
 if TYPE_CHECKING:
-    from teamwright.values.people.questions import Answer, Question
+    from teamwright.values.people import Answer, Question
 
 
 LONGEST_REASON = 160

@@ -16,12 +16,14 @@ from teamwright.values.events.agent import (
     AgentFailed,
     AgentReplied,
     AgentReturned,
+    Body,
+    MessageRef,
+    WorkspaceConflicted,
+    WorkspaceKept,
+    WorkspaceWritten,
 )
-from teamwright.values.events.body import Body, MessageRef
 from teamwright.values.events.event import Event
-from teamwright.values.events.person import PersonAsked
-from teamwright.values.events.run import RunEnded, RunStarted
-from teamwright.values.events.workspace import WorkspaceConflicted, WorkspaceKept, WorkspaceWritten
+from teamwright.values.events.run import PersonAsked, RunEnded, RunStarted
 from teamwright.values.key import is_request
 
 Texts = dict[str, JsonValue]

@@ -19,17 +19,17 @@ from teamwright.agents.compaction import summary_message
 from teamwright.agents.evaluation_gate import REVIEW_EXCEEDED
 from teamwright.agents.prices import is_local_model
 from teamwright.errors import UsageError, nearest
-from teamwright.history.checkpoints import (
+from teamwright.history.ending import STOPPED, iso
+from teamwright.history.fork import (
     Checkpoint,
+    before_review,
     calls_returned_after,
     checkpoint_name,
     checkpoints_in,
     find_checkpoint,
 )
-from teamwright.history.ending import STOPPED, iso
 from teamwright.history.record.asks import RecordedBodies
 from teamwright.history.record.run_record import EFFECTS, RunRecord, check_record
-from teamwright.history.review_retry import before_review
 from teamwright.journal.protocol import Batch, Journal
 from teamwright.teams.team import Team
 from teamwright.values.events.agent import (
@@ -43,10 +43,10 @@ from teamwright.values.events.agent import (
 )
 from teamwright.values.events.budget import BudgetOpened, BudgetRaised, BudgetRefused
 from teamwright.values.events.event import Event, Fact
-from teamwright.values.events.person import PersonAnswered, PersonAsked
-from teamwright.values.events.plan import TeamPlanChanged
 from teamwright.values.events.run import (
     Origin,
+    PersonAnswered,
+    PersonAsked,
     RunAborted,
     RunEnded,
     RunInterrupted,
@@ -60,16 +60,13 @@ from teamwright.values.events.run import (
     ScopeExpired,
     ScopeWaited,
 )
-from teamwright.values.events.team import TeamEnded, TeamReopened
+from teamwright.values.events.team import TeamEnded, TeamPlanChanged, TeamReopened
 from teamwright.values.key import is_inside, join_key, key_depth, next_attempt, parent_key
-from teamwright.values.limits.limits import Limits
-from teamwright.values.limits.spend_forecast import lowered
-from teamwright.values.limits.usage import NOTHING, Bounds, Usage
-from teamwright.values.people.confirmations import SMALLER, YES, confirmation_key, lower_ceiling
-from teamwright.values.people.questions import Answer, Question
-from teamwright.values.results import RunResult, Status, StopReason
-from teamwright.values.secrets.classification import without_secrets
+from teamwright.values.limits import NOTHING, Bounds, Limits, Usage, lowered
+from teamwright.values.people import SMALLER, YES, Answer, Question, confirmation_key, lower_ceiling
+from teamwright.values.text.secret_names import without_secrets
 from teamwright.values.turns.messages import History, Message, digest
+from teamwright.values.turns.results import RunResult, Status, StopReason
 from teamwright.values.turns.turn import Failure
 
 ENDINGS = ("agent.replied", "agent.failed")

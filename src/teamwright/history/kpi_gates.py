@@ -16,7 +16,7 @@ from pydantic import JsonValue
 from teamwright.errors import UnknownName, UsageError
 from teamwright.history.kpis import FIGURES, Kpis
 from teamwright.values.models import Record
-from teamwright.values.results import Status
+from teamwright.values.turns.results import Status
 
 Bound = Literal["<=", ">="]
 

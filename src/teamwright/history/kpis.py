@@ -24,17 +24,21 @@ from teamwright.values.events.agent import (
     AgentReplied,
     AgentReturned,
 )
-from teamwright.values.events.event import Event
-from teamwright.values.events.fold import fold
-from teamwright.values.events.person import PersonAnswered, PersonAsked
-from teamwright.values.events.step import StepSkipped
-from teamwright.values.events.team import TeamEvaluationResult, TeamMessageSent, TeamPlanned, TeamStepFailed
+from teamwright.values.events.event import Event, fold
+from teamwright.values.events.run import PersonAnswered, PersonAsked
+from teamwright.values.events.team import (
+    StepSkipped,
+    TeamEvaluationResult,
+    TeamMessageSent,
+    TeamPlanned,
+    TeamStepFailed,
+)
 from teamwright.values.key import join_key, without_attempts
-from teamwright.values.limits.usage import NOTHING, Usage
+from teamwright.values.limits import NOTHING, Usage
 from teamwright.values.models import JsonValue, Record
-from teamwright.values.results import Status, StopReason
+from teamwright.values.specs.evaluation import JUDGED, PASSED, EvaluationVerdict, VerdictOutcome
+from teamwright.values.turns.results import Status, StopReason
 from teamwright.values.turns.turn import Purpose
-from teamwright.values.verdicts import JUDGED, PASSED, EvaluationVerdict, VerdictOutcome
 
 SECONDS_PER_DAY = 86_400
 PERCENTILE = 0.95

@@ -18,11 +18,19 @@ from teamwright.values.events.agent import (
     AgentReturned,
 )
 from teamwright.values.events.event import AnyDelta, ArgumentsDelta, Event, ThinkingDelta
-from teamwright.values.events.person import PersonAnswered, PersonAsked
-from teamwright.values.events.run import RunEnded, RunInterrupted, RunPaused, RunQueued, RunResumed, RunStarted
+from teamwright.values.events.run import (
+    PersonAnswered,
+    PersonAsked,
+    RunEnded,
+    RunInterrupted,
+    RunPaused,
+    RunQueued,
+    RunResumed,
+    RunStarted,
+)
 from teamwright.values.events.team import TeamStarted
 from teamwright.values.key import key_and_parents, nearest_key
-from teamwright.values.secrets.patterns import MaskedStream
+from teamwright.values.text.secret_patterns import MaskedStream
 
 State = Literal[
     "waiting", "thinking", "streaming", "calling", "listing", "reading", "delegating", "retrying", "asking",

@@ -23,8 +23,7 @@ from teamwright.values.events.agent import (
     AgentReplied,
     AgentReturned,
 )
-from teamwright.values.events.event import Event
-from teamwright.values.events.fold import fold
+from teamwright.values.events.event import Event, fold
 from teamwright.values.key import parent_key
 from teamwright.values.names import transfer_tool_name
 from teamwright.values.specs.manifest import TERMINATE

@@ -5,10 +5,17 @@ from __future__ import annotations
 from typing import assert_never
 
 from teamwright.values.events.event import Event
-from teamwright.values.events.live import TeamLife, TeamMessage
-from teamwright.values.events.plan import TeamMerged, TeamPhase, TeamPlanChanged, TeamPlanProposed, TeamPlanStatus
 from teamwright.values.events.run import RunAborted, RunApplied, RunIntervened, RunRefused
-from teamwright.values.people.interventions import (
+from teamwright.values.events.team import (
+    TeamLife,
+    TeamMerged,
+    TeamMessage,
+    TeamPhase,
+    TeamPlanChanged,
+    TeamPlanProposed,
+    TeamPlanStatus,
+)
+from teamwright.values.people import (
     ActionClaim,
     AddMember,
     Answered,

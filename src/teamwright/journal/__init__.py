@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from teamwright.journal.run_status import RunStatus
     from teamwright.journal.sqlite.journal import SqliteJournal
     from teamwright.journal.stores import BudgetClaim, Budgets, Note, Notes, TenantBudget, TokenRates
-    from teamwright.values.events.body import Body
-    from teamwright.values.results import RunSummary
+    from teamwright.values.events.agent import Body
+    from teamwright.values.turns.results import RunSummary
 
 __all__ = [
     "Batch",
@@ -77,7 +77,7 @@ __getattr__, __dir__ = lazy_names(
         "teamwright.journal.run_status": "RunStatus",
         "teamwright.journal.sqlite.journal": "SqliteJournal",
         "teamwright.journal.stores": "BudgetClaim Budgets Note Notes TenantBudget TokenRates",
-        "teamwright.values.events.body": "Body",
-        "teamwright.values.results": "RunSummary",
+        "teamwright.values.events.agent": "Body",
+        "teamwright.values.turns.results": "RunSummary",
     },
 )

@@ -20,13 +20,13 @@ from pydantic_core import from_json, to_json
 from teamwright.errors import JournalCorrupt, JournalTooNew
 from teamwright.journal.protocol import damaged
 from teamwright.journal.run_status import RunStatus
-from teamwright.values.events.body import Body
+from teamwright.values.events.agent import Body
 from teamwright.values.events.event import SCHEMA_VERSION, Event, Fact
 from teamwright.values.key import key_depth
 from teamwright.values.names import NAME
-from teamwright.values.people.interventions import Intervention
-from teamwright.values.results import Status, StopReason
+from teamwright.values.people import Intervention
 from teamwright.values.turns.messages import DIGEST_BYTES, digest
+from teamwright.values.turns.results import Status, StopReason
 
 NUMBERS = 1 << 32
 """The most events of a run: the position of a row is the run's place times this, plus the event number."""

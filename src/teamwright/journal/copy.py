@@ -13,7 +13,7 @@ from typing import Literal
 from teamwright.errors import JournalCorrupt, JournalError, RunIsLive
 from teamwright.journal.codec import encode_intervention, references, to_row
 from teamwright.journal.protocol import Batch, InboxItem, Journal, commit
-from teamwright.values.events.body import Body
+from teamwright.values.events.agent import Body
 from teamwright.values.events.event import Event
 from teamwright.values.models import Record
 from teamwright.values.turns.messages import digest

@@ -16,11 +16,10 @@ from teamwright.journal.codec import references, to_text
 from teamwright.journal.protocol import Batch, Committed, InboxItem, Journal, fenced_out, missing_bodies, missing_source
 from teamwright.journal.run_status import RunStatus
 from teamwright.journal.stores import Note, rank_notes
-from teamwright.values.events.body import Body
-from teamwright.values.events.event import Event
-from teamwright.values.events.fold import fold
-from teamwright.values.people.interventions import Intervention
-from teamwright.values.results import RunSummary
+from teamwright.values.events.agent import Body
+from teamwright.values.events.event import Event, fold
+from teamwright.values.people import Intervention
+from teamwright.values.turns.results import RunSummary
 
 _number = attrgetter("number")
 

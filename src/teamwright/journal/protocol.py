@@ -13,10 +13,10 @@ from msgspec import Struct
 
 from teamwright.errors import EventsLost, FencedOut, JournalCorrupt, JournalError
 from teamwright.journal.stores import BudgetClaim
-from teamwright.values.events.body import Body
+from teamwright.values.events.agent import Body
 from teamwright.values.events.event import Event
-from teamwright.values.people.interventions import Intervention
-from teamwright.values.results import FINAL, RunSummary
+from teamwright.values.people import Intervention
+from teamwright.values.turns.results import FINAL, RunSummary
 
 if TYPE_CHECKING:
     from teamwright.journal.stores import Budgets, Notes, TokenRates

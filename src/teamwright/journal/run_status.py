@@ -15,8 +15,8 @@ from teamwright.values.events.run import (
     RunStarted,
     ScopeWaited,
 )
-from teamwright.values.limits.usage import add_usd
-from teamwright.values.results import RunSummary, Status, StopReason, iso
+from teamwright.values.limits import add_usd
+from teamwright.values.turns.results import RunSummary, Status, StopReason, iso
 
 STATUS_FACTS = frozenset((RunStarted, RunResumed, RunPaused, RunInterrupted, RunQueued, RunEnded))
 """Facts that change the status of a run, or attach or detach its driver."""

@@ -30,7 +30,7 @@ from teamwright.strategies.plan.step_options import STEPS, StepOptions
 from teamwright.strategies.protocol import Strategy
 from teamwright.strategies.registry import find_strategy
 from teamwright.teams.team import Team
-from teamwright.values.limits.limits import Limits
+from teamwright.values.limits import Limits
 from teamwright.values.specs.manifest import Manifest, Share, Source, TeamSpec
 from teamwright.values.specs.plan import Plan
 from teamwright.values.turns.envelope import BudgetLevel, EnvelopeLimits, EnvelopeSettings

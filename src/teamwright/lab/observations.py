@@ -19,15 +19,14 @@ from teamwright.lab.simulation.trials import average_tokens, messages_in
 from teamwright.lab.topology.profiles import TOPOLOGY_NAMES, Protocol, Topology
 from teamwright.strategies.plan.step_options import STEPS
 from teamwright.values.events.agent import AgentCalled, AgentCallFailed, AgentReturned
-from teamwright.values.events.event import Event
-from teamwright.values.events.fold import fold
+from teamwright.values.events.event import Event, fold
 from teamwright.values.events.run import RunEnded, RunStarted
 from teamwright.values.events.team import TeamPlanned, TeamStarted
-from teamwright.values.results import FINAL
+from teamwright.values.specs.evaluation import PASSED
 from teamwright.values.specs.manifest import Source
 from teamwright.values.specs.simulation import Behaviour, Data, Simulation
+from teamwright.values.turns.results import FINAL
 from teamwright.values.turns.turn import Purpose
-from teamwright.values.verdicts import PASSED
 
 MOST_VALUES = 200
 """At most so many values of a distribution are stored, evenly spaced by rank."""

@@ -21,15 +21,15 @@ from teamwright.runtime.deleted_run import deleted_is_not_found, run_not_found
 from teamwright.runtime.driver.driver_lock import driver_lock
 from teamwright.runtime.run_reader import read_events
 from teamwright.values.events.run import RunEnded, RunStarted
+from teamwright.values.models import check_text
 from teamwright.values.names import check_name, check_run_id
-from teamwright.values.people.interventions import INHERITED_UNDO_VERSION, UNDO_VERSION, Undo
-from teamwright.values.record_checks import check_text
-from teamwright.values.results import FINAL
+from teamwright.values.people import INHERITED_UNDO_VERSION, UNDO_VERSION, Undo
+from teamwright.values.turns.results import FINAL
 
 if TYPE_CHECKING:
     from teamwright.journal.protocol import Journal
     from teamwright.runtime.runs import Runs
-    from teamwright.values.results import RunSummary
+    from teamwright.values.turns.results import RunSummary
 
 LOCK = ".conversation."
 """The prefix of the lock under which a turn is started; no run id begins like it."""

@@ -27,16 +27,15 @@ from teamwright.runtime.runs import Runs
 from teamwright.teams.team import require_team
 from teamwright.transports.location import opened_transport
 from teamwright.values.events.run import Origin
-from teamwright.values.limits.limits import Limits
-from teamwright.values.limits.spend_forecast import ConfirmAbove
+from teamwright.values.limits import ConfirmAbove, Limits
 from teamwright.values.names import check_name, check_run_id
 from teamwright.values.turns.messages import Message
 
 if TYPE_CHECKING:
     from teamwright.agents.attachments import Attachment, AttachmentLike
     from teamwright.agents.contract.agent import Agent
-    from teamwright.history.checkpoints import Checkpoint
     from teamwright.history.event_texts import Texts
+    from teamwright.history.fork import Checkpoint
     from teamwright.history.record.run_record import RunRecord
     from teamwright.journal.protocol import Batch, Journal
     from teamwright.runtime.admission.confirm_request import Confirmer
@@ -48,7 +47,7 @@ if TYPE_CHECKING:
     from teamwright.teams.team import Team
     from teamwright.transports.protocol import Transport
     from teamwright.values.events.event import Delta, Event
-    from teamwright.values.results import RunResult
+    from teamwright.values.turns.results import RunResult
 
 
 class Engine:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from teamwright.runtime.run import Run
     from teamwright.runtime.runs import Runs
     from teamwright.runtime.webhooks.deliveries import Delivery
-    from teamwright.values.results import RunResult
+    from teamwright.values.turns.results import RunResult
 
 
 class Driver(Protocol):

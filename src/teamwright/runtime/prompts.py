@@ -29,7 +29,7 @@ from teamwright.values.events.agent import AgentAsked, AgentCalled, AgentFailed,
 from teamwright.values.events.event import Event
 from teamwright.values.key import is_inside
 from teamwright.values.models import Record
-from teamwright.values.secrets.patterns import mask_text, mask_value
+from teamwright.values.text.secret_patterns import mask_text, mask_value
 
 if TYPE_CHECKING:
     from teamwright.agents.contract.agent import Agent
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from teamwright.journal.protocol import Journal
     from teamwright.runtime.engine import Engine
     from teamwright.teams.team import Team
-    from teamwright.values.events.body import Body
+    from teamwright.values.events.agent import Body
     from teamwright.values.turns.turn import Turn
 
 SECONDS = 20.0

@@ -57,14 +57,22 @@ from teamwright.values.events.run import (
     RunResumed,
     RunStarted,
 )
-from teamwright.values.limits.spend_forecast import SpendForecast
-from teamwright.values.people.confirmations import confirmation_key
-from teamwright.values.people.interventions import ActionClaim, Answered, Cancel, Mark, Pause, Undo
-from teamwright.values.people.questions import Question, Reason
-from teamwright.values.results import FOR_PEOPLE, RunResult, StopReason
-from teamwright.values.secrets.classification import without_secrets
+from teamwright.values.limits import SpendForecast
+from teamwright.values.people import (
+    ActionClaim,
+    Answered,
+    Cancel,
+    Mark,
+    Pause,
+    Question,
+    Reason,
+    Undo,
+    confirmation_key,
+)
+from teamwright.values.text.secret_names import without_secrets
 from teamwright.values.turns.artifacts import Artifact, stored_content
 from teamwright.values.turns.messages import History
+from teamwright.values.turns.results import FOR_PEOPLE, RunResult, StopReason
 from teamwright.values.turns.turn import Failure, Turn
 
 PAUSE_REASONS: dict[Reason, StopReason] = {

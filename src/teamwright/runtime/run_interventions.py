@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from teamwright.agents.contract.arguments import value_of
 from teamwright.errors import UsageError
 from teamwright.runtime.driver.raised_limits import amounts
-from teamwright.values.limits.limits import Limits
-from teamwright.values.models import JsonValue
+from teamwright.values.limits import Limits
+from teamwright.values.models import JsonValue, exact_json
 from teamwright.values.names import check_name
-from teamwright.values.people.interventions import (
+from teamwright.values.people import (
     STEERING_VERSION,
     AddMember,
     EditPlan,
@@ -23,7 +23,6 @@ from teamwright.values.people.interventions import (
     Steer,
     Tell,
 )
-from teamwright.values.record_checks import exact_json
 from teamwright.values.specs.manifest import AgentSpec
 
 if TYPE_CHECKING:

@@ -9,8 +9,7 @@ from teamwright.history.record.asks import RecordedBodies
 from teamwright.history.record.run_record import EFFECTS, RunRecord, check_record
 from teamwright.journal.protocol import Journal
 from teamwright.runtime.deleted_run import deleted_is_not_found, run_not_found
-from teamwright.values.events.event import Event
-from teamwright.values.events.fold import fold
+from teamwright.values.events.event import Event, fold
 
 
 async def read_events(journal: Journal, run_id: str, without: Collection[str] = ()) -> list[Event]:

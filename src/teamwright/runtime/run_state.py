@@ -25,15 +25,14 @@ from teamwright.runtime.driver.redaction import Redactor
 from teamwright.runtime.ordering.delivery import OrderedDelivery
 from teamwright.runtime.ordering.path_locks import PathLocks
 from teamwright.runtime.replay_observer import ReplayObserver
-from teamwright.values.events.body import Body
+from teamwright.values.call_limits import Recovery
+from teamwright.values.events.agent import Body
 from teamwright.values.events.budget import BudgetOpened
 from teamwright.values.events.event import Event
 from teamwright.values.events.run import RunAborted, ScopeWaited
 from teamwright.values.key import in_scope, is_inside, parent_key, parent_keys
-from teamwright.values.limits.limits import Limits
-from teamwright.values.limits.retry import Recovery
-from teamwright.values.limits.usage import Amounts
-from teamwright.values.people.questions import Answer, Question
+from teamwright.values.limits import Amounts, Limits
+from teamwright.values.people import Answer, Question
 from teamwright.values.turns.messages import EMPTY, History
 from teamwright.values.turns.turn import Failure, Reply
 

@@ -25,15 +25,13 @@ from teamwright.runtime.relay.relay import Relay
 from teamwright.runtime.run_interventions import RunInterventions
 from teamwright.values.events.event import AnyDelta, Delta, Event
 from teamwright.values.events.run import RunAborted, RunCheckpoint
+from teamwright.values.models import check_text, misfit_of
 from teamwright.values.names import check_run_id
-from teamwright.values.people.approvals import check_answer
-from teamwright.values.people.interventions import Answered, Cancel, Mark, Pause, Steer
-from teamwright.values.people.questions import Answer
-from teamwright.values.record_checks import check_text, misfit_of
-from teamwright.values.results import FINAL, RunResult, RunSummary
+from teamwright.values.people import Answer, Answered, Cancel, Mark, Pause, Steer, check_answer
+from teamwright.values.turns.results import FINAL, RunResult, RunSummary
 
 if TYPE_CHECKING:
-    from teamwright.history.checkpoints import Checkpoint
+    from teamwright.history.fork import Checkpoint
     from teamwright.history.history import RunHistory
     from teamwright.runtime.driver.redaction import Redactor
     from teamwright.runtime.followers.output_stream import PartialOutput
@@ -134,7 +132,7 @@ class Runs(RunInterventions):
 
     async def checkpoint(self, run_id: str, name: str, *, by: str = "") -> Checkpoint:
         """Name the point that a run has reached, in whichever process it is driven."""
-        from teamwright.history.checkpoints import check_checkpoint_name
+        from teamwright.history.fork import check_checkpoint_name
 
         check_checkpoint_name(name)
         check_text("by", by)

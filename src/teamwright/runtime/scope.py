@@ -19,14 +19,11 @@ from teamwright.history.record.charges import Charges
 from teamwright.runtime.ordering.lane import Lane
 from teamwright.runtime.ordering.path_locks import Holding
 from teamwright.runtime.run_state import Horizon, RunState
+from teamwright.values.call_limits import Compact, Recovery
 from teamwright.values.events.agent import Tally
 from teamwright.values.key import escape_place, join_key
-from teamwright.values.limits.compact import Compact
-from teamwright.values.limits.degradation import Cutback
-from teamwright.values.limits.limits import Limits
-from teamwright.values.limits.retry import Recovery
-from teamwright.values.limits.usage import NOTHING, Usage
-from teamwright.values.people.questions import Answer, Question
+from teamwright.values.limits import NOTHING, Cutback, Limits, Usage
+from teamwright.values.people import Answer, Question
 from teamwright.values.turns.messages import Message
 from teamwright.values.turns.turn import Failure, Tier, Turn
 

@@ -21,9 +21,8 @@ if TYPE_CHECKING:
     from teamwright.agents.contract.agent import Agent
     from teamwright.journal.protocol import Journal
     from teamwright.runtime.admission.confirm_request import Confirmer
-    from teamwright.values.limits.limits import Limits
-    from teamwright.values.limits.spend_forecast import ConfirmAbove
-    from teamwright.values.results import RunResult
+    from teamwright.values.limits import ConfirmAbove, Limits
+    from teamwright.values.turns.results import RunResult
 
 T = TypeVar("T")
 

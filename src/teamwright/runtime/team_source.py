@@ -15,7 +15,7 @@ from teamwright.journal.protocol import Journal
 from teamwright.teams.load import team_from_source
 from teamwright.teams.run_files import unpacked_source
 from teamwright.teams.team import Team
-from teamwright.values.events.body import Body
+from teamwright.values.events.agent import Body
 from teamwright.values.specs.manifest import Source
 
 

@@ -135,7 +135,7 @@ def new(
 @token_app.command("list")
 def list_tokens(json: Json = False, out: Out = None) -> int:
     """List the names and roles of all tokens, and the sessions of browsers, which began with a token or an address."""
-    from teamwright.values.results import iso
+    from teamwright.values.turns.results import iso
 
     check_out(out)
     tokens, sessions = _stores()

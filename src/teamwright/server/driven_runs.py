@@ -19,15 +19,15 @@ from teamwright.runtime.background_tasks import BackgroundTasks
 from teamwright.runtime.driver.driver_lock import driver_lock
 from teamwright.runtime.driver.run_id import new_run_id, process_name
 from teamwright.runtime.engine import Engine
-from teamwright.values.results import RunSummary
-from teamwright.values.secrets.patterns import mask_text
+from teamwright.values.text.secret_patterns import mask_text
+from teamwright.values.turns.results import RunSummary
 
 if TYPE_CHECKING:
     from teamwright.runtime.handle import Handle
     from teamwright.teams.team import Team
-    from teamwright.values.limits.limits import Limits
-    from teamwright.values.results import RunResult
+    from teamwright.values.limits import Limits
     from teamwright.values.turns.messages import Message
+    from teamwright.values.turns.results import RunResult
 
 LOG = logging.getLogger("teamwright")
 LOCK = "!server"

@@ -15,12 +15,12 @@ from starlette.exceptions import HTTPException
 from teamwright.errors import RunNotFound, TeamwrightError, UsageError
 from teamwright.server.refusals import INTERNAL, RefusedRequest, refusal_of
 from teamwright.server.security.credentials import Role, Visitor
-from teamwright.values.secrets.patterns import mask_text
+from teamwright.values.text.secret_patterns import mask_text
 from teamwright.wings import absent_names
 
 if TYPE_CHECKING:
     from teamwright.runtime.engine import Engine
-    from teamwright.values.results import RunSummary
+    from teamwright.values.turns.results import RunSummary
 
 CLIENT_GONE = 499
 """A status for the audit alone: its client has left."""

@@ -23,11 +23,11 @@ from teamwright.runtime.deleted_run import deleted_is_not_found
 from teamwright.server.page.page_events import encode as encode_page_event
 from teamwright.server.page.page_events import kind_of
 from teamwright.server.page.projection import MaskedDeltas, PageProjection, needed_bodies
-from teamwright.values.events.body import Body
+from teamwright.values.events.agent import Body
 from teamwright.values.events.event import AnyDelta, Event
-from teamwright.values.people.interventions import Intervention
-from teamwright.values.results import RunSummary
-from teamwright.values.secrets.patterns import mask_value
+from teamwright.values.people import Intervention
+from teamwright.values.text.secret_patterns import mask_value
+from teamwright.values.turns.results import RunSummary
 
 Item = dict[str, JsonValue]
 Form = Literal["page", "events"]

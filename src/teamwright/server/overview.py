@@ -15,9 +15,8 @@ from teamwright.runtime.background_tasks import BackgroundTasks
 from teamwright.runtime.run_reader import read_texts
 from teamwright.server.frames import Item
 from teamwright.values.events.event import AnyDelta, Event
-from teamwright.values.people.interventions import Answered
-from teamwright.values.people.questions import Question
-from teamwright.values.results import SPARSE, RunSummary, iso
+from teamwright.values.people import Answered, Question
+from teamwright.values.turns.results import SPARSE, RunSummary, iso
 
 if TYPE_CHECKING:
     from teamwright.runtime.engine import Engine

@@ -32,8 +32,8 @@ from teamwright.server.security.private_files import JsonLines
 from teamwright.values.events.budget import BudgetDegraded, BudgetExceeded, BudgetRefused
 from teamwright.values.events.event import AnyDelta, Event
 from teamwright.values.events.run import RunEnded
-from teamwright.values.results import iso
-from teamwright.values.secrets.patterns import mask_text
+from teamwright.values.text.secret_patterns import mask_text
+from teamwright.values.turns.results import iso
 
 if TYPE_CHECKING:
     from teamwright.runtime.engine import Engine

@@ -22,9 +22,8 @@ if TYPE_CHECKING:
     from teamwright.strategies.registry import find_strategy, strategy_names
     from teamwright.strategies.reply_parsing import ParseFailure, read_answer
     from teamwright.strategies.team_conversation import TeamConversation
-    from teamwright.values.limits.closing_ask import ClosingAsk
+    from teamwright.values.limits import ClosingAsk
     from teamwright.values.models import Value
-    from teamwright.values.results import Outcome, StopReason
     from teamwright.values.specs.manifest import AgentName, MemberName, Share
     from teamwright.values.turns.envelope import (
         Envelope,
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
         envelope_tokens,
     )
     from teamwright.values.turns.messages import History
+    from teamwright.values.turns.results import Outcome, StopReason
     from teamwright.values.turns.turn import Signal
 
 __all__ = [
@@ -86,9 +86,9 @@ __getattr__, __dir__ = lazy_names(
             "Envelope EnvelopeLimits EnvelopeMessage EnvelopeSettings EnvelopeNote envelope_tokens"
         ),
         "teamwright.values.specs.manifest": "AgentName MemberName Share",
-        "teamwright.values.limits.closing_ask": "ClosingAsk",
+        "teamwright.values.limits": "ClosingAsk",
         "teamwright.values.models": "Value",
-        "teamwright.values.results": "Outcome StopReason",
+        "teamwright.values.turns.results": "Outcome StopReason",
         "teamwright.values.turns.messages": "History",
         "teamwright.values.turns.turn": "Signal",
     },

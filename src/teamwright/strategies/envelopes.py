@@ -23,12 +23,9 @@ from teamwright.strategies.escalation import RISKY, Escalation
 from teamwright.strategies.parts import WORK
 from teamwright.strategies.protocol import Members, Strategy, Task, run_strategy
 from teamwright.values.events.event import Fact
-from teamwright.values.limits.degradation import Cutback
-from teamwright.values.limits.limits import Limits
-from teamwright.values.limits.usage import CHARACTERS_PER_TOKEN
+from teamwright.values.limits import CHARACTERS_PER_TOKEN, Cutback, Limits
 from teamwright.values.owned_paths import Owned
-from teamwright.values.people.questions import Answer, Question
-from teamwright.values.results import Outcome
+from teamwright.values.people import Answer, Question
 from teamwright.values.text.display import cut
 from teamwright.values.turns.envelope import (
     SUMMARY_CAPS,
@@ -38,8 +35,8 @@ from teamwright.values.turns.envelope import (
     EnvelopeNote,
     EnvelopeSettings,
 )
-from teamwright.values.turns.messages import History, Message
-from teamwright.values.turns.transcript import header_name
+from teamwright.values.turns.messages import History, Message, header_name
+from teamwright.values.turns.results import Outcome
 from teamwright.values.turns.turn import Failure, Reply, Turn
 
 T = TypeVar("T")

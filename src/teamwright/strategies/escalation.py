@@ -18,8 +18,7 @@ from teamwright.agents.contract.context import Context
 from teamwright.strategies.protocol import Task
 from teamwright.strategies.reply_parsing import ParseFailure, read_answer
 from teamwright.values.events.team import TeamEscalated
-from teamwright.values.people.approvals import approval_question
-from teamwright.values.people.questions import Answer, Question
+from teamwright.values.people import Answer, Question, approval_question
 from teamwright.values.specs.manifest import JsonSchema
 from teamwright.values.turns.envelope import EnvelopeMessage, Escalate, RiskLevel
 from teamwright.values.turns.messages import History, digest

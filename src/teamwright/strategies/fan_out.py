@@ -20,10 +20,10 @@ from teamwright.strategies.parts import BUDGET, FailurePolicy, PartResults, Plac
 from teamwright.strategies.protocol import ExpectedAsks, Issue, Members, Settings, Strategy, Task
 from teamwright.strategies.reply_parsing import ParseFailure, read_answer
 from teamwright.strategies.team_conversation import TeamConversation
-from teamwright.values.limits.closing_ask import ClosingAsk
-from teamwright.values.results import Outcome
+from teamwright.values.limits import ClosingAsk
 from teamwright.values.specs.manifest import AgentName
 from teamwright.values.turns.messages import Message
+from teamwright.values.turns.results import Outcome
 from teamwright.values.turns.turn import Failure, Turn
 
 

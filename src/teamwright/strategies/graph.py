@@ -16,10 +16,10 @@ from teamwright.strategies.handoffs import Handoffs, handoff_arrows, handoff_tar
 from teamwright.strategies.protocol import ExpectedAsks, Issue, Members, Settings, Strategy, Task
 from teamwright.strategies.team_conversation import TeamConversation, is_unaffordable, stop_at_limit, turn_estimate
 from teamwright.values.events.team import TeamRouted
-from teamwright.values.limits.closing_ask import ClosingAsk
+from teamwright.values.limits import ClosingAsk
 from teamwright.values.models import Value
-from teamwright.values.results import Outcome
 from teamwright.values.text.display import name_text
+from teamwright.values.turns.results import Outcome
 from teamwright.values.turns.turn import Failure
 
 

@@ -21,12 +21,12 @@ from teamwright.strategies.protocol import Issue, Members, Settings, Strategy, T
 from teamwright.strategies.reply_parsing import ParseFailure, read_answer
 from teamwright.strategies.team_conversation import TeamConversation, stop_at_limit
 from teamwright.values.events.team import TeamDecided, TeamReplyRejected
-from teamwright.values.limits.closing_ask import ClosingAsk
+from teamwright.values.limits import ClosingAsk
 from teamwright.values.models import Value
-from teamwright.values.people.questions import Answer, Question
-from teamwright.values.results import Outcome
+from teamwright.values.people import Answer, Question
 from teamwright.values.specs.manifest import AgentName, JsonSchema
 from teamwright.values.turns.messages import EMPTY, Conversation, Message, Role
+from teamwright.values.turns.results import Outcome
 from teamwright.values.turns.turn import Failure, Reply, Turn
 
 FORM = """\

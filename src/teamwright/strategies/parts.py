@@ -16,8 +16,8 @@ from teamwright.errors import ExpressionFailed
 from teamwright.strategies.protocol import Task
 from teamwright.strategies.team_conversation import BUDGET, TeamConversation
 from teamwright.values.models import Value
-from teamwright.values.results import Outcome
 from teamwright.values.turns.messages import History, Message
+from teamwright.values.turns.results import Outcome
 from teamwright.values.turns.turn import Failure, Purpose, Reply, Turn
 
 MOST_NAMED = 5

@@ -16,14 +16,13 @@ from teamwright.agents.contract.agent import Agent, is_package_class
 from teamwright.agents.contract.context import Context
 from teamwright.errors import UnknownName, UsageError
 from teamwright.strategies.diagram import Diagram, places
-from teamwright.values.limits.closing_ask import ClosingAsk
-from teamwright.values.models import Value
-from teamwright.values.record_checks import misfit_of, plain_json
-from teamwright.values.results import Outcome
+from teamwright.values.limits import ClosingAsk
+from teamwright.values.models import Value, misfit_of, plain_json
 from teamwright.values.specs.manifest import Share
 from teamwright.values.turns.artifacts import Artifact
 from teamwright.values.turns.envelope import EnvelopeSettings
 from teamwright.values.turns.messages import EMPTY, History, Message
+from teamwright.values.turns.results import Outcome
 from teamwright.values.turns.turn import Turn
 
 V = TypeVar("V", bound=Value)

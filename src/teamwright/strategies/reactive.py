@@ -36,8 +36,8 @@ from teamwright.strategies.reactive_events import (
 from teamwright.strategies.reply_parsing import ParseFailure
 from teamwright.strategies.team_conversation import TeamConversation, limit_text, stop_at_limit
 from teamwright.values.events.team import TeamBounded, TeamEmitted, TeamGoalReached, TeamReplyRejected
-from teamwright.values.results import Outcome
 from teamwright.values.turns.messages import EMPTY, History
+from teamwright.values.turns.results import Outcome
 from teamwright.values.turns.turn import Failure, Reply, Turn
 
 EventLimit = Literal["max_events", "max_depth"]

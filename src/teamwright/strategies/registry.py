@@ -13,7 +13,7 @@ from teamwright.agents.contract.context import Context
 from teamwright.errors import MissingExtra, UnknownName, UsageError
 from teamwright.strategies.protocol import Members, Strategy, Task, require_strategy
 from teamwright.values.names import plain_strategy_name
-from teamwright.values.results import Outcome
+from teamwright.values.turns.results import Outcome
 from teamwright.wings import Registered, entry_points_of
 
 GROUP = "teamwright.strategies"

@@ -16,8 +16,8 @@ from pydantic_core import from_json
 from teamwright.agents.schemas import check
 from teamwright.errors import InvalidOutput
 from teamwright.values.text.display import cut
-from teamwright.values.text.json_scan import JsonScan
 from teamwright.values.turns.turn import Reply
+from teamwright.values.typed_data import JsonScan
 
 T = TypeVar("T")
 

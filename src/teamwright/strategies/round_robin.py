@@ -19,9 +19,9 @@ from teamwright.strategies.team_conversation import (
     is_unaffordable,
     stop_at_limit,
 )
-from teamwright.values.limits.closing_ask import ClosingAsk
+from teamwright.values.limits import ClosingAsk
 from teamwright.values.models import Value
-from teamwright.values.results import Outcome
+from teamwright.values.turns.results import Outcome
 
 MOST_TURNS = 1000
 """The number of turns of a team without another limit: it may never call the `terminate` tool."""

@@ -26,11 +26,10 @@ from teamwright.strategies.reply_parsing import ParseFailure, read_answer
 from teamwright.strategies.team_conversation import TeamConversation, stop_at_limit, turn_estimate
 from teamwright.values.events.team import TeamSelected
 from teamwright.values.models import Value
-from teamwright.values.results import Outcome
 from teamwright.values.specs.manifest import AgentName
 from teamwright.values.text.display import cut
-from teamwright.values.turns.messages import EMPTY, Conversation, History, Message
-from teamwright.values.turns.transcript import quote_headers, with_header
+from teamwright.values.turns.messages import EMPTY, Conversation, History, Message, quote_headers, with_header
+from teamwright.values.turns.results import Outcome
 from teamwright.values.turns.turn import Failure, Reply, Turn
 
 MOST_SHOWN = 80

@@ -10,8 +10,8 @@ from teamwright.strategies.diagram import Diagram, chain_arrows, places
 from teamwright.strategies.handoffs import Handoffs, handoff_arrows, handoff_targets
 from teamwright.strategies.protocol import ExpectedAsks, Issue, Members, NoOptions, Settings, Strategy, Task
 from teamwright.strategies.team_conversation import TeamConversation, is_unaffordable, stop_at_limit
-from teamwright.values.limits.closing_ask import ClosingAsk
-from teamwright.values.results import Outcome
+from teamwright.values.limits import ClosingAsk
+from teamwright.values.turns.results import Outcome
 
 
 class Sequential(Strategy):

@@ -9,8 +9,8 @@ from typing_extensions import TypeIs
 
 from teamwright.agents.contract.agent import Agent
 from teamwright.strategies.protocol import ExpectedAsks, Settings, Task
-from teamwright.values.results import Outcome, StopReason
 from teamwright.values.turns.messages import EMPTY, Conversation, History, Message
+from teamwright.values.turns.results import Outcome, StopReason
 from teamwright.values.turns.turn import AT_ITS_LIMIT, Failure, Reply, Turn
 
 BUDGET = "budget"

@@ -19,11 +19,11 @@ from teamwright.teams.manifests.checks.references import MODEL
 from teamwright.teams.manifests.load import Loaded, load
 from teamwright.teams.manifests.secrets import resolve_secrets
 from teamwright.teams.team import Team
-from teamwright.values.limits.limits import Limits
-from teamwright.values.secrets.classification import without_secrets
+from teamwright.values.limits import Limits
+from teamwright.values.names import is_web_address
 from teamwright.values.specs.manifest import TERMINATE, AgentSpec, AnyModel, Manifest, ServerModel, Source
+from teamwright.values.text.secret_names import without_secrets
 from teamwright.values.text.validation_messages import misfits_of
-from teamwright.values.text.web_address import is_web_address
 
 ADDRESSES = ("http://", "https://")
 

@@ -20,7 +20,7 @@ from pydantic_core import to_json
 from teamwright.errors import JournalCorrupt, UsageError
 from teamwright.journal.codec import decode_body
 from teamwright.journal.location import data_folder
-from teamwright.values.events.body import Body
+from teamwright.values.events.agent import Body
 from teamwright.values.specs.manifest import Source
 from teamwright.values.text.display import size_text
 from teamwright.values.turns.artifacts import content_of, stored_content

@@ -35,18 +35,15 @@ from teamwright.errors import MemberFailed, Problem, UsageError
 from teamwright.strategies.parts import PlacedParts
 from teamwright.strategies.protocol import Members, Settings, Strategy, Task, require_strategy, run_strategy
 from teamwright.strategies.registry import find_strategy
-from teamwright.values.events.body import Body
+from teamwright.values.call_limits import Compact, Recovery
+from teamwright.values.events.agent import Body
 from teamwright.values.events.team import TeamEnded, TeamStarted
-from teamwright.values.limits.compact import Compact
-from teamwright.values.limits.degradation import Degradation
-from teamwright.values.limits.limits import Limits
-from teamwright.values.limits.retry import Recovery
-from teamwright.values.limits.spend_forecast import ConfirmAbove
+from teamwright.values.limits import ConfirmAbove, Degradation, Limits
 from teamwright.values.models import Value
 from teamwright.values.names import check_name
-from teamwright.values.people.approvals import Approve, Notify, signing_key
-from teamwright.values.secrets.classification import HIDDEN, escape_references
+from teamwright.values.people import Approve, Notify, signing_key
 from teamwright.values.specs.manifest import AgentSpec, Manifest, Share, Source, TeamSpec
+from teamwright.values.text.secret_names import HIDDEN, escape_references
 from teamwright.values.turns.envelope import EnvelopeSettings
 from teamwright.values.turns.turn import Reply, Turn
 

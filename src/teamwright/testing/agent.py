@@ -25,8 +25,8 @@ from teamwright.testing.agent_trial import INJECTED_ERROR, FaultInjector, Observ
 from teamwright.testing.checks import run_checks
 from teamwright.testing.strategy_trial import RUN_ID, BodyJournal, TrialLog
 from teamwright.values.names import check_name
-from teamwright.values.results import RunResult
 from teamwright.values.specs.manifest import AgentSpec, TeamSpec
+from teamwright.values.turns.results import RunResult
 from teamwright.values.turns.turn import Reply
 
 

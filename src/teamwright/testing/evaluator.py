@@ -25,9 +25,8 @@ from teamwright.testing.agent import AgentConformance, AgentTrial
 from teamwright.testing.agent_trial import FaultInjector
 from teamwright.testing.checks import run_checks
 from teamwright.values.events.agent import AgentAsked
-from teamwright.values.specs.evaluation import Evaluate
+from teamwright.values.specs.evaluation import Evaluate, EvaluationVerdict
 from teamwright.values.turns.turn import Reply
-from teamwright.values.verdicts import EvaluationVerdict
 
 NUMBERS_OF_BLANKS = (0, 1, 100)
 

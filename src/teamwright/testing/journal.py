@@ -19,14 +19,11 @@ import anyio
 from teamwright.errors import FencedOut, JournalCorrupt, RunIsLive
 from teamwright.journal.protocol import Batch, Journal
 from teamwright.testing.sample_facts import a_fact_of_each_kind
-from teamwright.values.events.agent import AgentReturned
-from teamwright.values.events.body import Body
-from teamwright.values.events.custom import Custom
+from teamwright.values.events.agent import AgentReturned, Body
 from teamwright.values.events.event import Event, Fact
-from teamwright.values.events.run import Origin, RunEnded, RunPaused, RunResumed, RunStarted
-from teamwright.values.limits.usage import Usage
-from teamwright.values.people.interventions import Answered, Cancel, Pause
-from teamwright.values.people.questions import Answer
+from teamwright.values.events.run import Custom, Origin, RunEnded, RunPaused, RunResumed, RunStarted
+from teamwright.values.limits import Usage
+from teamwright.values.people import Answer, Answered, Cancel, Pause
 from teamwright.values.turns.messages import digest
 
 Check = Callable[[Journal], Awaitable[None]]

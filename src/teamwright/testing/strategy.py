@@ -40,9 +40,9 @@ from teamwright.testing.strategy_trial import (
     TrialScript,
 )
 from teamwright.values.names import check_name
-from teamwright.values.people.interventions import Cancel
-from teamwright.values.results import RunResult
+from teamwright.values.people import Cancel
 from teamwright.values.turns.messages import Message
+from teamwright.values.turns.results import RunResult
 from teamwright.values.turns.turn import Turn
 
 FORBIDDEN = {

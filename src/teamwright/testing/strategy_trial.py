@@ -24,11 +24,11 @@ from teamwright.runtime.engine import Engine
 from teamwright.strategies.options import named_agents
 from teamwright.strategies.protocol import Issue, Members, Settings, Strategy, Task
 from teamwright.teams.team import Team
-from teamwright.values.events.body import Body
+from teamwright.values.events.agent import Body
 from teamwright.values.events.event import Event
-from teamwright.values.limits.usage import Usage
-from teamwright.values.results import Outcome, RunResult
+from teamwright.values.limits import Usage
 from teamwright.values.turns.messages import Message, digest
+from teamwright.values.turns.results import Outcome, RunResult
 from teamwright.values.turns.turn import Reply, Turn
 
 RUN_ID, TEAM, TASK = "trial", "team-on-trial", "Find out which of the two is heavier."

@@ -33,7 +33,7 @@ from teamwright.journal.memory import MemoryJournal
 from teamwright.runtime.engine import Engine
 from teamwright.testing.checks import run_checks
 from teamwright.testing.strategy_trial import BodyJournal, TrialLog
-from teamwright.values.limits.reply import MAX_BYTES
+from teamwright.values.call_limits import MAX_BYTES
 from teamwright.values.names import check_name
 from teamwright.values.turns.messages import Message, digest
 from teamwright.values.turns.turn import Reply, Turn

@@ -1,18 +1,19 @@
-"""The two base classes of all values, frozen and without unknown fields.
-
-A `Value` is written by people (manifests, options, limits), so it validates itself with readable errors. A `Record` is
-created by the thousand (messages, replies, facts): light as a tuple, and validated only where it is decoded.
-"""
+"""Base classes of values, the check of records made in Python, and a pause of the garbage collector."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import gc
+import re
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Self, cast
 
-from msgspec import Struct, structs
+from msgspec import Struct, convert, structs, to_builtins
+from msgspec import ValidationError as RecordError
 from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic_core import PydanticSerializationError, from_json, to_json, to_jsonable_python
 
-from teamwright.errors import InvalidValue
+from teamwright.errors import InvalidValue, UsageError
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -107,3 +108,63 @@ def to_plain_json(value: object) -> JsonValue:
             return {key: to_plain_json(item) for key, item in cast("dict[str, Any]", value).items()}
         case _:
             return cast("JsonValue", value)
+
+
+_REASON = re.compile(r"(?P<reason>.*?)(?: - at `(?:key in )?\$\.?(?P<place>.*)`)?", re.DOTALL)
+_EXPECTED = re.compile(r"Expected `(?P<expected>[^`]+)`, got `(?P<found>[^`]+)`")
+
+
+def misfit_of(record: Record) -> str | None:
+    """Return which field of a record has a value that can't be recorded, and why; `None` if all fit."""
+    try:
+        convert(to_builtins(record), type(record))
+    except RecordError as error:
+        return _reworded(str(error))
+    except (TypeError, ValueError, RecursionError) as error:
+        return f"it contains something that is not JSON ({error})"
+    return None
+
+
+def check_text(name: str, value: object) -> None:
+    """Raise `UsageError` if an argument is no text."""
+    if not isinstance(value, str):
+        raise UsageError(f"The argument {name!r} must be a text, and is {value!r:.100}.")
+
+
+def plain_json(value: object) -> JsonValue:
+    """Return a value as the JSON that a journal reads back, with null for NaN; raises `ValueError` if it is none."""
+    try:
+        return from_json(to_json(to_jsonable_python(value), inf_nan_mode="null"))
+    except (PydanticSerializationError, RecursionError) as error:
+        raise ValueError(str(error)) from error
+
+
+def exact_json(value: object) -> JsonValue:
+    """Return what a person or program sent as JSON; raises `ValueError` also for NaN and infinity, which JSON lacks."""
+    try:
+        return from_json(to_json(to_jsonable_python(value), inf_nan_mode="constants"), allow_inf_nan=False)
+    except (PydanticSerializationError, RecursionError) as error:
+        raise ValueError(str(error)) from error
+    except ValueError:
+        raise ValueError("it contains NaN or an infinite number, which JSON does not have") from None
+
+
+def _reworded(message: str) -> str:
+    found = _REASON.fullmatch(message)
+    reason, place = (found["reason"], found["place"]) if found else (message, None)
+    if types := _EXPECTED.fullmatch(reason):
+        reason = f"expects {types['expected']}, found {types['found']}"
+    reason = reason[:1].lower() + reason[1:]
+    return f"{place}: {reason}" if place else reason
+
+
+@contextmanager
+def collection_paused() -> Generator[None]:
+    """Disable the cyclic garbage collector in a block that allocates in bulk; its scans would double the time."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()

@@ -1,8 +1,9 @@
-"""Valid names of agents, teams, steps, runs and strategies."""
+"""The form of names, and of addresses of servers and webhooks."""
 
 from __future__ import annotations
 
 import re
+from urllib.parse import urlsplit
 
 from teamwright.errors import InvalidName, UsageError
 
@@ -59,3 +60,19 @@ def as_tool_name(name: str) -> str:
 def transfer_tool_name(member: str) -> str:
     """Return the name of the tool that hands the turn to this member."""
     return as_tool_name(f"transfer_to_{member}")
+
+
+WEB_ADDRESS = re.compile(r"https?://\S+")
+
+
+def is_web_address(text: str) -> bool:
+    """Whether a text is an http address; one with a reference to a variable can't be checked and passes."""
+    if "${" in text:
+        return True
+    if WEB_ADDRESS.fullmatch(text) is None or not text.isprintable():
+        return False
+    try:
+        address = urlsplit(text)
+        return bool(address.hostname) and address.port != 0
+    except ValueError:  # of a bracket that is not closed, or of a port that is none
+        return False

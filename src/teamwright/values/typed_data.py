@@ -1,16 +1,14 @@
-"""Reads structured data as the caller's type: a pydantic model, a dataclass or a TypedDict.
-
-Errors name each field that does not fit.
-"""
+"""Structured data: found in untrusted text, read as the caller's type, and read while it is still being written."""
 
 from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, TypeVar, cast, get_origin
+from json import JSONDecodeError, JSONDecoder
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar, cast, get_origin
 
 from pydantic import BaseModel, ValidationError
-from pydantic_core import to_json
+from pydantic_core import from_json, to_json
 
 from teamwright.errors import InvalidOutput, UsageError
 from teamwright.values.models import JsonValue
@@ -18,6 +16,47 @@ from teamwright.values.text.validation_messages import misfits_of, misfits_text
 
 if TYPE_CHECKING:
     from pydantic import PydanticSchemaGenerationError, PydanticUserError, TypeAdapter
+
+READ_PER_CHARACTER = 4
+"""The most times that a character may be read, on average."""
+LEAST_READ = 10_000
+NESTED = 1_000
+"""The cost of an attempt that is nested too deeply."""
+
+_DECODER = JSONDecoder()
+
+
+class Found(NamedTuple):
+    """A JSON value in a text, and the position of its end."""
+
+    value: object
+    end: int
+
+
+class JsonScan:
+    """Decodes JSON at positions of one text; all attempts share a bound on their work."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._left = LEAST_READ + READ_PER_CHARACTER * len(text)
+
+    def at(self, start: int) -> Found | None:
+        """Decode the value that begins here; None where there is none, or where the bound is used up."""
+        if self._left <= 0:
+            return None
+        try:
+            value, end = cast("tuple[object, int]", _DECODER.raw_decode(self._text, start))
+        except JSONDecodeError as error:
+            # An unterminated string is reported at its beginning, but was read to the end.
+            reached = len(self._text) if error.msg.startswith(("Unterminated", "Invalid control")) else error.pos
+            self._left -= max(1, reached - start)
+            return None
+        except (ValueError, RecursionError):
+            self._left -= NESTED
+            return None
+        self._left -= end - start
+        return Found(value, end)
+
 
 T = TypeVar("T")
 MOST_MISFITS = 5
@@ -85,3 +124,92 @@ def unusable_type_hint(error: PydanticSchemaGenerationError | PydanticUserError)
 
 def _name(form: type[object]) -> str:
     return getattr(form, "__name__", None) or str(form)
+
+
+Partial = TypeVar("Partial")
+Path = tuple[str | int, ...]
+
+FENCE = "```"
+NUMBER_ENDS = "0123456789+-.eE"
+
+
+def parse_partial(text: str) -> JsonValue:
+    """Parse the beginning of a JSON text; a text inside it may be cut. `None` if there is no value yet."""
+    body = text.strip()
+    if body.startswith(FENCE):
+        body = body.partition("\n")[2].removesuffix(FENCE).rstrip("`")
+    try:
+        data = cast("JsonValue", from_json(body, allow_partial="trailing-strings"))
+    except ValueError:
+        return None
+    end = _growing_end(data)
+    if end and body[-1] in NUMBER_ENDS and type(_at(data, end)) in (int, float):
+        return _without(data, end)
+    return data
+
+
+class PartialReader(Generic[Partial]):
+    """Reads partial data as a type: what fits is a valid value of the type."""
+
+    def __init__(self, form: type[Partial]) -> None:
+        self._adapter: TypeAdapter[Partial] = type_adapter(form)
+
+    def read(self, data: JsonValue, *, is_final: bool = False) -> Partial | None:
+        """Return the data as the type, or `None` if it does not fit (yet).
+
+        Unless it is final, items at its growing end that do not fit yet are left out, innermost first.
+        """
+        while data is not None:
+            try:
+                return self._adapter.validate_json(to_json(data))
+            except ValidationError as error:
+                unfit = None if is_final else _unfinished(data, error)
+                if not unfit:
+                    return None
+                data = _without(data, unfit)
+        return None
+
+
+def _unfinished(data: JsonValue, error: ValidationError) -> Path:
+    """The path of an item at the growing end that explains the first error; empty if none does."""
+    found: Path = ()
+    inner: object = data
+    for name in error.errors(include_url=False, include_context=False, include_input=False)[0]["loc"]:
+        if (isinstance(inner, dict) and name in inner) or (isinstance(inner, list) and isinstance(name, int)):
+            found += (name,)
+            inner = _at(data, found)  # what is neither key nor index names a member of a union, or a missing field
+    return found if found == _growing_end(data)[: len(found)] else ()
+
+
+def _growing_end(data: JsonValue) -> Path:
+    """The path to the last item, which is still being written."""
+    path: Path = ()
+    while isinstance(data, dict | list) and data:
+        last: str | int = (
+            next(reversed(cast("dict[str, JsonValue]", data))) if isinstance(data, dict) else len(data) - 1
+        )
+        path += (last,)
+        data = _item(data, last)
+    return path
+
+
+def _at(data: JsonValue, path: Path) -> JsonValue:
+    for name in path:
+        data = _item(data, name)
+    return data
+
+
+def _item(data: JsonValue, name: str | int) -> JsonValue:
+    return cast("dict[str | int, JsonValue]", data)[name]
+
+
+def _without(data: JsonValue, path: Path) -> JsonValue:
+    """The data without the item at a path."""
+    name, *rest = path
+    if isinstance(data, list):
+        index = cast("int", name)
+        return [*data[:index], _without(data[index], tuple(rest))] if rest else data[:index]
+    assert isinstance(data, dict)
+    kept = dict(data)
+    last = kept.pop(cast("str", name))
+    return {**kept, cast("str", name): _without(last, tuple(rest))} if rest else kept

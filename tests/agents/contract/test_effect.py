@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from teamwright.agents.contract.effect import ERRORS, recorded_error, wait_before_retry
 from teamwright.errors import AgentError, AgentTimeout, ContextTooLong, RateLimited, Refused, ServiceError
-from teamwright.values.limits.retry import RetryPolicy
+from teamwright.values.call_limits import RetryPolicy
 
 POLICY = RetryPolicy()
 

@@ -13,9 +13,9 @@ from teamwright.agents.model.agent import ModelAgent
 from teamwright.agents.scripted import ScriptedAgent
 from teamwright.errors import UsageError
 from teamwright.teams.team import Team
-from teamwright.values.limits.limits import Limits
-from teamwright.values.limits.retry import DEFAULT_RETRY, RetryPolicy
-from teamwright.values.people.approvals import Approve
+from teamwright.values.call_limits import DEFAULT_RETRY, RetryPolicy
+from teamwright.values.limits import Limits
+from teamwright.values.people import Approve
 from tests.agents.sample_functions import shout
 
 KINDS: dict[str, Callable[..., Any]] = {

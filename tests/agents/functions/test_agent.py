@@ -25,14 +25,13 @@ from teamwright.errors import AgentError, InvalidInput, InvalidOutput, ServiceEr
 from teamwright.runtime.engine import Engine
 from teamwright.runtime.sync import run_sync
 from teamwright.teams.team import Team
+from teamwright.values.call_limits import RetryPolicy
 from teamwright.values.events.agent import AgentAbandoned, AgentCalled
 from teamwright.values.events.event import Event
-from teamwright.values.limits.limits import Limits
-from teamwright.values.limits.retry import RetryPolicy
-from teamwright.values.limits.usage import Usage
-from teamwright.values.results import RunResult
+from teamwright.values.limits import Limits, Usage
 from teamwright.values.specs.manifest import JsonSchema
 from teamwright.values.turns.messages import Message
+from teamwright.values.turns.results import RunResult
 from teamwright.values.turns.turn import Failure, Reply, Turn
 from tests.agents.recording import Recording
 from tests.agents.sample_functions import (
@@ -467,7 +466,7 @@ def test_a_thread_that_never_ends_does_not_keep_the_process_alive() -> None:
     program = """
 import time
 from teamwright import FunctionAgent, run_sync
-from teamwright.values.limits.retry import RetryPolicy
+from teamwright.values.call_limits import RetryPolicy
 from teamwright.agents.functions import threads
 threads.THREAD_GRACE = 0.05
 def hang(text: str) -> str:

@@ -24,7 +24,7 @@ from teamwright.errors import ManifestError, UsageError
 from teamwright.journal.memory import MemoryJournal
 from teamwright.values.events.agent import AgentChecked
 from teamwright.values.events.event import Delta
-from teamwright.values.results import RunResult
+from teamwright.values.turns.results import RunResult
 from tests.kit.records import cut_and_resume
 
 checked: list[str] = []

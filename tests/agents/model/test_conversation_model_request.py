@@ -31,7 +31,7 @@ from teamwright.errors import UsageError
 from teamwright.journal.memory import MemoryJournal
 from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team
-from teamwright.values.limits.limits import Limits
+from teamwright.values.limits import Limits
 from teamwright.values.specs.manifest import McpSpec, McpTool
 from teamwright.values.turns.artifacts import Artifact
 from teamwright.values.turns.turn import Tier, Turn

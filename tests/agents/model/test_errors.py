@@ -17,7 +17,7 @@ from teamwright.errors import InvalidInput, InvalidOutput, ServiceError
 from teamwright.teams.team import Team
 from teamwright.testing.chat import CallTools, Say, ToolCall
 from teamwright.testing.model_server import ModelServer
-from teamwright.values.limits.retry import RetryPolicy
+from teamwright.values.call_limits import RetryPolicy
 from teamwright.values.specs.manifest import ServerModel
 from teamwright.values.turns.turn import Turn
 from tests.agents.raw_server import DONE, STREAM, RawServer, says

@@ -25,8 +25,8 @@ from teamwright.journal.memory import MemoryJournal
 from teamwright.testing.chat import CallTools, ChatAnswer, ChatRequest, Say, ToolCall
 from teamwright.testing.model_server import ModelServer
 from teamwright.values.key import escape_place
-from teamwright.values.limits.price import Price
-from teamwright.values.people.approvals import Approve
+from teamwright.values.limits import Price
+from teamwright.values.people import Approve
 from teamwright.values.specs.manifest import NamedModel, ServerModel
 from teamwright.values.turns.messages import digest
 from teamwright.values.turns.turn import Turn

@@ -18,9 +18,8 @@ from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team
 from teamwright.values.events.agent import AgentCallRejected
 from teamwright.values.events.event import Event
-from teamwright.values.events.person import PersonAnswered
-from teamwright.values.people.approvals import Approve
-from teamwright.values.people.questions import Answer
+from teamwright.values.events.run import PersonAnswered
+from teamwright.values.people import Answer, Approve
 from tests.agents.recording import Recording
 from tests.kit.records import cut_and_resume
 

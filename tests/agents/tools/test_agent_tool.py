@@ -22,11 +22,10 @@ from teamwright.journal.memory import MemoryJournal
 from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team
 from teamwright.values.events.agent import AgentAsked
-from teamwright.values.limits.limits import Limits
+from teamwright.values.limits import Limits
 from teamwright.values.names import as_tool_name
-from teamwright.values.people.approvals import Approve
-from teamwright.values.people.questions import Answer, Question
-from teamwright.values.results import RunResult
+from teamwright.values.people import Answer, Approve, Question
+from teamwright.values.turns.results import RunResult
 from teamwright.values.turns.turn import Reply, Turn
 
 

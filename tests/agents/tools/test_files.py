@@ -27,7 +27,7 @@ from teamwright.teams.builder import Builder
 from teamwright.teams.load import load_team
 from teamwright.teams.team import Team
 from teamwright.values.owned_paths import Owned
-from teamwright.values.people.approvals import Approve
+from teamwright.values.people import Approve
 from teamwright.values.specs.manifest import FilesSpec, FilesTool, Manifest
 from tests.agents.recording import Recording
 

@@ -17,9 +17,8 @@ from teamwright.strategies import Outcome, Task
 from teamwright.strategies.protocol import Members
 from teamwright.testing.chat import CallTools, ChatAnswer, ChatRequest, Say, ToolCall
 from teamwright.testing.model_server import ModelServer
-from teamwright.values.events.agent import AgentCallFailed
+from teamwright.values.events.agent import AgentCallFailed, WorkspaceConflicted, WorkspaceWritten
 from teamwright.values.events.event import Event
-from teamwright.values.events.workspace import WorkspaceConflicted, WorkspaceWritten
 from teamwright.values.specs.manifest import ServerModel
 from teamwright.values.turns.messages import digest
 from tests.kit.records import cut_and_resume

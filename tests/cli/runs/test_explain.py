@@ -7,7 +7,7 @@ from teamwright.cli.runs.explain import explain, explanation_text
 from teamwright.journal.protocol import Batch, commit
 from teamwright.values.events.event import Event
 from teamwright.values.events.run import RunLogged, RunPaused
-from teamwright.values.people.questions import Question
+from teamwright.values.people import Question
 
 
 async def test_a_repeated_note_is_shown_once_and_again_after_a_reply() -> None:

@@ -11,7 +11,7 @@ from teamwright.journal.memory import MemoryJournal
 from teamwright.values.events.agent import AgentCalled, AgentFailed
 from teamwright.values.events.budget import BudgetOpened
 from teamwright.values.events.event import Delta
-from teamwright.values.limits.usage import Bounds
+from teamwright.values.limits import Bounds
 from tests.history.test_member_board import EventLog, begun, noted
 
 

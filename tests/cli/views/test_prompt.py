@@ -23,9 +23,8 @@ from teamwright.cli.views.results import draft_text
 from teamwright.cli.views.view import Silent
 from teamwright.history.event_notes import note_text, question_text
 from teamwright.values.events.event import AnyDelta, Event
-from teamwright.values.events.person import PersonAsked
-from teamwright.values.people.approvals import approval_question, review_question
-from teamwright.values.people.questions import Answer, Question
+from teamwright.values.events.run import PersonAsked
+from teamwright.values.people import Answer, Question, approval_question, review_question
 from tests.kit.program import Program, run_program
 from tests.kit.records import wait_for_question
 from tests.kit.terminal import write_team

@@ -6,8 +6,8 @@ import asyncio
 
 from teamwright import Engine, FunctionAgent, Team, Turn
 from teamwright.cli.views.results import failure_text, next_steps, status_text
-from teamwright.values.limits.limits import Limits
-from teamwright.values.results import RunResult
+from teamwright.values.limits import Limits
+from teamwright.values.turns.results import RunResult
 from teamwright.values.turns.turn import Failure
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from teamwright.cli.views.results import budget_lines, open_lines
 from teamwright.history.budget_levels import BudgetLevels, Level
-from teamwright.values.limits.usage import Amounts, Bounds
+from teamwright.values.limits import Amounts, Bounds
 from tests.kit.terminal import Call, write_team
 
 TEAM = """\

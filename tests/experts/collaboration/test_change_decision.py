@@ -16,9 +16,9 @@ from teamwright.people import Answer
 from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team
 from teamwright.values.events.event import Event
-from teamwright.values.events.person import PersonAsked
-from teamwright.values.events.plan import TeamPlanChanged, TeamPlanProposed
-from teamwright.values.results import RunResult
+from teamwright.values.events.run import PersonAsked
+from teamwright.values.events.team import TeamPlanChanged, TeamPlanProposed
+from teamwright.values.turns.results import RunResult
 from tests.kit.collaboration import SPLIT, collaboration, deciding, facts, phases, statuses
 from tests.kit.members import FakeMembers
 from tests.kit.runs import RUN_ID, TASK, run

@@ -14,10 +14,9 @@ from teamwright.agents.contract.context import Context
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
 from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.errors import InvalidRequest, Refused, ServiceError
-from teamwright.values.events.plan import TeamMerged
-from teamwright.values.limits.limits import Limits
-from teamwright.values.limits.retry import RetryPolicy
-from teamwright.values.limits.usage import Usage
+from teamwright.values.call_limits import RetryPolicy
+from teamwright.values.events.team import TeamMerged
+from teamwright.values.limits import Limits, Usage
 from teamwright.values.turns.messages import digest
 from teamwright.values.turns.turn import Turn
 from tests.kit.collaboration import RACE, collaboration, deciding, facts, phases

@@ -24,7 +24,7 @@ from teamwright.experts.collaboration.drafts import (
 from teamwright.experts.collaboration.plan import CollaborationPlan, Phase, Roster
 from teamwright.experts.collaboration.plan_check import plan_problems
 from teamwright.strategies.reply_parsing import ParseFailure
-from teamwright.values.limits.limits import Limits
+from teamwright.values.limits import Limits
 from teamwright.values.specs.evaluation import Criterion, Evaluate
 from teamwright.values.turns.turn import Reply
 

@@ -11,10 +11,8 @@ from teamwright.experts.collaboration.collaborate import FALLBACK
 from teamwright.experts.collaboration.options import CollaborateOptions
 from teamwright.experts.collaboration.plan import Phase
 from teamwright.teams.team import Team
-from teamwright.values.events.plan import TeamPlanChanged
-from teamwright.values.events.step import StepSkipped
-from teamwright.values.events.team import TeamEvaluationResult
-from teamwright.values.limits.limits import Limits
+from teamwright.values.events.team import StepSkipped, TeamEvaluationResult, TeamPlanChanged
+from teamwright.values.limits import Limits
 from tests.kit.collaboration import RACE, SPLIT, collaboration, deciding, facts, phases, statuses
 from tests.kit.members import FakeMembers
 from tests.kit.runs import TASK, contents, run, speakers

@@ -14,11 +14,10 @@ from teamwright.journal.memory import MemoryJournal
 from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team
 from teamwright.values.events.event import Event
-from teamwright.values.events.live import TeamLife
-from teamwright.values.events.plan import TeamMerged, TeamPhase, TeamPlanChanged
 from teamwright.values.events.run import RunRefused
-from teamwright.values.people.interventions import STEERING_VERSION, AddMember, EditPlan, RemoveMember, Steer
-from teamwright.values.results import RunResult
+from teamwright.values.events.team import TeamLife, TeamMerged, TeamPhase, TeamPlanChanged
+from teamwright.values.people import STEERING_VERSION, AddMember, EditPlan, RemoveMember, Steer
+from teamwright.values.turns.results import RunResult
 from teamwright.values.turns.turn import Turn
 from tests.kit.collaboration import RACE, SPLIT, collaboration, deciding, facts, phases, statuses
 from tests.kit.members import FakeMembers

@@ -10,8 +10,7 @@ import pytest
 
 from teamwright.errors import Refused
 from teamwright.experts.collaboration.collaborate import FALLBACK
-from teamwright.values.events.plan import TeamPlanChanged
-from teamwright.values.events.team import TeamReplyRejected
+from teamwright.values.events.team import TeamPlanChanged, TeamReplyRejected
 from teamwright.values.turns.turn import Turn
 from tests.kit.collaboration import RACE, SPLIT, collaboration, deciding, facts, phases, statuses
 from tests.kit.members import FakeMembers

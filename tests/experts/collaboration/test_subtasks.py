@@ -6,7 +6,7 @@ from typing import Any
 
 from teamwright.errors import Refused
 from teamwright.experts.collaboration.subtasks import ASSEMBLE
-from teamwright.values.events.plan import TeamPlanChanged
+from teamwright.values.events.team import TeamPlanChanged
 from tests.kit.collaboration import SPLIT, collaboration, deciding, facts, phases
 from tests.kit.members import FakeMembers
 from tests.kit.runs import TASK, contents, run, speakers

@@ -11,7 +11,7 @@ from teamwright.experts.coordination.bound_roles import bind_roles
 from teamwright.experts.coordination.options import CreatedRole, ExpertStep, Role
 from teamwright.strategies.protocol import Members
 from teamwright.teams.team import Team
-from teamwright.values.limits.limits import Limits
+from teamwright.values.limits import Limits
 from tests.kit.members import FakeMembers
 from tests.kit.runs import run
 

@@ -21,10 +21,9 @@ from teamwright.teams.team import Team
 from teamwright.testing.strategy import StrategyConformance
 from teamwright.testing.strategy_trial import TASK as TRIAL
 from teamwright.values.events.event import Event, Fact
-from teamwright.values.events.plan import TeamPlanChanged
-from teamwright.values.events.team import TeamStepFailed
-from teamwright.values.limits.limits import Limits
-from teamwright.values.results import RunResult
+from teamwright.values.events.team import TeamPlanChanged, TeamStepFailed
+from teamwright.values.limits import Limits
+from teamwright.values.turns.results import RunResult
 from teamwright.values.turns.turn import Turn
 from tests.kit.members import FakeMembers
 from tests.kit.records import cut_and_resume

@@ -9,8 +9,8 @@ from pydantic import JsonValue
 
 from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team
-from teamwright.values.people.questions import Answer, Question
-from teamwright.values.results import RunResult
+from teamwright.values.people import Answer, Question
+from teamwright.values.turns.results import RunResult
 from tests.kit.members import FakeMembers
 from tests.kit.runs import TASK
 

@@ -14,12 +14,12 @@ from teamwright.errors import RateLimited, Refused
 from teamwright.journal.memory import MemoryJournal
 from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team
+from teamwright.values.call_limits import RetryPolicy
 from teamwright.values.events.event import Event
 from teamwright.values.events.run import ScopeWaited
 from teamwright.values.events.team import TeamEnded, TeamStepAssigned, TeamStepCompleted
-from teamwright.values.limits.limits import Limits
-from teamwright.values.limits.retry import RetryPolicy
-from teamwright.values.results import RunResult
+from teamwright.values.limits import Limits
+from teamwright.values.turns.results import RunResult
 from teamwright.values.turns.turn import Turn
 from tests.kit.members import FakeMembers
 from tests.kit.records import cut_and_resume

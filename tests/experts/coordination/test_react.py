@@ -18,11 +18,10 @@ from teamwright.teams.team import Team
 from teamwright.testing.strategy import StrategyConformance
 from teamwright.testing.strategy_trial import TASK as TRIAL
 from teamwright.values.events.event import Event
-from teamwright.values.events.live import TeamLife
 from teamwright.values.events.run import RunRefused
-from teamwright.values.events.team import TeamEnded, TeamReplyRejected, TeamRoleBound, TeamStepCompleted
-from teamwright.values.limits.limits import Limits
-from teamwright.values.people.interventions import STEERING_VERSION, AddMember, RemoveMember, Steer
+from teamwright.values.events.team import TeamEnded, TeamLife, TeamReplyRejected, TeamRoleBound, TeamStepCompleted
+from teamwright.values.limits import Limits
+from teamwright.values.people import STEERING_VERSION, AddMember, RemoveMember, Steer
 from teamwright.values.turns.turn import Turn
 from tests.kit.members import FakeMembers
 from tests.kit.records import cut_and_resume

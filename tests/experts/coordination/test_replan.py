@@ -18,11 +18,16 @@ from teamwright.journal.memory import MemoryJournal
 from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team
 from teamwright.values.events.event import Event
-from teamwright.values.events.plan import TeamPlanChanged
-from teamwright.values.events.team import TeamEnded, TeamReplyRejected, TeamStepCompleted, TeamStepFailed
-from teamwright.values.limits.limits import Limits
-from teamwright.values.people.questions import Answer, Question
-from teamwright.values.results import RunResult
+from teamwright.values.events.team import (
+    TeamEnded,
+    TeamPlanChanged,
+    TeamReplyRejected,
+    TeamStepCompleted,
+    TeamStepFailed,
+)
+from teamwright.values.limits import Limits
+from teamwright.values.people import Answer, Question
+from teamwright.values.turns.results import RunResult
 from teamwright.values.turns.turn import Turn
 from tests.kit.members import FakeMembers
 from tests.kit.records import cut_and_resume

@@ -13,9 +13,9 @@ from teamwright.engine import Engine
 from teamwright.teams.team import Team
 from teamwright.testing.chat import ChatAnswer, ChatRequest, Fail, Say
 from teamwright.testing.model_server import ModelServer
-from teamwright.values.limits.retry import RetryPolicy
-from teamwright.values.results import RunResult
+from teamwright.values.call_limits import RetryPolicy
 from teamwright.values.specs.manifest import ServerModel
+from teamwright.values.turns.results import RunResult
 
 TEAMS: dict[str, dict[str, Any]] = {
     "expert": {"steps": [{"id": "x", "agent": "a"}, {"id": "y", "agent": "b"}]},

@@ -23,11 +23,9 @@ from teamwright.server.page.reader import read_page_events
 from teamwright.strategies.protocol import Settings, Strategy
 from teamwright.testing.strategy import StrategyConformance
 from teamwright.values.events.event import Event
-from teamwright.values.events.live import TeamLife, TeamMessage
-from teamwright.values.events.plan import TeamPhase, TeamPlanChanged
-from teamwright.values.events.team import TeamHandoff
-from teamwright.values.limits.limits import Limits
-from teamwright.values.results import RunResult
+from teamwright.values.events.team import TeamHandoff, TeamLife, TeamMessage, TeamPhase, TeamPlanChanged
+from teamwright.values.limits import Limits
+from teamwright.values.turns.results import RunResult
 from teamwright.values.turns.turn import Reply, Turn
 from tests.kit.members import FakeMembers
 from tests.kit.records import cut_and_resume

@@ -12,7 +12,7 @@ from teamwright.errors import ToolError
 from teamwright.experts.live.requests import MemberRequest, Outbox
 from teamwright.experts.live.tools import LiveSource
 from teamwright.journal.memory import MemoryJournal
-from teamwright.values.events.live import TeamMessage
+from teamwright.values.events.team import TeamMessage
 from tests.kit.records import cut_and_resume
 
 TEAM = """\

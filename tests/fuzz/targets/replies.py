@@ -18,10 +18,10 @@ from teamwright.journal.sqlite.journal import SqliteJournal
 from teamwright.runtime.engine import Engine
 from teamwright.runtime.webhooks.request import TIMEOUT, Webhook, post
 from teamwright.teams.team import Team
+from teamwright.values.call_limits import RetryPolicy
 from teamwright.values.events.event import Event
-from teamwright.values.limits.retry import RetryPolicy
-from teamwright.values.results import RunResult
 from teamwright.values.specs.manifest import ServerModel
+from teamwright.values.turns.results import RunResult
 from tests.fuzz.case import Outcome, Violation
 from tests.fuzz.hostile_server import HostileServer, Step
 from tests.fuzz.model_answers import (

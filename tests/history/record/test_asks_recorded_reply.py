@@ -27,11 +27,11 @@ from teamwright.values.events.agent import (
     AgentFailed,
     AgentReplied,
     AgentReturned,
+    MessageRef,
     TextRef,
 )
-from teamwright.values.events.body import MessageRef
 from teamwright.values.events.budget import BudgetRefused
-from teamwright.values.limits.usage import Usage
+from teamwright.values.limits import Usage
 from teamwright.values.turns.messages import digest
 from teamwright.values.turns.turn import Failure, Reply
 

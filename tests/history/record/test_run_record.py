@@ -12,13 +12,13 @@ from teamwright.values.events.agent import (
     AgentFailed,
     AgentReplied,
     AgentReturned,
+    MessageRef,
     Tally,
 )
-from teamwright.values.events.body import MessageRef
-from teamwright.values.events.custom import Custom
 from teamwright.values.events.event import Event, Fact
-from teamwright.values.events.person import PersonAnswered
 from teamwright.values.events.run import (
+    Custom,
+    PersonAnswered,
     RunIntervened,
     RunPaused,
     RunResumed,
@@ -27,9 +27,8 @@ from teamwright.values.events.run import (
     TimerFired,
     TimerSet,
 )
-from teamwright.values.limits.usage import Usage
-from teamwright.values.people.interventions import Cancel
-from teamwright.values.people.questions import Answer
+from teamwright.values.limits import Usage
+from teamwright.values.people import Answer, Cancel
 
 STARTED = RunStarted(team="t", task="b1", manifest="b2", seed=1)
 TEAM = AgentAsked(member="t", member_kind="team", turn=1, task="b1", length=0, digest="d")

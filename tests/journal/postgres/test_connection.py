@@ -12,7 +12,7 @@ from teamwright.journal.postgres.connection import POLL_SECONDS, DatabaseAddress
 from teamwright.journal.postgres.journal import PostgresJournal
 from teamwright.journal.protocol import Batch
 from teamwright.testing.journal import commit, events
-from teamwright.values.people.interventions import Pause
+from teamwright.values.people import Pause
 from tests.kit.postgres import schema_url
 
 

@@ -9,7 +9,7 @@ from teamwright.journal.postgres.queries import read_inbox, send_item
 from teamwright.journal.protocol import Batch
 from teamwright.testing.journal import body, commit, event
 from teamwright.values.events.agent import AgentReturned
-from teamwright.values.people.interventions import Pause
+from teamwright.values.people import Pause
 from tests.kit.postgres import schema_url
 
 

@@ -6,8 +6,7 @@ from teamwright.errors import JournalCorrupt
 from teamwright.journal.protocol import Batch
 from teamwright.journal.sqlite.journal import SqliteJournal
 from teamwright.testing.journal import body, commit, event, events
-from teamwright.values.events.agent import AgentReturned
-from teamwright.values.events.body import Body
+from teamwright.values.events.agent import AgentReturned, Body
 from teamwright.values.events.run import RunEnded
 from tests.journal.journals import opened
 

@@ -23,7 +23,7 @@ from teamwright.journal.sqlite.files import RESERVE_BYTES, DiskReserve, DriverLo
 from teamwright.journal.sqlite.journal import SqliteJournal
 from teamwright.testing.journal import body, commit, commit_all, event, events
 from teamwright.values.events.run import RunEnded, RunStarted
-from teamwright.values.people.interventions import Pause
+from teamwright.values.people import Pause
 from tests.journal.journals import opened
 from tests.kit.program import run_program
 

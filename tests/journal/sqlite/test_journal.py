@@ -27,11 +27,10 @@ from teamwright.journal.sqlite.commits import Committer
 from teamwright.journal.sqlite.database import Database
 from teamwright.journal.sqlite.journal import SqliteJournal
 from teamwright.testing.journal import JournalConformance, body, commit, commit_all, event, events
-from teamwright.values.events.agent import AgentReturned
-from teamwright.values.events.body import Body
-from teamwright.values.events.custom import Custom
-from teamwright.values.limits.usage import Usage
-from teamwright.values.people.interventions import Pause
+from teamwright.values.events.agent import AgentReturned, Body
+from teamwright.values.events.run import Custom
+from teamwright.values.limits import Usage
+from teamwright.values.people import Pause
 from teamwright.values.turns.messages import digest
 from tests.profiles import sampled
 

@@ -15,7 +15,7 @@ from teamwright.journal.sqlite.database import Database
 from teamwright.journal.sqlite.journal import SqliteJournal
 from teamwright.journal.sqlite.writer import Writer
 from teamwright.testing.journal import commit, event
-from teamwright.values.people.interventions import Pause
+from teamwright.values.people import Pause
 
 
 class Watch:

@@ -14,10 +14,8 @@ from teamwright.agents.scripted import Rule
 from teamwright.journal.memory import MemoryJournal
 from teamwright.lab.simulation.forecast import ENOUGH_RUNS, FEWEST_SIMULATED, SIMULATED_RUNS, forecast_run
 from teamwright.strategies.protocol import Members, Task
-from teamwright.values.limits.price import Price
-from teamwright.values.limits.spend_forecast import Quantiles
-from teamwright.values.limits.usage import Bounds
-from teamwright.values.results import Outcome
+from teamwright.values.limits import Bounds, Price, Quantiles
+from teamwright.values.turns.results import Outcome
 from tests.kit.strategies import FunctionStrategy
 
 PRICE = Price(input=1.0, output=10.0)

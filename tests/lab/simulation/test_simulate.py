@@ -19,7 +19,7 @@ from teamwright.lab.simulation.trials import OWN, Trial, in_topology
 from teamwright.lab.topology.model import EvaluationSettings, evaluate_topology
 from teamwright.lab.topology.profiles import TOPOLOGIES, Topology
 from teamwright.strategies.registry import strategy_names
-from teamwright.values.limits.limits import Limits
+from teamwright.values.limits import Limits
 from teamwright.values.specs.simulation import Simulation
 from tests.lab.simulated_teams import PLAN, ModelledWork, constant, messages, simulated_agents, team_of
 from tests.profiles import sampled

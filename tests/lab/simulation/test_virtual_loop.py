@@ -23,8 +23,7 @@ from teamwright.lab.simulation.simulate import simulate
 from teamwright.lab.simulation.virtual_loop import VirtualLoop, run_virtually, virtual_now
 from teamwright.strategies.protocol import Members
 from teamwright.strategies.team_conversation import MOST_ESTIMATED
-from teamwright.values.limits.limits import Limits
-from teamwright.values.limits.usage import CHARACTERS_PER_TOKEN
+from teamwright.values.limits import CHARACTERS_PER_TOKEN, Limits
 from teamwright.values.specs.simulation import Lognormal, Simulation
 from teamwright.values.turns.turn import Turn
 from tests.growth import assert_linear_calls
@@ -230,7 +229,7 @@ def test_a_run_within_its_bound_is_as_ever() -> None:  # S-01
 
 
 def test_a_limit_of_the_user_comes_first() -> None:
-    from teamwright.values.limits.limits import Limits
+    from teamwright.values.limits import Limits
 
     team = Team("t", members=[member("a"), member("b")], strategy="round_robin", max_turns=10**9)
     report = simulate(team, "task", runs=1, limits=Limits(calls=20))

@@ -17,14 +17,12 @@ from teamwright.lab.simulation.what_if import RunChanges, WhatIfReport, what_if
 from teamwright.teams.load import load_team
 from teamwright.testing.chat import CallTools, ChatAnswer, ChatRequest, Fail, Say, ToolCall
 from teamwright.testing.model_server import ModelServer
+from teamwright.values.call_limits import RetryPolicy
 from teamwright.values.events.agent import AgentCalled
-from teamwright.values.limits.price import Price
-from teamwright.values.limits.retry import RetryPolicy
-from teamwright.values.limits.usage import Bounds
-from teamwright.values.people.interventions import STEERING_VERSION, RaiseBudget, RemoveMember, Tell
-from teamwright.values.people.questions import Answer
-from teamwright.values.results import RunResult
+from teamwright.values.limits import Bounds, Price
+from teamwright.values.people import STEERING_VERSION, Answer, RaiseBudget, RemoveMember, Tell
 from teamwright.values.specs.manifest import ServerModel
+from teamwright.values.turns.results import RunResult
 from tests.kit.evaluators import WordEvaluator, words
 from tests.paths import ROOT
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from pydantic import JsonValue
 
 from teamwright.teams.team import Team
-from teamwright.values.people.approvals import Approve
-from teamwright.values.people.questions import Answer, Question
+from teamwright.values.people import Answer, Approve, Question
 from tests.laws.crash.http_members import http_member
 from tests.laws.people_teams import AskTree
 

@@ -21,8 +21,8 @@ from teamwright.journal.sqlite.journal import SqliteJournal
 from teamwright.runtime.engine import Engine
 from teamwright.testing.chat import ChatAnswer, ChatRequest
 from teamwright.testing.model_server import ModelServer
-from teamwright.values.people.interventions import Intervention
-from teamwright.values.results import FINAL, RunResult
+from teamwright.values.people import Intervention
+from teamwright.values.turns.results import FINAL, RunResult
 from tests.kit.postgres_commits import watch_commits
 from tests.laws.crash import scenarios
 from tests.laws.crash.approvals import answer_to

@@ -10,9 +10,8 @@ from teamwright.agents.evaluation_gate import REVISION
 from teamwright.agents.evaluators import EVALUATOR, Evaluator, verdict_reply
 from teamwright.teams.team import Team
 from teamwright.testing.chat import ChatRequest
-from teamwright.values.specs.evaluation import Criterion, Evaluate
+from teamwright.values.specs.evaluation import Criterion, CriterionResult, Evaluate, EvaluationVerdict
 from teamwright.values.turns.turn import Failure, Reply, Turn
-from teamwright.values.verdicts import CriterionResult, EvaluationVerdict
 from tests.laws.crash.http_members import http_member
 
 YES, NO, DRAFT = "yes", "no", "a draft"

@@ -9,7 +9,7 @@ from pydantic import JsonValue
 from teamwright.agents.evaluation_gate import REVISION
 from teamwright.teams.team import Team
 from teamwright.testing.chat import ChatRequest
-from teamwright.values.limits.limits import Limits
+from teamwright.values.limits import Limits
 from tests.laws.crash.http_members import http_member, http_members
 from tests.laws.crash.mixed_teams import refusal
 

@@ -15,8 +15,8 @@ from teamwright.agents.contract.context import Context
 from teamwright.agents.contract.effect import Attempt, Effect, Returned, recorded_error
 from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.errors import StaleWrite
-from teamwright.values.limits.retry import RetryPolicy
-from teamwright.values.limits.usage import Usage
+from teamwright.values.call_limits import RetryPolicy
+from teamwright.values.limits import Usage
 from teamwright.values.turns.messages import digest
 from teamwright.values.turns.turn import Reply, Turn
 

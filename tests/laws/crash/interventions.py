@@ -5,8 +5,8 @@ from __future__ import annotations
 from pydantic import JsonValue
 
 from teamwright.teams.team import Team
-from teamwright.values.limits.limits import Limits
-from teamwright.values.people.interventions import (
+from teamwright.values.limits import Limits
+from teamwright.values.people import (
     STEERING_VERSION,
     AddMember,
     EditPlan,

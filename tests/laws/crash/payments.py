@@ -22,7 +22,7 @@ from teamwright.agents.tools.python import tool
 from teamwright.agents.tools.toolbox import Toolbox
 from teamwright.errors import AgentError
 from teamwright.runtime.engine import Engine
-from teamwright.values.results import FINAL
+from teamwright.values.turns.results import FINAL
 from teamwright.values.turns.turn import Turn
 from tests.laws.crash.driver import RUN_ID, KillingJournal, When
 

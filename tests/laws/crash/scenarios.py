@@ -12,8 +12,8 @@ from teamwright.agents.attachments import Attachment
 from teamwright.agents.model.agent import ModelAgent
 from teamwright.teams.team import Team
 from teamwright.testing.chat import CallTools, ChatAnswer, ChatRequest, Say, ToolCall
-from teamwright.values.limits.limits import Limits
-from teamwright.values.people.interventions import Intervention
+from teamwright.values.limits import Limits
+from teamwright.values.people import Intervention
 from teamwright.values.specs.manifest import ServerModel
 from tests.laws.crash import (
     approvals,

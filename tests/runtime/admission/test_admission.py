@@ -15,10 +15,10 @@ from teamwright.budget.ledger import Account
 from teamwright.errors import RateLimited, ServiceError
 from teamwright.history.event_notes import note_text
 from teamwright.runtime.run_state import RunState
+from teamwright.values.call_limits import RetryPolicy
 from teamwright.values.events.agent import AgentCalled
 from teamwright.values.events.budget import BudgetAwaited, BudgetRefused
-from teamwright.values.limits.limits import Pace
-from teamwright.values.limits.retry import RetryPolicy
+from teamwright.values.limits import Pace
 from tests.runtime.virtual_time import Caller, Provider, in_virtual_time, now, run, side_by_side
 
 ONE = Pace(concurrency=1)

@@ -16,14 +16,12 @@ from teamwright.journal.memory import MemoryJournal
 from teamwright.runtime.admission.degradation import CUT, GO_ON, compact_history
 from teamwright.testing.chat import ChatAnswer, ChatRequest, Say
 from teamwright.testing.model_server import ModelServer
+from teamwright.values.call_limits import RetryPolicy
 from teamwright.values.events.agent import AgentReturned
 from teamwright.values.events.budget import BudgetDegraded
 from teamwright.values.events.event import Event
-from teamwright.values.limits.degradation import Cutback, Degradation
-from teamwright.values.limits.price import Price
-from teamwright.values.limits.retry import RetryPolicy
-from teamwright.values.limits.usage import Usage
-from teamwright.values.people.questions import Answer
+from teamwright.values.limits import Cutback, Degradation, Price, Usage
+from teamwright.values.people import Answer
 from teamwright.values.specs.manifest import ServerModel
 from teamwright.values.turns.messages import History, Message
 from tests.kit.records import cut

@@ -8,7 +8,7 @@ import pytest
 
 from teamwright.budget.ledger import Account, Cost
 from teamwright.runtime.admission.forecast import Forecast, Trend
-from teamwright.values.limits.limits import Limits
+from teamwright.values.limits import Limits
 
 
 def account(tokens: int, spent: int = 0) -> Account:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from teamwright.runtime.admission.ladder import AUTO, LADDER, TeamTraits
-from teamwright.values.limits.degradation import NO_CUTBACK, Cutback
+from teamwright.values.limits import NO_CUTBACK, Cutback
 
 BUSY = TeamTraits("a2a_lite", peers=True, economy_members=frozenset("b"), closes=True, peak_concurrency=4)
 PLAIN = TeamTraits("output", peers=False, economy_members=frozenset(), peak_concurrency=1)

@@ -12,7 +12,7 @@ from teamwright.budget.estimates import FEWEST_SAMPLES
 from teamwright.journal.memory import MemoryJournal
 from teamwright.runtime.admission import prompt_meter
 from teamwright.runtime.admission.prompt_meter import PromptMeter
-from teamwright.values.limits.usage import Usage
+from teamwright.values.limits import Usage
 from tests.kit.prompt_corpus import draw_text
 
 

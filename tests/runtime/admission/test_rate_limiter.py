@@ -13,8 +13,7 @@ from teamwright.agents.contract.effect import Attempt, Effect, Returned
 from teamwright.errors import RateLimited, Refused, ServiceError
 from teamwright.runtime.admission.rate_limiter import LONGEST_COOLDOWN, RateLimiter, RateLimiters, Slot
 from teamwright.values.events.budget import BudgetEased, BudgetThrottled
-from teamwright.values.limits.limits import Pace
-from teamwright.values.limits.usage import NOTHING, Usage
+from teamwright.values.limits import NOTHING, Pace, Usage
 from tests.runtime.virtual_time import SPENT, in_virtual_time, most_in_a_minute, now
 
 

@@ -18,11 +18,9 @@ from teamwright.runtime.admission.degradation import CUT
 from teamwright.strategies import ClosingAsk, Members, Outcome, Settings, Task
 from teamwright.strategies.protocol import Strategy
 from teamwright.values.events.budget import BudgetRefused
-from teamwright.values.events.person import PersonAsked
-from teamwright.values.limits.degradation import Degradation
-from teamwright.values.limits.usage import Usage
-from teamwright.values.people.approvals import Approve
-from teamwright.values.people.questions import Answer
+from teamwright.values.events.run import PersonAsked
+from teamwright.values.limits import Degradation, Usage
+from teamwright.values.people import Answer, Approve
 from teamwright.values.specs.manifest import Share
 from tests.kit.records import cut, wait_for_question
 from tests.kit.strategies import FunctionStrategy, outcome

@@ -18,14 +18,13 @@ from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team
 from teamwright.testing.chat import ChatAnswer, ChatRequest, Drop, Say
 from teamwright.testing.model_server import ModelServer
+from teamwright.values.call_limits import RetryPolicy
 from teamwright.values.events.agent import AgentCalled, AgentCallFailed, AgentReturned
 from teamwright.values.events.budget import BudgetExceeded, BudgetMisreported
 from teamwright.values.events.event import Event
-from teamwright.values.limits.limits import Limits
-from teamwright.values.limits.retry import RetryPolicy
-from teamwright.values.limits.usage import Usage
-from teamwright.values.results import RunResult
+from teamwright.values.limits import Limits, Usage
 from teamwright.values.specs.manifest import Price, ServerModel
+from teamwright.values.turns.results import RunResult
 from teamwright.values.turns.turn import Reply, Turn
 from tests.kit.records import cut
 from tests.kit.wire_formats import WireReply

@@ -18,10 +18,8 @@ from teamwright.journal.memory import MemoryJournal
 from teamwright.values.events.agent import AgentAsked
 from teamwright.values.events.budget import BudgetExceeded, BudgetOpened, BudgetRefused, BudgetUnpriced
 from teamwright.values.events.event import Event
-from teamwright.values.limits.limits import MessageLimits
-from teamwright.values.limits.price import Price
-from teamwright.values.limits.usage import Amounts, Usage
-from teamwright.values.results import RunResult
+from teamwright.values.limits import Amounts, MessageLimits, Price, Usage
+from teamwright.values.turns.results import RunResult
 from tests.kit.records import cut
 from tests.kit.strategies import InOrder
 

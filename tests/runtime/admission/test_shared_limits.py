@@ -15,12 +15,12 @@ from teamwright.agents.scripted import Rule
 from teamwright.errors import RateLimited, ServiceError
 from teamwright.journal.memory import MemoryJournal
 from teamwright.teams.load import load_team
+from teamwright.values.call_limits import RetryPolicy
 from teamwright.values.events.agent import AgentCalled
 from teamwright.values.events.budget import BudgetEased, BudgetThrottled
 from teamwright.values.events.event import Event
-from teamwright.values.limits.limits import Pace
-from teamwright.values.limits.retry import RetryPolicy
-from teamwright.values.people.questions import Question
+from teamwright.values.limits import Pace
+from teamwright.values.people import Question
 from tests.kit.records import cut
 from tests.runtime.virtual_time import Caller, Provider, in_virtual_time, most_in_a_minute, now, run, side_by_side
 

@@ -13,7 +13,7 @@ from teamwright import Context, Engine, FunctionAgent, Reply, RunResult, Team, T
 from teamwright.agents.contract.agent import Agent
 from teamwright.errors import Refused
 from teamwright.journal.memory import MemoryJournal
-from teamwright.values.limits.retry import Recovery
+from teamwright.values.call_limits import Recovery
 from tests.kit.records import cut, wait_for_question
 
 

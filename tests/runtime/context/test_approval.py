@@ -16,12 +16,10 @@ from teamwright.strategies import Task
 from teamwright.strategies.protocol import Members
 from teamwright.values.events.agent import AgentAsked, AgentFailed
 from teamwright.values.events.event import Event
-from teamwright.values.events.person import PersonAnswered, PersonAsked
-from teamwright.values.events.run import RunPaused
-from teamwright.values.limits.limits import Limits
-from teamwright.values.people.approvals import Approve
-from teamwright.values.people.questions import Answer
-from teamwright.values.results import Outcome
+from teamwright.values.events.run import PersonAnswered, PersonAsked, RunPaused
+from teamwright.values.limits import Limits
+from teamwright.values.people import Answer, Approve
+from teamwright.values.turns.results import Outcome
 from teamwright.values.turns.turn import Failure
 from tests.kit.members import FakeMembers
 from tests.kit.records import cut

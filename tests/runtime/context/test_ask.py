@@ -12,8 +12,7 @@ from teamwright.errors import DuplicateKey
 from teamwright.journal.codec import to_text
 from teamwright.strategies import Outcome, Task
 from teamwright.strategies.protocol import Members
-from teamwright.values.events.custom import Custom
-from teamwright.values.events.run import RunEnded
+from teamwright.values.events.run import Custom, RunEnded
 from teamwright.values.text.display import LONGEST_ERROR
 from tests.kit.members import FakeMembers
 from tests.kit.strategies import FunctionStrategy, outcome

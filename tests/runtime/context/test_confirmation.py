@@ -9,9 +9,8 @@ from teamwright.journal.memory import MemoryJournal
 from teamwright.runtime.context.confirmation import forecast_text
 from teamwright.values.events.budget import BudgetOpened
 from teamwright.values.events.run import RunStarted
-from teamwright.values.limits.spend_forecast import Quantiles, SpendForecast
-from teamwright.values.limits.usage import Bounds
-from teamwright.values.people.questions import Answer
+from teamwright.values.limits import Bounds, Quantiles, SpendForecast
+from teamwright.values.people import Answer
 from tests.kit.records import cut
 
 pytestmark = pytest.mark.lab  # which makes the forecast

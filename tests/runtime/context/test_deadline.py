@@ -11,7 +11,7 @@ from teamwright.errors import AgentTimeout
 from teamwright.journal.memory import MemoryJournal
 from teamwright.strategies import Outcome, Task
 from teamwright.strategies.protocol import Members
-from teamwright.values.people.questions import Question
+from teamwright.values.people import Question
 from teamwright.values.turns.turn import Failure
 from tests.kit.members import FakeMembers
 from tests.kit.records import cut_and_resume

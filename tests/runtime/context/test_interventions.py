@@ -21,12 +21,10 @@ from teamwright.teams.load import build_new_member
 from teamwright.values.events.budget import BudgetRaised
 from teamwright.values.events.event import Event
 from teamwright.values.events.run import RunApplied, RunIntervened, RunRefused
-from teamwright.values.limits.limits import Limits
-from teamwright.values.people.approvals import Approve
-from teamwright.values.people.interventions import AddMember, EditPlan, RemoveMember, Tell
-from teamwright.values.people.questions import Answer
-from teamwright.values.results import Outcome, RunResult
+from teamwright.values.limits import Limits
+from teamwright.values.people import AddMember, Answer, Approve, EditPlan, RemoveMember, Tell
 from teamwright.values.turns.messages import Message
+from teamwright.values.turns.results import Outcome, RunResult
 from tests.kit.members import FakeMembers
 from tests.kit.records import cut_and_resume, wait_for_question
 from tests.kit.runs import contents

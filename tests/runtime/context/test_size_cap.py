@@ -14,9 +14,9 @@ from teamwright.agents.contract.effect import Attempt, Effect, Returned
 from teamwright.agents.scripted import Rule, ScriptedAgent, ToolRule
 from teamwright.errors import UsageError
 from teamwright.journal.memory import MemoryJournal
+from teamwright.values.call_limits import MAX_BYTES, cut_text, text_size
 from teamwright.values.events.agent import AgentReturned
-from teamwright.values.limits.reply import MAX_BYTES, cut_text, text_size
-from teamwright.values.limits.usage import Usage
+from teamwright.values.limits import Usage
 from tests.kit.records import cut
 
 CAP = 10_000

@@ -13,9 +13,9 @@ from teamwright.errors import AgentError, ArtifactNotFound, StaleWrite
 from teamwright.journal.memory import MemoryJournal
 from teamwright.strategies import Outcome, Task
 from teamwright.strategies.protocol import Members
+from teamwright.values.events.agent import WorkspaceConflicted, WorkspaceKept, WorkspaceWritten
 from teamwright.values.events.event import Event
 from teamwright.values.events.run import RunLogged, RunMeasured
-from teamwright.values.events.workspace import WorkspaceConflicted, WorkspaceKept, WorkspaceWritten
 from teamwright.values.turns.artifacts import Artifact
 from teamwright.values.turns.turn import Failure
 from tests.kit.members import FakeMembers

@@ -17,11 +17,11 @@ from teamwright.journal.memory import MemoryJournal
 from teamwright.runtime.driver.cancellation import ContainedTask, has_abandoned_tasks
 from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team
+from teamwright.values.call_limits import RetryPolicy
 from teamwright.values.events.event import Event
-from teamwright.values.limits.limits import Limits
-from teamwright.values.limits.retry import RetryPolicy
-from teamwright.values.people.questions import Question
-from teamwright.values.results import RunResult
+from teamwright.values.limits import Limits
+from teamwright.values.people import Question
+from teamwright.values.turns.results import RunResult
 from teamwright.values.turns.turn import Turn
 from tests.laws.random_programs import RUN_ID, TASK, log_of
 

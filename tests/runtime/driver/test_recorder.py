@@ -12,8 +12,8 @@ from teamwright.errors import FencedOut, JournalError, JournalUnavailable
 from teamwright.journal.memory import MemoryJournal
 from teamwright.journal.protocol import Batch, Committed
 from teamwright.runtime.driver.recorder import Recorder
-from teamwright.values.events.custom import Custom
 from teamwright.values.events.event import Event
+from teamwright.values.events.run import Custom
 from teamwright.values.turns.messages import Message
 
 

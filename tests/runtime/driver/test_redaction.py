@@ -24,10 +24,10 @@ from teamwright.runtime.driver.redaction import (
 )
 from teamwright.strategies import Outcome, Task
 from teamwright.strategies.protocol import Members
-from teamwright.values.events.custom import Custom
 from teamwright.values.events.event import Delta
-from teamwright.values.people.questions import Answer, Question
-from teamwright.values.secrets.classification import is_maskable, known_forms
+from teamwright.values.events.run import Custom
+from teamwright.values.people import Answer, Question
+from teamwright.values.text.secret_names import is_maskable, known_forms
 from tests.growth import assert_linear, assert_linear_calls
 from tests.kit.strategies import FunctionStrategy, outcome
 

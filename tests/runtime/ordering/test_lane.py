@@ -13,7 +13,7 @@ from teamwright.runtime.ordering.lane import Lane, update_timers, waiting_for_pr
 from teamwright.strategies import Outcome, Task
 from teamwright.strategies.protocol import Members
 from teamwright.values.events.run import ScopeWaited
-from teamwright.values.people.approvals import Approve
+from teamwright.values.people import Approve
 from teamwright.values.turns.turn import Failure
 from tests.kit.records import cut_and_resume
 from tests.kit.strategies import FunctionStrategy, outcome

@@ -17,7 +17,7 @@ from teamwright.strategies import Outcome, Task
 from teamwright.strategies.plan.dag import DagOptions
 from teamwright.strategies.protocol import Members
 from teamwright.values.events.event import Event
-from teamwright.values.events.step import StepHeldUp
+from teamwright.values.events.team import StepHeldUp
 from teamwright.values.specs.plan import Step
 from tests.kit.records import cut_and_resume
 from tests.kit.strategies import FunctionStrategy, outcome

@@ -8,8 +8,8 @@ import pytest
 from pydantic_core import to_json
 
 from teamwright.runtime.placement.placed_turn import pointed_artifacts, turn_fields, turn_from
-from teamwright.values.limits.compact import Compact
-from teamwright.values.limits.usage import Amounts
+from teamwright.values.call_limits import Compact
+from teamwright.values.limits import Amounts
 from teamwright.values.turns.artifacts import POINTER, Artifact, SharedValue
 from teamwright.values.turns.envelope import Envelope, EnvelopeMessage, EnvelopeSettings
 from teamwright.values.turns.messages import History, Message

@@ -20,7 +20,7 @@ from teamwright.runtime.relay.relay import Relay, followers_channel
 from teamwright.transports.in_process import InProcessTransport
 from teamwright.transports.protocol import LiveSignal, Traffic, Transport
 from teamwright.values.events.event import Delta, Event
-from teamwright.values.limits.usage import Usage
+from teamwright.values.limits import Usage
 from teamwright.values.turns.turn import Reply, Turn
 
 USAGE = Usage(requests=1, input_tokens=5, output_tokens=5)

@@ -15,8 +15,7 @@ from teamwright.runtime.relay.relay import Relay, followers_channel
 from teamwright.runtime.relay.remote_run import HEARD_CHARACTERS, MOST_HEARD, RemoteRun
 from teamwright.transports.in_process import InProcessTransport
 from teamwright.transports.protocol import LiveSignal
-from teamwright.values.events.agent import AgentReturned
-from teamwright.values.events.body import Body
+from teamwright.values.events.agent import AgentReturned, Body
 from teamwright.values.events.event import Event
 
 

@@ -19,7 +19,7 @@ from teamwright.people import Question
 from teamwright.runtime.webhooks import deliveries, request
 from teamwright.values.events.event import Event
 from teamwright.values.events.run import RunNotified
-from teamwright.values.people.approvals import Notify
+from teamwright.values.people import Notify
 from tests.runtime.webhooks.test_request import SECRET, verify
 
 

@@ -19,8 +19,7 @@ from teamwright.errors import Refused
 from teamwright.people import Question
 from teamwright.runtime.webhooks.notice import LONGEST_DRAFT, answer_command
 from teamwright.values.events.run import RunNotified, RunPaused
-from teamwright.values.people.approvals import Approve, Notify, approval_question, review_question
-from teamwright.values.people.questions import Answer
+from teamwright.values.people import Answer, Approve, Notify, approval_question, review_question
 from tests.kit.records import wait_for_question
 
 

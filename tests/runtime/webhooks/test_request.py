@@ -28,7 +28,7 @@ from teamwright.runtime.webhooks.request import (
     resolve,
     signed_headers,
 )
-from teamwright.values.people.approvals import Notify, signing_key
+from teamwright.values.people import Notify, signing_key
 
 SECRET = "whsec_" + base64.b64encode(b"k" * 32).decode()
 TLS_HANDSHAKE = b"\x16\x03"

@@ -42,11 +42,9 @@ from teamwright.server.page.reader import read_page_events
 from teamwright.testing.sample_facts import a_fact_of_each_kind
 from teamwright.values.events.agent import AgentAsked, AgentFailed, AgentReplied, AgentReturned
 from teamwright.values.events.event import ArgumentsDelta, Delta, Event, Fact, ThinkingDelta
-from teamwright.values.events.live import TeamLife
-from teamwright.values.events.person import PersonAnswered, PersonAsked
-from teamwright.values.events.plan import TeamPhase
-from teamwright.values.events.team import TeamStarted
-from teamwright.values.people.questions import Answer, Question
+from teamwright.values.events.run import PersonAnswered, PersonAsked
+from teamwright.values.events.team import TeamLife, TeamPhase, TeamStarted
+from teamwright.values.people import Answer, Question
 from tests.histories.history import FOLDER, RUN_ID, History
 from tests.paths import EXAMPLES
 

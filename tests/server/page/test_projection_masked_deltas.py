@@ -6,8 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from teamwright.server.page.projection import MaskedDeltas
-from teamwright.values.events.agent import AgentReturned
-from teamwright.values.events.body import Body
+from teamwright.values.events.agent import AgentReturned, Body
 from teamwright.values.events.event import Delta, Event, ThinkingDelta
 
 PEM = "-----BEGIN RSA PRIVATE KEY-----\nMIIEpAIBAAKCAQEA7bq2\nZm9vYmFyZm9vYmFy\n-----END RSA PRIVATE KEY-----"

@@ -7,7 +7,7 @@ import json
 from teamwright import FunctionAgent, Team
 from teamwright.server.frames import Frame
 from teamwright.server.routes.chat_completions import CompletionText
-from teamwright.values.people.approvals import Approve
+from teamwright.values.people import Approve
 
 ROOT = {"member": "t", "member_kind": "team", "key": "t", "scope": ""}
 

@@ -12,7 +12,7 @@ from teamwright.errors import UsageError
 from teamwright.journal import MemoryJournal
 from teamwright.journal.sqlite.journal import SqliteJournal
 from teamwright.server.jobs import FEW_LINES
-from teamwright.values.people.interventions import AddMember, EditPlan
+from teamwright.values.people import AddMember, EditPlan
 from tests.experts.live.test_strategy import live
 from tests.kit.members import FakeMembers
 from tests.kit.server import TestServer, serving

@@ -23,7 +23,7 @@ from teamwright.server import feeds as channel
 from teamwright.server import state
 from teamwright.server.feeds import Feed
 from teamwright.server.routes import sockets
-from teamwright.values.limits.usage import Usage
+from teamwright.values.limits import Usage
 from teamwright.values.turns.turn import Reply, Turn
 from tests.kit.server import TestServer, serving
 

@@ -18,10 +18,10 @@ from teamwright.strategies.plan.step_options import template_flaws
 from teamwright.teams.load import load_team
 from teamwright.teams.team import Team
 from teamwright.values.events.event import Event
-from teamwright.values.events.step import StepSkipped
-from teamwright.values.results import RunResult
+from teamwright.values.events.team import StepSkipped
 from teamwright.values.specs.plan import Step
 from teamwright.values.turns.messages import Message
+from teamwright.values.turns.results import RunResult
 from teamwright.values.turns.turn import Reply
 from tests.growth import assert_linear_count
 from tests.kit.members import FakeMembers

@@ -19,8 +19,8 @@ from teamwright.strategies.plan.dag import DagOptions
 from teamwright.strategies.plan.graph import StepGraph, StepNode
 from teamwright.teams.team import Team
 from teamwright.values.events.event import Event
-from teamwright.values.events.step import StepHeldUp
-from teamwright.values.limits.limits import Limits
+from teamwright.values.events.team import StepHeldUp
+from teamwright.values.limits import Limits
 from teamwright.values.owned_paths import overlap
 from teamwright.values.specs.plan import Plan, Step
 from teamwright.values.turns.turn import Turn

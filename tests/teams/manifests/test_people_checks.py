@@ -10,7 +10,7 @@ from teamwright.agents.model.agent import ModelAgent
 from teamwright.errors import ManifestError
 from teamwright.teams.load import load_team
 from teamwright.teams.team import Team
-from teamwright.values.people.approvals import Approve, Notify
+from teamwright.values.people import Approve, Notify
 from tests.teams.manifests.manifests import loaded, only_problem, problems
 
 WHOLE = """

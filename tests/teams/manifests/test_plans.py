@@ -9,7 +9,7 @@ import pytest
 from teamwright.errors import InvalidName, ManifestError
 from teamwright.teams.load import load_team
 from teamwright.teams.manifests.plans import read_plan
-from teamwright.values.limits.limits import Limits
+from teamwright.values.limits import Limits
 from teamwright.values.specs.plan import Step
 from tests.paths import EXAMPLES
 

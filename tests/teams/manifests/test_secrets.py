@@ -4,8 +4,8 @@ import pytest
 
 from teamwright.errors import ManifestError, NotResumable
 from teamwright.teams.manifests.secrets import resolve_secrets
-from teamwright.values.secrets.classification import escape_references
 from teamwright.values.specs.manifest import AgentSpec, Manifest, McpSpec, McpTool, ServerModel, Source
+from teamwright.values.text.secret_names import escape_references
 
 
 def test_references_are_replaced_everywhere() -> None:

@@ -1,4 +1,4 @@
-"""Events: one flat JSON object for every reader, in one domain each."""
+"""Events and folds."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ import pytest
 from msgspec import ValidationError, convert, json
 
 from teamwright.values.events.agent import AgentReplied, Tally
-from teamwright.values.events.custom import Custom
-from teamwright.values.events.event import Domain, Event, Fact
-from teamwright.values.events.run import RunEnded, ScopeExpired
-from teamwright.values.limits.usage import Usage
+from teamwright.values.events.event import Domain, Event, Fact, fold
+from teamwright.values.events.run import Custom, RunEnded, RunLogged, ScopeExpired
+from teamwright.values.limits import Usage
 
 KINDS = get_args(Fact)
 
@@ -60,3 +59,24 @@ def test_a_custom_event_is_open_in_its_data_alone() -> None:
 )
 def test_a_fact_is_the_same_after_a_round_trip(fact: Fact) -> None:
     assert json.decode(json.encode(fact), type=type(fact)) == fact
+
+
+class Numbers:
+    """Collects the numbers of events."""
+
+    def __init__(self) -> None:
+        self.found: list[int] = []
+
+    def apply(self, event: Event) -> None:
+        self.found.append(event.number)
+
+
+def test_events_are_applied_in_order_and_the_fold_is_returned() -> None:
+    into = Numbers()
+    found = fold((Event("r", number, 0.0, "", "", RunLogged(text="x")) for number in (1, 2, 3)), into)
+    assert found is into
+    assert found.found == [1, 2, 3]
+
+
+def test_no_events_change_nothing() -> None:
+    assert fold([], Numbers()).found == []

@@ -1,4 +1,4 @@
-"""Declarations of evaluations refuse nonsense where they are made, in our words."""
+"""The declaration of an evaluation, and the verdict."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from teamwright.errors import InvalidValue
-from teamwright.values.specs.evaluation import NOT_BLANK, Criterion, Evaluate, Length
+from teamwright.values.specs.evaluation import NOT_BLANK, Criterion, Evaluate, EvaluationVerdict, Length, VerdictOutcome
 
 
 @pytest.mark.parametrize(
@@ -127,3 +127,16 @@ def test_only_at_low_risk_work_that_did_not_pass_counts(fields: dict[str, Any], 
 def test_an_evaluation_takes_the_risk_of_its_team_unless_it_names_one() -> None:
     assert Evaluate().at_risk("high").risk == "high"
     assert Evaluate(risk="low").at_risk("high").risk == "low"
+
+
+@pytest.mark.parametrize(
+    ("outcome", "passes"),
+    [("pass", True), ("auto_pass_with_warning", True), ("revise", False), ("review_exceeded", False)],
+)
+def test_only_two_outcomes_let_work_count(outcome: VerdictOutcome, passes: bool) -> None:
+    assert EvaluationVerdict(outcome=outcome).passes == passes
+
+
+def test_a_review_that_broke_off_keeps_what_it_found() -> None:
+    verdict = EvaluationVerdict(outcome="pass", score=0.7).exceeded("the judge is gone")
+    assert (verdict.outcome, verdict.score, verdict.feedback) == ("review_exceeded", 0.7, "the judge is gone")

@@ -6,7 +6,7 @@ import pytest
 from pydantic import ValidationError
 from pydantic_core import to_json
 
-from teamwright.values.limits.retry import RetryPolicy
+from teamwright.values.call_limits import RetryPolicy
 from teamwright.values.specs.manifest import AgentSpec, Manifest, NamedModel, ServerModel, Source, TeamSpec, model_key
 
 

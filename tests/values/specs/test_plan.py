@@ -6,7 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from teamwright.errors import InvalidValue
-from teamwright.values.limits.limits import Limits
+from teamwright.values.limits import Limits
 from teamwright.values.specs.plan import Plan, Step
 
 

@@ -19,7 +19,7 @@ from urllib.request import getproxies, proxy_bypass
 import httpx2
 from typing_extensions import override
 
-from teamwright.values.limits.reply import IDLE_SECONDS, MAX_BYTES
+from teamwright.values.call_limits import IDLE_SECONDS, MAX_BYTES
 
 CONNECT_SECONDS = 10.0
 WRITE_SECONDS = 60.0

@@ -31,7 +31,7 @@ from teamwright.agents.clients.models import (
     unknown_provider,
 )
 from teamwright.errors import UsageError
-from teamwright.values.limits.limits import Pace
+from teamwright.values.limits import Pace
 from teamwright.values.specs.manifest import ServerModel
 
 LOCAL = "local"

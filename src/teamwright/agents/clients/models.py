@@ -21,8 +21,8 @@ import anyio
 
 from teamwright._lazy import import_uncollected
 from teamwright.errors import MissingExtra, UsageError, nearest
-from teamwright.values.secrets.classification import is_secret
 from teamwright.values.specs.manifest import AnyModel, NamedModel, ServerModel, model_key
+from teamwright.values.text.secret_names import is_secret
 
 if TYPE_CHECKING:
     from pydantic_ai.models import Model as OwnModel

@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Generic, Protocol, Self, TypeVar, cast, overlo
 
 from teamwright.agents.contract.policy import ONE_CALL, UNSET, Policy
 from teamwright.errors import UsageError
-from teamwright.values.limits.compact import Compact
-from teamwright.values.limits.limits import Limits
-from teamwright.values.limits.retry import Recovery, RetryPolicy, TooLong
-from teamwright.values.people.approvals import Approve
+from teamwright.values.call_limits import Compact, Recovery, RetryPolicy, TooLong
+from teamwright.values.limits import Limits
+from teamwright.values.people import Approve
 from teamwright.values.specs.expert import ExpertProfile
 from teamwright.values.specs.manifest import AgentSpec, AnyModel
 

@@ -13,11 +13,9 @@ from pydantic import JsonValue
 
 from teamwright.agents.contract.effect import Effect, Returned
 from teamwright.values.events.event import Fact
-from teamwright.values.limits.degradation import Cutback
-from teamwright.values.limits.limits import Limits
+from teamwright.values.limits import Cutback, Limits
 from teamwright.values.owned_paths import Owned
-from teamwright.values.people.interventions import TeamChange, Tell
-from teamwright.values.people.questions import Answer, Question
+from teamwright.values.people import Answer, Question, TeamChange, Tell
 from teamwright.values.turns.artifacts import Artifact, SharedValue
 from teamwright.values.turns.turn import Failure, Reply, Turn
 

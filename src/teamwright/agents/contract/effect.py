@@ -27,6 +27,7 @@ from teamwright.errors import (
     ServiceError,
     ToolError,
 )
+from teamwright.values.call_limits import MAX_BYTES, RetryPolicy
 from teamwright.values.events.agent import (
     AgentCalled,
     AgentReturned,
@@ -37,11 +38,8 @@ from teamwright.values.events.agent import (
     ValueForm,
 )
 from teamwright.values.events.event import Fact, OutputForm
-from teamwright.values.limits.limits import Limits, Pace
-from teamwright.values.limits.reply import MAX_BYTES
-from teamwright.values.limits.retry import RetryPolicy
-from teamwright.values.limits.usage import NOTHING, Usage
-from teamwright.values.record_checks import misfit_of
+from teamwright.values.limits import NOTHING, Limits, Pace, Usage
+from teamwright.values.models import misfit_of
 from teamwright.values.specs.manifest import TokenizerName
 from teamwright.values.turns.artifacts import Artifact
 from teamwright.values.turns.messages import digest

@@ -13,11 +13,10 @@ from pydantic import ConfigDict, Field, SkipValidation, ValidationError, model_v
 
 from teamwright.agents.contract.arguments import Mistakes
 from teamwright.errors import InvalidValue, UsageError
-from teamwright.values.limits.limits import Limits
-from teamwright.values.limits.reply import MAX_BYTES
-from teamwright.values.limits.retry import DEFAULT_RETRY, Recovery, RetryPolicy, TooLong
+from teamwright.values.call_limits import DEFAULT_RETRY, MAX_BYTES, Recovery, RetryPolicy, TooLong
+from teamwright.values.limits import Limits
 from teamwright.values.models import conversions
-from teamwright.values.people.approvals import Approve
+from teamwright.values.people import Approve
 from teamwright.values.specs.evaluation import Evaluate
 from teamwright.values.specs.expert import ExpertProfile
 from teamwright.values.specs.manifest import AgentSettings, AgentSpec, FallbackModel

@@ -14,7 +14,7 @@ from pydantic import JsonValue
 from teamwright.agents.contract.arguments import Mistakes, check_arguments
 from teamwright.agents.contract.policy import UNSET, Policy, PolicySettings, policy_for
 from teamwright.agents.schemas import Schema, as_schema
-from teamwright.values.limits.compact import Compact
+from teamwright.values.call_limits import Compact
 from teamwright.values.specs.manifest import AgentSpec, AnyModel, CacheMode
 from teamwright.values.specs.model_settings import OutputChoice
 

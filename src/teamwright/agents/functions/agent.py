@@ -26,9 +26,9 @@ from teamwright.agents.functions.imports import Function, import_path
 from teamwright.agents.functions.threads import await_steps, blocked_text, is_async, run_in_process, run_in_thread
 from teamwright.agents.schemas import check_input, with_data, with_preferred_data
 from teamwright.errors import AgentError, MemberFailed, UsageError
+from teamwright.values.call_limits import MAX_BYTES, reply_cut_warning
 from teamwright.values.events.agent import AgentAbandoned
 from teamwright.values.events.run import RunLogged
-from teamwright.values.limits.reply import MAX_BYTES, reply_cut_warning
 from teamwright.values.names import check_name
 from teamwright.values.specs.manifest import TERMINATE, AgentSpec
 from teamwright.values.text.display import error_text

@@ -28,7 +28,7 @@ from teamwright.agents.schemas import check_input
 from teamwright.agents.tools.registry import ToolLike
 from teamwright.agents.tools.toolbox import Toolbox
 from teamwright.errors import UsageError
-from teamwright.values.limits.reply import IDLE_SECONDS, MOST_REQUESTS
+from teamwright.values.call_limits import IDLE_SECONDS, MOST_REQUESTS
 from teamwright.values.names import check_name
 from teamwright.values.specs.manifest import (
     AgentSpec,

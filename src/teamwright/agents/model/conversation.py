@@ -37,11 +37,9 @@ from teamwright.agents.contract.context import Workspace
 from teamwright.agents.model.messages import arguments_text, compact_arguments, reasoning_tokens, text_under_name
 from teamwright.agents.model.request_template import add_cache_points
 from teamwright.errors import AgentError, InvalidOutput, Refused
-from teamwright.values.limits.reply import text_size
-from teamwright.values.turns.artifacts import Artifact
-from teamwright.values.turns.media_types import is_text_type
-from teamwright.values.turns.messages import Message, digest
-from teamwright.values.turns.transcript import header_name, with_header
+from teamwright.values.call_limits import text_size
+from teamwright.values.turns.artifacts import Artifact, is_text_type
+from teamwright.values.turns.messages import Message, digest, header_name, with_header
 from teamwright.values.turns.turn import Turn
 
 T = TypeVar("T")

@@ -22,13 +22,12 @@ from pydantic_ai.usage import RequestUsage
 from pydantic_core import from_json, to_json
 
 from teamwright.agents.prices import cost_of, declared_price
+from teamwright.values.call_limits import OutputLimit, cut_text, text_size
 from teamwright.values.events.agent import PartialUsage
 from teamwright.values.key import tool_place
-from teamwright.values.limits.reply import OutputLimit, cut_text, text_size
-from teamwright.values.limits.usage import MOST_TOKENS, MOST_USD, Usage
+from teamwright.values.limits import MOST_TOKENS, MOST_USD, Usage
 from teamwright.values.specs.manifest import AnyModel
-from teamwright.values.turns.messages import Message, digest
-from teamwright.values.turns.transcript import quote_headers, with_header
+from teamwright.values.turns.messages import Message, digest, quote_headers, with_header
 
 GENERATED_ID = "pyd_ai_"
 MODE = "output_mode"

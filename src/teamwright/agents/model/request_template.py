@@ -26,8 +26,8 @@ from teamwright.agents.clients.models import profile_of
 from teamwright.agents.model.messages import MODE
 from teamwright.agents.model.output import AnswerSchema
 from teamwright.agents.tools.protocol import ToolDefinition
+from teamwright.values.call_limits import text_size
 from teamwright.values.events.event import OutputForm
-from teamwright.values.limits.reply import text_size
 from teamwright.values.specs.manifest import CacheMode
 from teamwright.values.specs.model_settings import PrescribedMode
 from teamwright.values.turns.messages import digest

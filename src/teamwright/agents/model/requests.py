@@ -57,11 +57,10 @@ from teamwright.agents.prices import rate_of
 from teamwright.agents.prompt_notes import CUT_NOTICE_TOKENS, output_cut_notice
 from teamwright.budget.ledger import MODEST_OUTPUT
 from teamwright.errors import InvalidOutput, TeamwrightError
+from teamwright.values.call_limits import REPLY_SECONDS, OutputLimit
 from teamwright.values.events.agent import AgentModeRefused
 from teamwright.values.key import request_place
-from teamwright.values.limits.limits import Pace
-from teamwright.values.limits.reply import REPLY_SECONDS, OutputLimit
-from teamwright.values.limits.usage import NOTHING, Usage
+from teamwright.values.limits import NOTHING, Pace, Usage
 from teamwright.values.specs.manifest import AnyModel, model_key
 from teamwright.values.turns.messages import digest
 

@@ -31,8 +31,8 @@ from pydantic_ai.messages import (
 from teamwright.agents.contract.effect import THINKING, Attempt, ReplyPart
 from teamwright.agents.model.messages import arguments_text
 from teamwright.agents.model.request_template import ANSWER_TOOL, OutputMode
+from teamwright.values.call_limits import text_size
 from teamwright.values.events.event import OutputForm
-from teamwright.values.limits.reply import text_size
 
 MOMENT = 0.02
 """Seconds within which pieces are joined; the first piece is passed on at once."""

@@ -30,7 +30,7 @@ from teamwright.agents.prompt_notes import low_budget_notice, note_instructions
 from teamwright.agents.tools.end_turn import final_response, transfer_message
 from teamwright.agents.tools.toolbox import Tools
 from teamwright.errors import ContextTooLong, InvalidOutput, Refused
-from teamwright.values.limits.reply import output_cut_warning, reply_cut_warning
+from teamwright.values.call_limits import output_cut_warning, reply_cut_warning
 from teamwright.values.specs.manifest import TERMINATE, AnyModel
 from teamwright.values.turns.messages import Message
 from teamwright.values.turns.turn import Reply, Signal, Turn

@@ -27,10 +27,10 @@ from teamwright.values.events.agent import AgentProgressed
 from teamwright.values.events.event import Fact
 from teamwright.values.events.run import RunLogged
 from teamwright.values.key import join_key, repeat_key
-from teamwright.values.limits.usage import Usage
+from teamwright.values.limits import Usage
+from teamwright.values.models import plain_json
 from teamwright.values.owned_paths import Owned
-from teamwright.values.people.questions import Answer, Question
-from teamwright.values.record_checks import plain_json
+from teamwright.values.people import Answer, Question
 from teamwright.values.turns.artifacts import Artifact, SharedValue
 from teamwright.values.turns.messages import digest
 from teamwright.values.turns.turn import Failure, Reply

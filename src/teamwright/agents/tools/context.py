@@ -17,7 +17,7 @@ from teamwright.agents.contract.agent import Agent
 from teamwright.agents.contract.context import Workspace
 from teamwright.errors import MissingDependency, ToolError, UsageError
 from teamwright.values.owned_paths import Owned
-from teamwright.values.people.questions import Answer, Question, check_question
+from teamwright.values.people import Answer, Question, check_question
 
 D_co = TypeVar("D_co", default=object, covariant=True)
 T = TypeVar("T")

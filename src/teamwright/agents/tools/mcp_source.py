@@ -28,8 +28,8 @@ from teamwright.agents.tools.protocol import Arguments, BuildOptions, ToolDefini
 from teamwright.documents.nodes import Fields, ProblemReport, shown
 from teamwright.documents.schema_check import check_secrets, check_web_address
 from teamwright.errors import CallInDoubt, MissingExtra, ServiceError, ToolError, UsageError, nearest
+from teamwright.values.call_limits import MAX_BYTES
 from teamwright.values.events.agent import McpMethod
-from teamwright.values.limits.reply import MAX_BYTES
 from teamwright.values.specs.manifest import MCP_NEEDS, McpSpec, McpTool, ToolSpec
 from teamwright.values.turns.messages import digest
 

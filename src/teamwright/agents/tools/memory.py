@@ -17,7 +17,7 @@ from teamwright.agents.tools.python import MethodSource
 from teamwright.documents.nodes import Fields
 from teamwright.errors import ToolError, UsageError
 from teamwright.journal.stores import Note, Notes, shared_notes, words_of
-from teamwright.values.limits.reply import text_size
+from teamwright.values.call_limits import text_size
 from teamwright.values.specs.manifest import MEMORY, MemorySpec, MemoryTool
 
 NAMES = ("remember", "recall", "forget")

@@ -20,7 +20,7 @@ from pydantic import BaseModel, JsonValue
 from teamwright.agents.attachments import ToolValue
 from teamwright.agents.contract.context import Context
 from teamwright.agents.tools.context import ToolContext
-from teamwright.values.limits.retry import RetryPolicy
+from teamwright.values.call_limits import RetryPolicy
 from teamwright.values.models import Value
 from teamwright.values.specs.manifest import ToolSpec
 from teamwright.values.turns.turn import Signal

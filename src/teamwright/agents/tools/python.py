@@ -54,7 +54,7 @@ from teamwright.agents.tools.signature import (
 from teamwright.documents.nodes import Fields, Items, ProblemReport, Scalar, shown
 from teamwright.documents.schema_check import check_import_path, import_path_in
 from teamwright.errors import InvalidValue, NotResumable, ToolError, UsageError, nearest
-from teamwright.values.limits.reply import MAX_BYTES
+from teamwright.values.call_limits import MAX_BYTES
 from teamwright.values.names import check_name
 from teamwright.values.specs.manifest import NOT_IMPORTABLE, SAFE_RETRIES, UNSAFE_RETRIES, FunctionTool, ToolSpec
 from teamwright.values.text.validation_messages import found_text

@@ -26,12 +26,11 @@ from teamwright.agents.tools.python import PythonTool
 from teamwright.agents.tools.registry import ToolLike, make_source, order_of, own_kinds, reserved_names
 from teamwright.agents.tools.workspace import OPEN, WorkspaceSource
 from teamwright.errors import DuplicateName, InvalidRequest, ToolError, UsageError, nearest
+from teamwright.values.call_limits import MAX_BYTES, cut_warning
 from teamwright.values.events.agent import AgentCallRejected
 from teamwright.values.key import join_key
-from teamwright.values.limits.reply import MAX_BYTES, cut_warning
-from teamwright.values.limits.usage import NOTHING, Usage
-from teamwright.values.people.approvals import Approve, approval_question
-from teamwright.values.people.questions import Answer, Question
+from teamwright.values.limits import NOTHING, Usage
+from teamwright.values.people import Answer, Approve, Question, approval_question
 from teamwright.values.specs.manifest import NOT_IMPORTABLE, TERMINATE, FunctionTool, ToolSpec
 from teamwright.values.turns.turn import Failure, HandoffTarget, Purpose
 

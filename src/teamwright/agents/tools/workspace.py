@@ -19,7 +19,7 @@ from teamwright.agents.tools.python import MethodSource
 from teamwright.documents.nodes import Fields
 from teamwright.errors import ArtifactNotFound, StaleWrite, ToolError
 from teamwright.values.specs.manifest import WORKSPACE
-from teamwright.values.turns.media_types import BINARY
+from teamwright.values.turns.artifacts import BINARY
 
 OPEN = "open_artifact"
 """The tool that opens pointers; a model also has it if its prompt contains a pointer."""

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     from teamwright.journal.protocol import Journal
     from teamwright.runtime.engine import Engine
-    from teamwright.values.people.questions import Answer, Question
-    from teamwright.values.results import RunSummary
+    from teamwright.values.people import Answer, Question
+    from teamwright.values.turns.results import RunSummary
 
 
 def answer(
@@ -94,7 +94,7 @@ class AnswerOptions:
 
     def to_answer(self) -> Answer | None:
         """Return the answer, or None if no option gives one; reject options that give several."""
-        from teamwright.values.people.questions import Answer
+        from teamwright.values.people import Answer
 
         options = {
             "TEXT": self.text is not None,
@@ -119,7 +119,7 @@ class AnswerOptions:
 
     def _data(self) -> JsonValue:
         """What goes with an answer: a lower ceiling, or a note to the author of work that is to be revised."""
-        from teamwright.values.people.approvals import REVISE
+        from teamwright.values.people import REVISE
 
         if self.note is None:
             return self._ceiling()
@@ -129,7 +129,7 @@ class AnswerOptions:
 
     def _ceiling(self) -> JsonValue:
         """The lower ceiling for a run that waits for its confirmation."""
-        from teamwright.values.people.confirmations import SMALLER
+        from teamwright.values.people import SMALLER
 
         given = {"tokens": self.max_tokens, "usd": self.max_usd}
         ceiling: dict[str, JsonValue] = {unit: amount for unit, amount in given.items() if amount is not None}
@@ -229,8 +229,8 @@ def _read_edit(file: str) -> str:
 async def answered_runs(journal: Journal, runs: Iterable[RunSummary]) -> frozenset[str]:
     """The ids of paused runs whose questions are all answered, so that they can be resumed."""
     from teamwright.history.history import RunHistory
-    from teamwright.values.people.interventions import Answered
-    from teamwright.values.results import FOR_PEOPLE
+    from teamwright.values.people import Answered
+    from teamwright.values.turns.results import FOR_PEOPLE
 
     found: set[str] = set()
     for run in runs:

@@ -112,7 +112,7 @@ def conversation_table(conversations: Sequence[ConversationSummary]) -> str:
 
 async def undo_turn(engine: Engine, name: str, *, by: str = "") -> ConversationTurn:
     """Withdraw the last turn of a conversation, after cancelling it if it has not ended."""
-    from teamwright.values.results import FINAL
+    from teamwright.values.turns.results import FINAL
 
     last = await engine.conversations.last(name)
     if last is not None and last.status not in FINAL:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from teamwright.history.diff import Change, DifferenceKind, MemberSide, RunDiff, RunSide, TurnPair, TurnSide
     from teamwright.runtime.engine import Engine
-    from teamwright.values.results import RunSummary
+    from teamwright.values.turns.results import RunSummary
 
 WIDTH = 78
 MOST_CHANGES = 12

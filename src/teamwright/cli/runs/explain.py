@@ -35,22 +35,27 @@ from teamwright.cli.views.view import ShownFailures
 from teamwright.history.budget_levels import BudgetLevels
 from teamwright.history.event_notes import detail_text, note_text, question_text
 from teamwright.history.member_board import Board, OpenTurn
-from teamwright.values.events.agent import AgentAsked, AgentCalled, AgentFailed, AgentReplied, AgentReturned
-from teamwright.values.events.event import Event
-from teamwright.values.events.fold import fold
+from teamwright.values.events.agent import (
+    AgentAsked,
+    AgentCalled,
+    AgentFailed,
+    AgentReplied,
+    AgentReturned,
+    WorkspaceKept,
+)
+from teamwright.values.events.event import Event, fold
 from teamwright.values.events.run import RunEnded, RunLogged, RunMeasured, RunPaused
 from teamwright.values.events.team import TeamEvaluationResult, TeamPlanned, TeamStarted
-from teamwright.values.events.workspace import WorkspaceKept
-from teamwright.values.people.questions import Answer
-from teamwright.values.results import FINAL, iso
+from teamwright.values.people import Answer
 from teamwright.values.text.display import count_text, number_text, price_text, seconds_text, size_text
 from teamwright.values.turns.artifacts import SharedValue
+from teamwright.values.turns.results import FINAL, iso
 from teamwright.values.turns.turn import Purpose
 
 if TYPE_CHECKING:
     from teamwright.history.history import RunHistory
-    from teamwright.values.people.questions import Question
-    from teamwright.values.results import RunResult, RunSummary
+    from teamwright.values.people import Question
+    from teamwright.values.turns.results import RunResult, RunSummary
 
 
 WIDTH = 78

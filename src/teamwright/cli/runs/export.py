@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from pydantic import JsonValue
 
     from teamwright.runtime.engine import Engine
-    from teamwright.values.events.body import Body
+    from teamwright.values.events.agent import Body
     from teamwright.values.events.event import Event
-    from teamwright.values.results import RunSummary
+    from teamwright.values.turns.results import RunSummary
 
 FORMAT = "teamwright.run/1"
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pydantic import JsonValue
 
     from teamwright.journal.protocol import Journal
-    from teamwright.values.results import RunSummary, Status
+    from teamwright.values.turns.results import RunSummary, Status
 
 HEADS = ("RUN", "TEAM", "STATUS", "STARTED", "TIME", "TOKENS", "PRICE")
 WIDEST_TEAM = 24
@@ -89,7 +89,7 @@ def _fields(
 
 def check_statuses(names: Sequence[str] | None) -> tuple[Status, ...]:
     """Return the statuses with these names, or reject an unknown one."""
-    from teamwright.values.results import Status
+    from teamwright.values.turns.results import Status
 
     known = get_args(Status)
     for name in names or ():

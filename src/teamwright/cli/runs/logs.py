@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from teamwright.runtime.engine import Engine
     from teamwright.values.events.agent import AgentAsked
     from teamwright.values.events.event import Event
-    from teamwright.values.results import RunSummary
     from teamwright.values.turns.artifacts import Artifact
+    from teamwright.values.turns.results import RunSummary
 
 
 LEVELS = ("debug", "info", "warning", "error")
@@ -99,7 +99,7 @@ class LogLine:
 
     def to_json(self) -> dict[str, JsonValue]:
         """As data."""
-        from teamwright.values.results import iso
+        from teamwright.values.turns.results import iso
 
         return {
             "number": self.number,
@@ -312,7 +312,7 @@ def _level(event: Event) -> str:
     from teamwright.values.events.agent import AgentCalled, AgentFailed, AgentReturned
     from teamwright.values.events.run import RunLogged, RunNotified
     from teamwright.values.events.team import TeamEvaluationResult
-    from teamwright.values.verdicts import JUDGED
+    from teamwright.values.specs.evaluation import JUDGED
 
     match event.fact:
         case RunLogged(level=level):

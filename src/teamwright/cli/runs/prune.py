@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pydantic import JsonValue
 
     from teamwright.journal.protocol import Journal
-    from teamwright.values.results import RunSummary
+    from teamwright.values.turns.results import RunSummary
 
 
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
@@ -130,7 +130,7 @@ class Prune:
     def choose(self, runs: list[RunSummary], now: float) -> list[RunSummary]:
         """The runs to delete; `runs` are newest first. Child runs go with their parent, and never without it."""
         from teamwright.cli.runs.list import check_statuses
-        from teamwright.values.results import FINAL
+        from teamwright.values.turns.results import FINAL
 
         statuses = set(check_statuses(self.statuses)) or FINAL
         matching = [

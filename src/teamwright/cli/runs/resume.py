@@ -42,11 +42,11 @@ from teamwright.wings import required_hook
 
 if TYPE_CHECKING:
     from teamwright.cli.views.drive import ViewOptions
-    from teamwright.history.checkpoints import Checkpoint
+    from teamwright.history.fork import Checkpoint
     from teamwright.runtime.engine import Engine
     from teamwright.teams.team import Team
-    from teamwright.values.limits.limits import Limits
-    from teamwright.values.results import RunSummary
+    from teamwright.values.limits import Limits
+    from teamwright.values.turns.results import RunSummary
 
 
 CHECKPOINT_HEADS = ("EVENT", "NAME", "AT", "TOKENS", "PRICE", "AFTER")

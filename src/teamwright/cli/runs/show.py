@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from teamwright.runtime.engine import Engine
     from teamwright.runtime.prompts import PromptMessage, PromptRequest, TurnPrompt
-    from teamwright.values.results import RunSummary
+    from teamwright.values.turns.results import RunSummary
 
 
 def show(

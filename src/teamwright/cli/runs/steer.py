@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from teamwright.runtime.engine import Engine
     from teamwright.runtime.followers.receipt import Receipt
     from teamwright.runtime.runs import Runs
-    from teamwright.values.results import RunResult, RunSummary
+    from teamwright.values.turns.results import RunResult, RunSummary
 
 
 Member = Annotated[str | None, typer.Option("--member", metavar="NAME", help="Only this member of the team.")]

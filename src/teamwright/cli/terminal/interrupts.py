@@ -182,7 +182,7 @@ class LoopWatchdog:
         """Whether the run's inbox holds a cancel, which the engine of the blocked loop can't read."""
         from teamwright.cli.terminal.open import with_journal
         from teamwright.errors import JournalError
-        from teamwright.values.people.interventions import Cancel
+        from teamwright.values.people import Cancel
 
         run_id, seen = self._handle.run_id, self._handle.last_inbox_id
         try:

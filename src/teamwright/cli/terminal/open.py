@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from teamwright.runtime.engine import Engine
     from teamwright.runtime.team_source import TeamSource
     from teamwright.teams.manifests.load import Loaded
-    from teamwright.values.results import RunSummary
     from teamwright.values.specs.manifest import Manifest
+    from teamwright.values.turns.results import RunSummary
 
 
 T = TypeVar("T")

@@ -15,7 +15,7 @@ from teamwright.errors import UsageError
 from teamwright.wings import hooks
 
 if TYPE_CHECKING:
-    from teamwright.values.limits.limits import Limits
+    from teamwright.values.limits import Limits
     from teamwright.values.specs.manifest import Source
 
 
@@ -84,7 +84,7 @@ def run_limits(tokens: int | None, usd: float | None, calls: int | None, seconds
     """The limits given on the command line, or None if there are none."""
     from pydantic import ValidationError
 
-    from teamwright.values.limits.limits import Limits
+    from teamwright.values.limits import Limits
     from teamwright.values.text.validation_messages import misfits_of
 
     given = {"tokens": tokens, "usd": usd, "calls": calls, "seconds": seconds}

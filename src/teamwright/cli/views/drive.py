@@ -26,7 +26,7 @@ from teamwright.cli.views.results import (
 from teamwright.cli.views.view import EventLines, View, live_view
 from teamwright.errors import RunNotFound, UsageError
 from teamwright.history.event_notes import question_text
-from teamwright.values.people.confirmations import is_confirmation
+from teamwright.values.people import is_confirmation
 from teamwright.values.text.display import price_text, seconds_text
 
 if TYPE_CHECKING:
@@ -37,10 +37,10 @@ if TYPE_CHECKING:
     from teamwright.runtime.engine import Engine
     from teamwright.runtime.handle import Handle
     from teamwright.values.events.event import AnyDelta, Event
-    from teamwright.values.limits.spend_forecast import SpendForecast
-    from teamwright.values.people.questions import Question
-    from teamwright.values.results import RunResult
+    from teamwright.values.limits import SpendForecast
+    from teamwright.values.people import Question
     from teamwright.values.specs.manifest import Manifest
+    from teamwright.values.turns.results import RunResult
 
 LONGEST_DRAFT = 12
 

@@ -24,13 +24,20 @@ from teamwright.cli.views.results import draft_lines
 from teamwright.errors import UsageError
 from teamwright.values.events.agent import AgentFailed, AgentReplied
 from teamwright.values.events.event import Event
-from teamwright.values.events.person import PersonAnswered, PersonAsked
-from teamwright.values.events.run import RunResumed
+from teamwright.values.events.run import PersonAnswered, PersonAsked, RunResumed
 from teamwright.values.key import is_inside
 from teamwright.values.models import JsonValue
-from teamwright.values.people.approvals import REVISE, is_review
-from teamwright.values.people.confirmations import SMALLER, is_confirmation, read_ceiling
-from teamwright.values.people.questions import EDIT, REJECT, Answer, Question
+from teamwright.values.people import (
+    EDIT,
+    REJECT,
+    REVISE,
+    SMALLER,
+    Answer,
+    Question,
+    is_confirmation,
+    is_review,
+    read_ceiling,
+)
 from teamwright.values.text.control_characters import original, visible, visible_for_editing
 
 if TYPE_CHECKING:

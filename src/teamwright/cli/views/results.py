@@ -10,18 +10,18 @@ from teamwright.cli.terminal.output import clean, columns
 from teamwright.errors import UsageError
 from teamwright.history.budget_levels import BudgetLevels, Level
 from teamwright.runtime.webhooks.notice import answer_command
-from teamwright.values.limits.usage import Amounts
+from teamwright.values.limits import Amounts
 from teamwright.values.models import JsonValue
-from teamwright.values.results import RunResult, Status, StopReason
 from teamwright.values.specs.expert import ExpertProfile, Formation
 from teamwright.values.specs.manifest import Source
 from teamwright.values.text.control_characters import visible
 from teamwright.values.text.display import count_text, number_text, price_text, seconds_text
+from teamwright.values.turns.results import RunResult, Status, StopReason
 
 if TYPE_CHECKING:
     from teamwright.history.history import RunHistory
-    from teamwright.values.limits.usage import Usage
-    from teamwright.values.people.questions import Answer, Question
+    from teamwright.values.limits import Usage
+    from teamwright.values.people import Answer, Question
     from teamwright.values.turns.turn import Failure
 
 

@@ -24,8 +24,8 @@ from teamwright.values.events.agent import AgentCallFailed, AgentFailed, AgentRe
 from teamwright.values.events.event import AnyDelta, ArgumentsDelta, Event
 from teamwright.values.events.run import RunResumed
 from teamwright.values.events.team import TeamHandoff, TeamStarted
-from teamwright.values.secrets.patterns import MaskedStream
 from teamwright.values.text.display import cut, number_text, seconds_text
+from teamwright.values.text.secret_patterns import MaskedStream
 
 if TYPE_CHECKING:
     from teamwright.journal.protocol import Journal

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from teamwright.journal.postgres.stores import PostgresSchedules
     from teamwright.journal.protocol import Batch
     from teamwright.runtime.engine import Engine
-    from teamwright.values.limits.limits import Limits
+    from teamwright.values.limits import Limits
 
 
 FARTHEST: Final = 100 * 366 * 86400.0
@@ -354,7 +354,7 @@ async def _schedule(
 
 
 async def _report_submitted(engine: Engine, run_id: str, place: QueuePlace, shown: ViewOptions) -> None:
-    from teamwright.values.results import FINAL
+    from teamwright.values.turns.results import FINAL
 
     found = await engine.runs.find(run_id)
     status = found.status if found else "queued"

@@ -27,8 +27,7 @@ from teamwright.experts.collaboration.drafts import APPROVAL_SCHEMA, Approval, r
 from teamwright.experts.collaboration.plan import CollaborationPlan
 from teamwright.experts.collaboration.plan_check import size_problems
 from teamwright.experts.collaboration.state import NOTICE, CollaborationState
-from teamwright.values.people.approvals import approval_question
-from teamwright.values.people.questions import Answer, Question
+from teamwright.values.people import Answer, Question, approval_question
 from teamwright.values.text.validation_messages import reasons_of
 from teamwright.values.turns.messages import Message
 

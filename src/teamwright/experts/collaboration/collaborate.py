@@ -24,10 +24,10 @@ from teamwright.experts.collaboration.versions import PlanVersions
 from teamwright.strategies.diagram import Arrow, Diagram, Node
 from teamwright.strategies.protocol import STEERABLE, ExpectedAsks, Issue, Members, Settings, Strategy, Task
 from teamwright.strategies.team_conversation import TeamConversation
-from teamwright.values.events.plan import TeamPlanChanged, TeamPlanStatus
-from teamwright.values.limits.closing_ask import ClosingAsk
-from teamwright.values.results import Outcome
+from teamwright.values.events.team import TeamPlanChanged, TeamPlanStatus
+from teamwright.values.limits import ClosingAsk
 from teamwright.values.turns.messages import History, Message
+from teamwright.values.turns.results import Outcome
 from teamwright.values.turns.turn import Failure, Turn
 
 ANSWER = "Your team has worked through its plan; the results of its phases are above. Put the answer together."

@@ -21,7 +21,7 @@ from teamwright.experts.collaboration.phase_attempt import PhaseAttempt
 from teamwright.experts.collaboration.state import Work, as_message
 from teamwright.strategies.parts import WORK
 from teamwright.strategies.reply_parsing import ParseFailure
-from teamwright.values.events.plan import TeamMerged
+from teamwright.values.events.team import TeamMerged
 from teamwright.values.turns.messages import Message
 from teamwright.values.turns.turn import Failure
 

@@ -27,8 +27,7 @@ from teamwright.experts.collaboration.state import CollaborationState
 from teamwright.experts.collaboration.versions import PlanVersions
 from teamwright.strategies.expressions.conditions_and_templates import Condition
 from teamwright.strategies.reply_parsing import ParseFailure
-from teamwright.values.events.plan import TeamPlanProposed
-from teamwright.values.events.step import StepSkipped
+from teamwright.values.events.team import StepSkipped, TeamPlanProposed
 from teamwright.values.turns.turn import Failure, Reply
 
 MOST_ATTEMPTS = 2

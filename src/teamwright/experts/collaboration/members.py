@@ -9,7 +9,7 @@ from teamwright.agents.contract.agent import Agent
 from teamwright.agents.contract.context import AppliedChange
 from teamwright.errors import nearest
 from teamwright.strategies.protocol import Members
-from teamwright.values.people.interventions import AddMember, RemoveMember, TeamChange, Tell
+from teamwright.values.people import AddMember, RemoveMember, TeamChange, Tell
 
 
 class LiveMembers(Sequence[Agent]):

@@ -26,9 +26,8 @@ from teamwright.experts.collaboration.members import LiveMembers
 from teamwright.experts.collaboration.plan import CollaborationPlan, PhaseStatus, PlanStatus, Roster
 from teamwright.experts.collaboration.plan_check import plan_problems
 from teamwright.experts.collaboration.state import CollaborationState
-from teamwright.values.events.live import TeamLife
-from teamwright.values.events.plan import TeamPhase, TeamPlanChanged, TeamPlanStatus
-from teamwright.values.people.interventions import AddMember, EditPlan, RemoveMember, Tell
+from teamwright.values.events.team import TeamLife, TeamPhase, TeamPlanChanged, TeamPlanStatus
+from teamwright.values.people import AddMember, EditPlan, RemoveMember, Tell
 from teamwright.values.text.validation_messages import reasons_of
 
 

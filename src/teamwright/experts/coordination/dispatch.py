@@ -18,8 +18,8 @@ from teamwright.strategies.diagram import Arrow, Diagram, Node, places
 from teamwright.strategies.parts import WORK
 from teamwright.strategies.plan.step_options import closing_step, plan_flaws, template_flaws
 from teamwright.strategies.protocol import ClosingAsk, ExpectedAsks, Issue, Members, Settings, Strategy, Task
-from teamwright.values.results import Outcome
 from teamwright.values.specs.plan import Step
+from teamwright.values.turns.results import Outcome
 
 
 class Dispatch(Strategy):

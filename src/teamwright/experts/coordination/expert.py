@@ -25,7 +25,7 @@ from teamwright.strategies.plan.planner import nodes_of
 from teamwright.strategies.plan.step_options import closing_step, plan_flaws, template_flaws
 from teamwright.strategies.protocol import ClosingAsk, ExpectedAsks, Issue, Members, Settings, Strategy, Task
 from teamwright.strategies.team_conversation import TeamConversation
-from teamwright.values.results import Outcome
+from teamwright.values.turns.results import Outcome
 from teamwright.values.turns.turn import Failure, Reply, Turn
 
 RECORDED_PLAN = "recorded-plan"

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
-from teamwright.values.limits.limits import Limits
+from teamwright.values.limits import Limits
 from teamwright.values.models import Value
 from teamwright.values.specs.evaluation import Evaluate, Risk
 from teamwright.values.specs.manifest import AgentName, MemberName

@@ -15,8 +15,7 @@ from teamwright.experts.coordination.options import ExpertPlan, ExpertStep
 from teamwright.experts.coordination.planner import MadePlan
 from teamwright.strategies.plan.planner import plan_faults
 from teamwright.strategies.plan.step_options import template_flaws
-from teamwright.values.people.approvals import approval_question
-from teamwright.values.people.questions import Answer, Question
+from teamwright.values.people import Answer, Question, approval_question
 from teamwright.values.text.validation_messages import reasons_of
 from teamwright.values.turns.turn import Failure
 

@@ -25,9 +25,9 @@ from teamwright.strategies.plan.step_runner import Prelude, StepInput, StepRunne
 from teamwright.strategies.protocol import Task
 from teamwright.strategies.team_conversation import TeamConversation
 from teamwright.values.events.team import TeamPlanned
-from teamwright.values.limits.limits import Limits
-from teamwright.values.results import Outcome
+from teamwright.values.limits import Limits
 from teamwright.values.specs.plan import Plan, Step
+from teamwright.values.turns.results import Outcome
 from teamwright.values.turns.turn import Failure, Reply, Turn
 
 SCOPE = "plan"

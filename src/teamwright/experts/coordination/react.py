@@ -35,8 +35,8 @@ from teamwright.strategies.protocol import STEERABLE, ClosingAsk, Issue, Members
 from teamwright.strategies.reply_parsing import ParseFailure
 from teamwright.strategies.team_conversation import BUDGET, TeamConversation
 from teamwright.values.events.team import TeamDecided, TeamReplyRejected
-from teamwright.values.results import Outcome
 from teamwright.values.turns.messages import Conversation, Message
+from teamwright.values.turns.results import Outcome
 from teamwright.values.turns.turn import Failure, Reply, Turn
 
 DECIDE = "decide"

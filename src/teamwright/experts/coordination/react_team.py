@@ -11,8 +11,8 @@ from teamwright.experts.coordination.options import ExpertStep, ReactOptions, Ro
 from teamwright.experts.coordination.plan_run import SCOPE
 from teamwright.experts.coordination.planner import effective_roles
 from teamwright.strategies.protocol import Members
-from teamwright.values.events.live import TeamLife
-from teamwright.values.people.interventions import RemoveMember
+from teamwright.values.events.team import TeamLife
+from teamwright.values.people import RemoveMember
 
 
 class ReactTeam:

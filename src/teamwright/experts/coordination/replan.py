@@ -29,8 +29,7 @@ from teamwright.experts.coordination.planned_steps import (
 from teamwright.experts.coordination.planner import NEW_ROLES, PLAN, PLAN_AGAIN, MadePlan, role_line
 from teamwright.strategies.protocol import Members, Task
 from teamwright.strategies.reply_parsing import ParseFailure, read_answer
-from teamwright.values.events.plan import TeamPlanChanged
-from teamwright.values.events.team import TeamReplyRejected
+from teamwright.values.events.team import TeamPlanChanged, TeamReplyRejected
 from teamwright.values.models import JsonValue as RecordedJson
 from teamwright.values.specs.manifest import JsonSchema
 from teamwright.values.text.display import cut

@@ -16,7 +16,7 @@ from teamwright.experts.coordination.states import FinalState, StepMachine, Step
 from teamwright.experts.coordination.step_work import NOTHING_FOUND, NextAgent, StepAssignment, StepExecution
 from teamwright.strategies.parts import PartResults, result_of
 from teamwright.values.events.team import TeamStepCompleted
-from teamwright.values.results import Outcome, StopReason
+from teamwright.values.turns.results import Outcome, StopReason
 from teamwright.values.turns.turn import Failure, Reply, Turn
 
 NOTHING = f"If there is nothing to report, answer with exactly: {NOTHING_FOUND}."

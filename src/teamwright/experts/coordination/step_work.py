@@ -31,9 +31,9 @@ from teamwright.values.events.team import (
     TeamStepCompleted,
     TeamStepFailed,
 )
+from teamwright.values.specs.evaluation import EvaluationVerdict, VerdictOutcome
 from teamwright.values.text.display import LONGEST_ERROR, cut
 from teamwright.values.turns.turn import Failure, Reply, Turn
-from teamwright.values.verdicts import EvaluationVerdict, VerdictOutcome
 
 NOTHING_FOUND = "NOTHING FOUND"
 LIMITS_OF_ROLE, LIMITS_OF_STEP = "role-limits", "step-limits"

@@ -19,8 +19,7 @@ from teamwright.experts.live.prompts import (
 from teamwright.experts.live.requests import MemberRequest, Outbox
 from teamwright.strategies.protocol import Task
 from teamwright.strategies.team_conversation import TeamConversation
-from teamwright.values.events.live import TeamMessage
-from teamwright.values.events.team import TeamHandoff
+from teamwright.values.events.team import TeamHandoff, TeamMessage
 from teamwright.values.turns.artifacts import POINTER
 from teamwright.values.turns.turn import Failure, Reply, Turn
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from teamwright.values.events.live import LifeState
+from teamwright.values.events.team import LifeState
 
 NEXT: dict[LifeState, tuple[LifeState, ...]] = {
     "forming": ("planning", "completed"),

@@ -31,11 +31,9 @@ from teamwright.strategies.expressions.conditions_and_templates import Template
 from teamwright.strategies.plan.step_options import step_evaluators
 from teamwright.strategies.protocol import Members, Task
 from teamwright.strategies.team_conversation import TeamConversation, is_unaffordable
-from teamwright.values.events.live import LifeState, TeamLife
-from teamwright.values.events.plan import TeamPhase, TeamPlanChanged
-from teamwright.values.events.team import TeamReplyRejected
-from teamwright.values.people.interventions import AddMember, EditPlan, RemoveMember, Tell
-from teamwright.values.results import Outcome
+from teamwright.values.events.team import LifeState, TeamLife, TeamPhase, TeamPlanChanged, TeamReplyRejected
+from teamwright.values.people import AddMember, EditPlan, RemoveMember, Tell
+from teamwright.values.turns.results import Outcome
 from teamwright.values.turns.turn import Failure, Reply, Turn
 
 OUTPUTS = "outputs/"

@@ -13,9 +13,9 @@ from teamwright.experts.live.options import LiveOptions, live_flaws, live_lead
 from teamwright.experts.live.run import LiveRun
 from teamwright.strategies.diagram import Arrow, Diagram, Node, places
 from teamwright.strategies.protocol import STEERABLE, ExpectedAsks, Issue, Members, Settings, Strategy, Task
-from teamwright.values.limits.closing_ask import ClosingAsk
+from teamwright.values.limits import ClosingAsk
 from teamwright.values.models import JsonValue
-from teamwright.values.results import Outcome
+from teamwright.values.turns.results import Outcome
 from teamwright.values.turns.turn import Turn
 
 

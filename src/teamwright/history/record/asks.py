@@ -22,12 +22,13 @@ from teamwright.values.events.agent import (
     AgentFailed,
     AgentReplied,
     AgentReturned,
+    Body,
+    MessageRef,
     TextRef,
 )
-from teamwright.values.events.body import Body, MessageRef
 from teamwright.values.events.budget import BudgetRefused
 from teamwright.values.key import parent_keys, split_attempt, with_attempt
-from teamwright.values.limits.usage import NOTHING, Usage
+from teamwright.values.limits import NOTHING, Usage
 from teamwright.values.turns.messages import Message
 from teamwright.values.turns.turn import Failure, Reply
 

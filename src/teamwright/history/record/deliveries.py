@@ -16,7 +16,7 @@ from pydantic import JsonValue
 from teamwright.values.events.event import Event
 from teamwright.values.events.run import RunApplied, RunIntervened, RunRefused
 from teamwright.values.key import parent_key
-from teamwright.values.people.interventions import PauseMember, ResumeMember, Steer
+from teamwright.values.people import PauseMember, ResumeMember, Steer
 from teamwright.values.turns.artifacts import SharedValue
 
 

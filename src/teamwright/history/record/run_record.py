@@ -15,9 +15,8 @@ from pydantic import ValidationError
 
 from teamwright.budget.estimates import picodollars
 from teamwright.budget.ledger import ONE_CALL, Cost, charge_for
-from teamwright.history.driver_time import DriverTime
 from teamwright.history.record.asks import RecordedAsk, RecordedBodies, RecordedCall, Recovered, superseded_asks
-from teamwright.history.record.charges import RecordedCharges, cost_of_run
+from teamwright.history.record.charges import DriverTime, RecordedCharges, cost_of_run
 from teamwright.history.record.deliveries import RecordedDeliveries, RecordedInterventions, Store
 from teamwright.journal.protocol import damaged
 from teamwright.values.events.agent import (
@@ -29,8 +28,11 @@ from teamwright.values.events.agent import (
     AgentRecovered,
     AgentReplied,
     AgentReturned,
+    Body,
+    WorkspaceConflicted,
+    WorkspaceKept,
+    WorkspaceWritten,
 )
-from teamwright.values.events.body import Body
 from teamwright.values.events.budget import (
     BudgetDegraded,
     BudgetExceeded,
@@ -40,10 +42,10 @@ from teamwright.values.events.budget import (
     BudgetUnpriced,
     exceeded_text,
 )
-from teamwright.values.events.event import Event
-from teamwright.values.events.fold import fold
-from teamwright.values.events.person import PersonAnswered, PersonAsked
+from teamwright.values.events.event import Event, fold
 from teamwright.values.events.run import (
+    PersonAnswered,
+    PersonAsked,
     RunAborted,
     RunApplied,
     RunEnded,
@@ -60,11 +62,10 @@ from teamwright.values.events.run import (
     TimerSet,
 )
 from teamwright.values.events.team import TeamReopened
-from teamwright.values.events.workspace import WorkspaceConflicted, WorkspaceKept, WorkspaceWritten
-from teamwright.values.gc_pause import collection_paused
 from teamwright.values.key import in_scope, nearest_key, parent_key
-from teamwright.values.limits.limits import Limits
-from teamwright.values.people.interventions import Cancel
+from teamwright.values.limits import Limits
+from teamwright.values.models import collection_paused
+from teamwright.values.people import Cancel
 from teamwright.values.specs.manifest import Source
 
 EXPIRED = "!expired"

@@ -19,7 +19,7 @@ from psycopg import Error
 from teamwright.errors import BudgetUnavailable
 from teamwright.journal.postgres.connection import Connection, UseConnection
 from teamwright.journal.stores import BudgetClaim, Period, TenantBudget, budget_refusal
-from teamwright.values.results import FINAL
+from teamwright.values.turns.results import FINAL
 
 BUDGET_TABLES: LiteralString = """
     -- A bound that is NULL does not exist. What was spent counts from `since`, the begin of the present period.

@@ -38,10 +38,10 @@ from teamwright.journal.postgres.queries import (
 from teamwright.journal.postgres.stores import ClusterTables, PostgresNotes, PostgresTokenRates
 from teamwright.journal.protocol import Batch, Committed, InboxItem, Journal, missing_bodies
 from teamwright.journal.stores import Budgets, Notes, TokenRates
-from teamwright.values.events.body import Body
+from teamwright.values.events.agent import Body
 from teamwright.values.events.event import Event
-from teamwright.values.people.interventions import Intervention
-from teamwright.values.results import FINAL, RunSummary
+from teamwright.values.people import Intervention
+from teamwright.values.turns.results import FINAL, RunSummary
 
 
 class PostgresJournal(Journal):

@@ -15,12 +15,11 @@ from teamwright.journal.postgres.connection import Connection, DatabaseAddress
 from teamwright.journal.postgres.rows import STATUS_COLUMNS
 from teamwright.journal.protocol import InboxItem
 from teamwright.journal.run_status import RunStatus
-from teamwright.values.events.body import Body
-from teamwright.values.events.event import Event
-from teamwright.values.events.fold import fold
-from teamwright.values.gc_pause import collection_paused
-from teamwright.values.people.interventions import Intervention
-from teamwright.values.results import FINAL, RunSummary
+from teamwright.values.events.agent import Body
+from teamwright.values.events.event import Event, fold
+from teamwright.values.models import collection_paused
+from teamwright.values.people import Intervention
+from teamwright.values.turns.results import FINAL, RunSummary
 
 _CHUNK = 1000
 

@@ -15,9 +15,8 @@ from teamwright.journal.postgres.budgets import reserve_parameters
 from teamwright.journal.postgres.driver_connection import Statement
 from teamwright.journal.protocol import Batch
 from teamwright.journal.run_status import STATUS_FACTS, RunStatus
-from teamwright.values.events.body import Body
-from teamwright.values.events.event import Event
-from teamwright.values.events.fold import fold
+from teamwright.values.events.agent import Body
+from teamwright.values.events.event import Event, fold
 
 STATUS_COLUMNS: LiteralString = (
     "number, team, started, status, stop_reason, tokens, usd, seconds, since, last, conversation, parent, driver"

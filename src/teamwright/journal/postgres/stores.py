@@ -16,7 +16,7 @@ from teamwright.journal.postgres.paces import ModelPace, read_paces
 from teamwright.journal.postgres.queries import read_clock, read_driven, read_ended, read_last_items, read_summaries
 from teamwright.journal.stores import Note, rank_notes
 from teamwright.values.models import JsonValue
-from teamwright.values.results import RunSummary
+from teamwright.values.turns.results import RunSummary
 
 LARGEST_ID = 2**63 - 1
 """The largest number that the database stores."""

@@ -25,9 +25,8 @@ from teamwright.journal.sqlite.queries import (
     read_places,
     read_run,
 )
-from teamwright.values.events.body import Body
-from teamwright.values.events.event import Event
-from teamwright.values.events.fold import fold
+from teamwright.values.events.agent import Body
+from teamwright.values.events.event import Event, fold
 
 _UNSAVED = 250
 """The most events since a run's status was saved; readers fold these to get its current status."""

@@ -27,10 +27,10 @@ from teamwright.journal.sqlite.notes import SqliteNotes, SqliteTokenRates
 from teamwright.journal.sqlite.queries import lenient_text, read_bodies, read_events, read_place, read_summaries
 from teamwright.journal.sqlite.writer import Writer
 from teamwright.journal.stores import Notes, TokenRates
-from teamwright.values.events.body import Body
+from teamwright.values.events.agent import Body
 from teamwright.values.events.event import Event
-from teamwright.values.people.interventions import Intervention
-from teamwright.values.results import FINAL, RunSummary
+from teamwright.values.people import Intervention
+from teamwright.values.turns.results import FINAL, RunSummary
 
 T = TypeVar("T")
 

@@ -23,11 +23,10 @@ from teamwright.journal.codec import (
 )
 from teamwright.journal.protocol import damaged
 from teamwright.journal.run_status import COLUMNS, RunStatus
-from teamwright.values.events.body import Body
-from teamwright.values.events.event import Event
-from teamwright.values.events.fold import fold
-from teamwright.values.gc_pause import collection_paused
-from teamwright.values.results import RunSummary
+from teamwright.values.events.agent import Body
+from teamwright.values.events.event import Event, fold
+from teamwright.values.models import collection_paused
+from teamwright.values.turns.results import RunSummary
 
 STATUS_COLUMNS = ", ".join(COLUMNS)
 """The columns of a run's status."""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from teamwright.lab.topology.model import EvaluationSettings, TopologyReport
     from teamwright.lab.topology.profiles import Topology
     from teamwright.strategies.plan.planner import PlannerSettings, Prepared
-    from teamwright.values.limits.limits import Limits
+    from teamwright.values.limits import Limits
     from teamwright.values.specs.manifest import Source, TeamSpec
     from teamwright.values.specs.plan import Plan
     from teamwright.values.turns.envelope import BudgetLevel

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from teamwright.lab.simulation.what_if import Compared, RunFigures, WhatIfReport
     from teamwright.runtime.engine import Engine
-    from teamwright.values.results import RunSummary
+    from teamwright.values.turns.results import RunSummary
 
 ESTIMATE = "≈"
 """Marks a figure that is an estimate."""

@@ -32,8 +32,7 @@ from teamwright.strategies.plan.step_options import without_evaluation
 from teamwright.teams.team import Team
 from teamwright.values.events.agent import EffectKind
 from teamwright.values.key import request_place
-from teamwright.values.limits.limits import Pace
-from teamwright.values.limits.usage import CHARACTERS_PER_TOKEN, Usage
+from teamwright.values.limits import CHARACTERS_PER_TOKEN, Pace, Usage
 from teamwright.values.models import Value
 from teamwright.values.specs.manifest import AgentSpec, JsonSchema, Manifest, model_key
 from teamwright.values.specs.simulation import Behaviour, Distribution, Percentiles, Simulation, quantile, with_defaults

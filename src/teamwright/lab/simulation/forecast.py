@@ -20,11 +20,9 @@ from teamwright.lab.simulation.simulate import Spread
 from teamwright.lab.simulation.trials import Trial
 from teamwright.teams.team import Team
 from teamwright.values.events.run import RunStarted
-from teamwright.values.limits.limits import Limits
-from teamwright.values.limits.spend_forecast import ForecastBasis, Quantiles, SpendForecast, ceiling_of
-from teamwright.values.limits.usage import Bounds
-from teamwright.values.results import RunSummary
+from teamwright.values.limits import Bounds, ForecastBasis, Limits, Quantiles, SpendForecast, ceiling_of
 from teamwright.values.specs.manifest import AgentSpec, Manifest, Source, model_key
+from teamwright.values.turns.results import RunSummary
 
 TIMEOUT = "timeout"
 """The option of a strategy that ends a team after so many seconds of work."""

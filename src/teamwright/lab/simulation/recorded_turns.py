@@ -10,10 +10,9 @@ from teamwright.history.history import RunHistory
 from teamwright.history.kpis import turns_of
 from teamwright.history.record.asks import RecordedBodies, recorded_reply
 from teamwright.journal.protocol import Journal
-from teamwright.values.events.agent import AgentCalled, AgentCallFailed, AgentReturned, EffectKind
+from teamwright.values.events.agent import AgentCalled, AgentCallFailed, AgentReturned, EffectKind, WorkspaceWritten
 from teamwright.values.events.budget import BudgetRefused
 from teamwright.values.events.event import Event
-from teamwright.values.events.workspace import WorkspaceWritten
 from teamwright.values.key import key_and_parents
 from teamwright.values.models import JsonValue
 from teamwright.values.turns.turn import Failure, Purpose, Reply

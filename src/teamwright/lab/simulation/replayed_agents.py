@@ -29,7 +29,7 @@ from teamwright.strategies.plan.step_options import has_evaluated_steps
 from teamwright.teams.team import Team
 from teamwright.values.events.agent import AgentCallFailed, AgentReturned
 from teamwright.values.events.budget import BudgetRefused
-from teamwright.values.limits.usage import NOTHING
+from teamwright.values.limits import NOTHING
 from teamwright.values.specs.manifest import AgentSpec, AnyModel, model_key
 from teamwright.values.turns.turn import Failure, Reply, Turn
 

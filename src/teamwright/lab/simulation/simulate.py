@@ -36,7 +36,7 @@ from teamwright.lab.simulation.trials import (
 )
 from teamwright.lab.topology.profiles import Topology, topology_named
 from teamwright.teams.team import Team, require_team
-from teamwright.values.limits.limits import Limits
+from teamwright.values.limits import Limits
 from teamwright.values.models import Record, Value
 from teamwright.values.specs.manifest import Source
 from teamwright.values.specs.simulation import Simulation

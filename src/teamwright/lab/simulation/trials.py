@@ -33,7 +33,7 @@ from teamwright.teams.team import Team
 from teamwright.values.events.event import Event
 from teamwright.values.events.run import RunEnded
 from teamwright.values.key import SEPARATOR, key_segments, without_attempts
-from teamwright.values.limits.limits import Limits
+from teamwright.values.limits import Limits
 from teamwright.values.models import Record
 from teamwright.values.specs.manifest import Source, TeamSpec
 

@@ -35,17 +35,14 @@ from teamwright.runtime.team_source import read_source
 from teamwright.strategies.registry import find_strategy
 from teamwright.teams.load import STAND_IN, resolve_model, source_with_limits, without_code
 from teamwright.teams.team import Team
-from teamwright.values.events.agent import AgentCalled, AgentReturned
+from teamwright.values.events.agent import AgentCalled, AgentReturned, WorkspaceKept
 from teamwright.values.events.budget import BudgetRefused
 from teamwright.values.events.event import Event
-from teamwright.values.events.person import PersonAnswered
-from teamwright.values.events.run import RunApplied, RunEnded, RunIntervened, ScopeExpired
-from teamwright.values.events.workspace import WorkspaceKept
+from teamwright.values.events.run import PersonAnswered, RunApplied, RunEnded, RunIntervened, ScopeExpired
 from teamwright.values.key import next_attempt
-from teamwright.values.limits.limits import Limits
-from teamwright.values.limits.usage import NOTHING, Usage
+from teamwright.values.limits import NOTHING, Limits, Usage
 from teamwright.values.models import Record
-from teamwright.values.people.interventions import (
+from teamwright.values.people import (
     AddMember,
     Answered,
     EditPlan,
@@ -54,9 +51,9 @@ from teamwright.values.people.interventions import (
     RemoveMember,
     Tell,
 )
-from teamwright.values.results import Status, StopReason
 from teamwright.values.specs.manifest import AnyModel, Manifest, Source, TeamSpec
 from teamwright.values.turns.artifacts import BYTES, Artifact
+from teamwright.values.turns.results import Status, StopReason
 
 WIDTHS = {"fan_out": "limit", "dag": "max_parallel", "star_team": "max_parallel", "mesh_team": "max_parallel"}
 """The option of each strategy that says how many members work at once."""

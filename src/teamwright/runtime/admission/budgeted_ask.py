@@ -11,7 +11,7 @@ from teamwright.budget.holdback import Holdback
 from teamwright.runtime.context.question import ask_person_at
 from teamwright.runtime.scope import Scope
 from teamwright.values.key import join_key
-from teamwright.values.limits.usage import CHARACTERS_PER_TOKEN
+from teamwright.values.limits import CHARACTERS_PER_TOKEN
 from teamwright.values.turns.turn import Failure, Reply, Turn
 
 ENVELOPE_CHARACTERS = 512

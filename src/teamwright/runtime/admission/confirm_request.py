@@ -9,10 +9,8 @@ from inspect import isawaitable
 from teamwright.errors import UsageError
 from teamwright.journal.protocol import Journal
 from teamwright.teams.team import Team
-from teamwright.values.limits.limits import Limits
-from teamwright.values.limits.spend_forecast import ConfirmAbove, SpendForecast
-from teamwright.values.people.confirmations import CONFIRM_CHOICES, NO, YES, check_confirmation, confirmation_key
-from teamwright.values.people.questions import Answer
+from teamwright.values.limits import ConfirmAbove, Limits, SpendForecast
+from teamwright.values.people import CONFIRM_CHOICES, NO, YES, Answer, check_confirmation, confirmation_key
 from teamwright.wings import required_hook
 
 Confirmation = Answer | str | bool

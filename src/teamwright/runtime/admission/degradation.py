@@ -22,10 +22,10 @@ from teamwright.runtime.scope import AskedWith, AskPerson, Scope
 from teamwright.strategies.protocol import Members
 from teamwright.teams.team import Team
 from teamwright.values.events.budget import BudgetDegraded
-from teamwright.values.events.person import PersonAsked
+from teamwright.values.events.run import PersonAsked
 from teamwright.values.key import join_key
-from teamwright.values.limits.degradation import NO_CUTBACK, Cutback
-from teamwright.values.people.questions import Question
+from teamwright.values.limits import NO_CUTBACK, Cutback
+from teamwright.values.people import Question
 from teamwright.values.turns.messages import Message
 from teamwright.values.turns.turn import Failure, Tier, Turn
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-from teamwright.values.limits.degradation import Cutback
+from teamwright.values.limits import Cutback
 from teamwright.values.specs.manifest import Share
 
 

@@ -23,7 +23,7 @@ from teamwright.budget.estimates import LearnedRates, TextProfile, byte_bound, f
 from teamwright.errors import JournalError
 from teamwright.journal.protocol import Journal
 from teamwright.values.events.budget import CountedBy
-from teamwright.values.limits.usage import Usage
+from teamwright.values.limits import Usage
 from teamwright.values.specs.manifest import TokenizerName
 
 T = TypeVar("T")

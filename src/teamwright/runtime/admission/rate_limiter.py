@@ -15,8 +15,7 @@ from teamwright.budget.rate_limits import CONCURRENCY, MINUTE, ConcurrencyLimit,
 from teamwright.errors import AgentError, LimitReached, RateLimited
 from teamwright.runtime.admission.shared_limits import PaceShare, SharedLimits, Window
 from teamwright.values.events.budget import BudgetEased, BudgetThrottled
-from teamwright.values.limits.limits import Pace
-from teamwright.values.limits.usage import Usage
+from teamwright.values.limits import Pace, Usage
 
 LONGEST_COOLDOWN = 60.0
 """Longest pause, in seconds, that one response of a provider can impose on all calls to a model."""

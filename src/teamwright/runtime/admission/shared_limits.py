@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from teamwright.budget.rate_limits import Departure
-from teamwright.values.limits.limits import Pace
+from teamwright.values.limits import Pace
 
 
 class Window(Protocol):

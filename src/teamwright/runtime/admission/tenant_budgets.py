@@ -17,9 +17,9 @@ from teamwright.history.record.run_record import RunRecord
 from teamwright.journal.protocol import Batch, InboxItem, Journal
 from teamwright.journal.stores import BudgetClaim, Budgets, unbounded_run, unknown_budget
 from teamwright.values.events.run import RunStarted
-from teamwright.values.limits.limits import Limits, tighter
+from teamwright.values.limits import Limits, tighter
 from teamwright.values.names import check_name
-from teamwright.values.people.interventions import RaiseBudget
+from teamwright.values.people import RaiseBudget
 
 
 class TenantBudgets:

@@ -12,8 +12,7 @@ from teamwright.agents.approval import REJECTED, Draft, ask_for_decision, edited
 from teamwright.agents.contract.agent import Agent
 from teamwright.runtime.context.question import ask_person_at
 from teamwright.runtime.scope import Scope
-from teamwright.values.people.approvals import Approve, approval_question
-from teamwright.values.people.questions import Answer, Question
+from teamwright.values.people import Answer, Approve, Question, approval_question
 from teamwright.values.turns.messages import Message, digest
 from teamwright.values.turns.turn import Failure, Reply, Turn
 

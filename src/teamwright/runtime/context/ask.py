@@ -30,9 +30,7 @@ from teamwright.values.events.agent import AgentAbandoned, AgentAsked
 from teamwright.values.events.event import Event
 from teamwright.values.events.team import TeamEnded
 from teamwright.values.key import join_key, with_attempt
-from teamwright.values.limits.degradation import NO_CUTBACK
-from teamwright.values.limits.limits import tighter
-from teamwright.values.limits.usage import Amounts
+from teamwright.values.limits import NO_CUTBACK, Amounts, tighter
 from teamwright.values.turns.turn import Failure, Reply, Turn
 
 RecordedEnding = tuple[Reply | Failure, Event | None]

@@ -11,18 +11,16 @@ from typing import NamedTuple
 from teamwright.agents.approval import rejection_reason
 from teamwright.runtime.context.question import ask_person_at
 from teamwright.runtime.scope import Scope
-from teamwright.values.events.person import PersonAsked
-from teamwright.values.limits.limits import Limits
-from teamwright.values.limits.spend_forecast import ForecastBasis, Quantiles, SpendForecast, lowered
-from teamwright.values.limits.usage import Bounds
-from teamwright.values.people.confirmations import (
+from teamwright.values.events.run import PersonAsked
+from teamwright.values.limits import Bounds, ForecastBasis, Limits, Quantiles, SpendForecast, lowered
+from teamwright.values.people import (
     CONFIRM_CHOICES,
     SMALLER,
     YES,
+    Question,
     confirmation_key,
     lower_ceiling,
 )
-from teamwright.values.people.questions import Question
 
 BASIS: dict[ForecastBasis, str] = {
     "runs": "{runs} past runs of this team",

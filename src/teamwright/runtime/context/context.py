@@ -34,12 +34,11 @@ from teamwright.runtime.context.workspace import RunWorkspace
 from teamwright.runtime.ordering.path_locks import Owner, PathLock
 from teamwright.runtime.scope import Scope
 from teamwright.values.events.event import Fact
-from teamwright.values.events.step import StepHeldUp
+from teamwright.values.events.team import StepHeldUp
 from teamwright.values.key import escape_place, join_key
-from teamwright.values.limits.degradation import NO_CUTBACK, Cutback
-from teamwright.values.limits.limits import Limits
+from teamwright.values.limits import NO_CUTBACK, Cutback, Limits
 from teamwright.values.owned_paths import Owned
-from teamwright.values.people.questions import Answer, Question
+from teamwright.values.people import Answer, Question
 from teamwright.values.turns.turn import Failure, Reply, Turn, check_turn
 
 

@@ -35,15 +35,20 @@ from teamwright.runtime.driver.steady_clock import remaining_wait
 from teamwright.runtime.ordering.lane import waiting_for_provider
 from teamwright.runtime.replay_observer import ReplayObserver
 from teamwright.runtime.scope import Scope
-from teamwright.values.events.agent import AgentAbandoned, AgentCalled, AgentCallFailed, AgentReturned, TextRef
-from teamwright.values.events.body import Body
+from teamwright.values.call_limits import DEFAULT_RETRY, RetryPolicy
+from teamwright.values.events.agent import (
+    AgentAbandoned,
+    AgentCalled,
+    AgentCallFailed,
+    AgentReturned,
+    Body,
+    TextRef,
+    WorkspaceKept,
+)
 from teamwright.values.events.budget import BudgetEased, BudgetExceeded, BudgetMisreported, BudgetThrottled
 from teamwright.values.events.event import Fact
-from teamwright.values.events.workspace import WorkspaceKept
 from teamwright.values.key import join_key
-from teamwright.values.limits.limits import Limits, tighter
-from teamwright.values.limits.retry import DEFAULT_RETRY, RetryPolicy
-from teamwright.values.limits.usage import NOTHING, Usage
+from teamwright.values.limits import NOTHING, Limits, Usage, tighter
 from teamwright.values.text.display import LONGEST_ERROR, cut, error_text
 from teamwright.values.turns.messages import digest
 

@@ -8,11 +8,10 @@ from pydantic_core import from_json, to_json
 from teamwright.errors import UsageError
 from teamwright.runtime.scope import Scope
 from teamwright.values.events.agent import AgentCallRejected, AgentCompacted
-from teamwright.values.events.custom import Custom
 from teamwright.values.events.event import ENGINE_FACTS, Fact
+from teamwright.values.events.run import Custom
 from teamwright.values.events.team import TeamEnded
-from teamwright.values.models import Record
-from teamwright.values.record_checks import misfit_of
+from teamwright.values.models import Record, misfit_of
 
 
 def emit_fact(scope: Scope, fact: Fact, key: str | None = None) -> None:

@@ -25,19 +25,21 @@ from teamwright.runtime.scope import Scope
 from teamwright.strategies.protocol import Members
 from teamwright.teams.team import Team
 from teamwright.values.events.budget import BudgetRaised
-from teamwright.values.events.plan import TeamPhase, TeamPlanChanged, TeamPlanProposed, TeamPlanStatus
 from teamwright.values.events.run import RunApplied, RunIntervened, RunRefused
+from teamwright.values.events.team import TeamPhase, TeamPlanChanged, TeamPlanProposed, TeamPlanStatus
 from teamwright.values.key import join_key, parent_key
-from teamwright.values.limits.limits import Limits, tighter
-from teamwright.values.people.interventions import (
+from teamwright.values.limits import Limits, tighter
+from teamwright.values.people import (
+    RESUME,
     AddMember,
+    Answer,
+    Question,
     RaiseBudget,
     ResumeMember,
     Steer,
     TeamChange,
     Tell,
 )
-from teamwright.values.people.questions import RESUME, Answer, Question
 from teamwright.values.turns.messages import History, Message
 from teamwright.values.turns.turn import Turn
 

@@ -7,9 +7,9 @@ import asyncio
 from teamwright.runtime.ordering.lane import update_timers
 from teamwright.runtime.run_state import PendingQuestion
 from teamwright.runtime.scope import Scope
-from teamwright.values.events.person import PersonAnswered, PersonAsked
+from teamwright.values.events.run import PersonAnswered, PersonAsked
 from teamwright.values.key import join_key, with_attempt
-from teamwright.values.people.questions import Answer, Question, check_question
+from teamwright.values.people import Answer, Question, check_question
 
 
 async def ask_person_at(scope: Scope, place: str, question: Question) -> Answer:

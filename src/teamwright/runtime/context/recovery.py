@@ -16,11 +16,11 @@ from teamwright.runtime.context.ask import Ask
 from teamwright.runtime.context.emit import emit_fact
 from teamwright.runtime.context.question import ask_person_at
 from teamwright.runtime.scope import Scope
+from teamwright.values.call_limits import Recovery, TooLong
 from teamwright.values.events.agent import AgentRecovered
 from teamwright.values.events.run import RunAborted
 from teamwright.values.key import SEPARATOR, key_below_root, with_attempt
-from teamwright.values.limits.retry import Recovery, TooLong
-from teamwright.values.people.questions import ABORT, Question
+from teamwright.values.people import ABORT, Question
 from teamwright.values.turns.turn import Failure, Reply
 
 UNRECOVERABLE = frozenset(("budget", "cancelled", "deadline", REJECTED))

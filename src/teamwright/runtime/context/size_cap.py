@@ -10,8 +10,8 @@ from pydantic_core import PydanticSerializationError, to_json
 
 from teamwright.agents.contract.effect import Effect, Returned
 from teamwright.errors import AgentError, InvalidOutput, ToolError
-from teamwright.values.limits.reply import cut_text, fits, reply_cut_warning, text_size
-from teamwright.values.limits.usage import NOTHING, Usage
+from teamwright.values.call_limits import cut_text, fits, reply_cut_warning, text_size
+from teamwright.values.limits import NOTHING, Usage
 from teamwright.values.turns.messages import Message
 from teamwright.values.turns.turn import Reply
 

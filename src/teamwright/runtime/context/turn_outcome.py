@@ -15,8 +15,7 @@ from teamwright.runtime.context.size_cap import reply_within_cap
 from teamwright.runtime.scope import Scope
 from teamwright.values.events.agent import AgentFailed, AgentReplied
 from teamwright.values.key import join_key
-from teamwright.values.models import JsonValue
-from teamwright.values.record_checks import plain_json
+from teamwright.values.models import JsonValue, plain_json
 from teamwright.values.text.display import LONGEST_ERROR, cut, error_text
 from teamwright.values.turns.messages import Message
 from teamwright.values.turns.turn import Failure, Reply, Turn

@@ -11,11 +11,10 @@ from teamwright.errors import ArtifactNotFound, MisplacedEffect, StaleWrite, Usa
 from teamwright.journal.codec import decode_body
 from teamwright.runtime.run_state import RunState
 from teamwright.runtime.scope import Scope
-from teamwright.values.events.workspace import WorkspaceConflicted, WorkspaceKept, WorkspaceWritten
+from teamwright.values.events.agent import WorkspaceConflicted, WorkspaceKept, WorkspaceWritten
 from teamwright.values.key import is_inside, join_key, key_and_parents
-from teamwright.values.record_checks import check_text
-from teamwright.values.turns.artifacts import BYTES, POINTER, Artifact, SharedValue
-from teamwright.values.turns.media_types import BINARY, TEXT
+from teamwright.values.models import check_text
+from teamwright.values.turns.artifacts import BINARY, BYTES, POINTER, TEXT, Artifact, SharedValue
 from teamwright.values.turns.turn import Failure, Reply
 
 

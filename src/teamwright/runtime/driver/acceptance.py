@@ -9,8 +9,8 @@ from teamwright.errors import nearest
 from teamwright.runtime.driver.raised_limits import amounts
 from teamwright.strategies.protocol import InterventionName
 from teamwright.teams.team import Team
-from teamwright.values.limits.limits import Limits
-from teamwright.values.people.interventions import (
+from teamwright.values.limits import Limits
+from teamwright.values.people import (
     AddMember,
     EditPlan,
     PauseMember,

@@ -21,7 +21,7 @@ from teamwright.journal.protocol import InboxItem, Journal
 from teamwright.values.events.agent import AgentCalled, AgentCallFailed, AgentFailed, AgentReplied, AgentReturned
 from teamwright.values.events.event import Event
 from teamwright.values.key import is_call, is_inside
-from teamwright.values.people.interventions import CLAIM_VERSION, ActionClaim
+from teamwright.values.people import CLAIM_VERSION, ActionClaim
 
 POLL_SECONDS = 0.2
 """Seconds between two looks at a call that another process makes."""

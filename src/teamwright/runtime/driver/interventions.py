@@ -11,8 +11,8 @@ from teamwright.runtime.driver.raised_limits import raised
 from teamwright.runtime.driver.redaction import Redactor
 from teamwright.teams.team import Team
 from teamwright.values.events.run import RunApplied
-from teamwright.values.limits.limits import Limits
-from teamwright.values.people.interventions import (
+from teamwright.values.limits import Limits
+from teamwright.values.people import (
     AddMember,
     EditPlan,
     PauseMember,

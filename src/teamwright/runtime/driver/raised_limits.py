@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from teamwright.values.limits.limits import Limits
-from teamwright.values.people.interventions import RaiseBudget
+from teamwright.values.limits import Limits
+from teamwright.values.people import RaiseBudget
 
 
 def raised(limits: Limits | None, raises: Iterable[RaiseBudget]) -> Limits | None:

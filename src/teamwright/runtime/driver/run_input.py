@@ -10,14 +10,13 @@ from teamwright.agents.attachments import Attachment
 from teamwright.agents.contract.arguments import value_of
 from teamwright.errors import UsageError
 from teamwright.journal.stores import BudgetClaim
-from teamwright.values.events.body import Body
+from teamwright.values.call_limits import Recovery
+from teamwright.values.events.agent import Body
 from teamwright.values.events.run import Origin
-from teamwright.values.limits.limits import Limits
-from teamwright.values.limits.retry import Recovery
-from teamwright.values.limits.spend_forecast import SpendForecast
+from teamwright.values.limits import Limits, SpendForecast
+from teamwright.values.models import misfit_of
 from teamwright.values.owned_paths import Owned
-from teamwright.values.people.questions import Answer
-from teamwright.values.record_checks import misfit_of
+from teamwright.values.people import Answer
 from teamwright.values.turns.artifacts import SharedValue
 from teamwright.values.turns.messages import Message
 from teamwright.values.turns.turn import Turn

@@ -10,7 +10,7 @@ from teamwright.history.event_texts import Texts
 from teamwright.values.events.agent import AgentAsked, AgentReplied
 from teamwright.values.events.event import WRAPPED, AnyDelta, Event, ThinkingDelta
 from teamwright.values.models import JsonValue
-from teamwright.values.partial_data import PartialReader, parse_partial
+from teamwright.values.typed_data import PartialReader, parse_partial
 
 T = TypeVar("T")
 

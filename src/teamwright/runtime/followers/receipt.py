@@ -12,7 +12,7 @@ from teamwright.values.models import Record
 
 if TYPE_CHECKING:
     from teamwright.journal.protocol import Journal
-    from teamwright.values.people.interventions import Steer
+    from teamwright.values.people import Steer
 
 ReceiptStatus = Literal["sent", "accepted", "applied"]
 """In the inbox of a run without a driver; accepted by its driver; in effect."""

@@ -15,7 +15,7 @@ from teamwright.errors import NotOwned
 from teamwright.runtime.ordering.delivery import OrderedDelivery
 from teamwright.runtime.ordering.lane import Lane, update_timers
 from teamwright.strategies.plan.key_locks import Claim, LockTable
-from teamwright.values.events.step import StepHeldUp
+from teamwright.values.events.team import StepHeldUp
 from teamwright.values.owned_paths import Owned, keys_text
 
 MAX_NAMED_HOLDERS = 5

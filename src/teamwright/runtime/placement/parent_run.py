@@ -18,13 +18,13 @@ from teamwright.runtime.placement.placed_turn import notes_team_of, pointed_arti
 from teamwright.runtime.placement.protocol import PackedTeam, Placement
 from teamwright.runtime.run_state import RunState
 from teamwright.teams.team import Team
+from teamwright.values.call_limits import Recovery
 from teamwright.values.events.agent import RUN_KIND, AgentReplied
 from teamwright.values.events.run import Origin
 from teamwright.values.key import join_key
-from teamwright.values.limits.retry import Recovery
-from teamwright.values.people.approvals import Approve
-from teamwright.values.secrets.classification import without_secrets
+from teamwright.values.people import Approve
 from teamwright.values.specs.manifest import Source
+from teamwright.values.text.secret_names import without_secrets
 from teamwright.values.turns.artifacts import SharedValue
 from teamwright.values.turns.messages import digest
 from teamwright.values.turns.turn import Turn

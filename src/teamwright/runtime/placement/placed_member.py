@@ -25,11 +25,10 @@ from teamwright.history.record.run_record import RunRecord
 from teamwright.runtime.placement.parent_run import CALL, ParentRun
 from teamwright.runtime.placement.placed_turn import GIVEN
 from teamwright.teams.team import Team
-from teamwright.values.events.agent import RUN_KIND, Tally
-from teamwright.values.events.workspace import WorkspaceWritten
+from teamwright.values.call_limits import Recovery, RetryPolicy
+from teamwright.values.events.agent import RUN_KIND, Tally, WorkspaceWritten
 from teamwright.values.key import SEPARATOR, parent_key
-from teamwright.values.limits.retry import Recovery, RetryPolicy
-from teamwright.values.limits.usage import NOTHING
+from teamwright.values.limits import NOTHING
 from teamwright.values.turns.turn import Failure, Reply, Turn
 
 STOPPED: Final = "stopped"

@@ -15,12 +15,10 @@ from teamwright.runtime.driver.recorder import Recorder
 from teamwright.runtime.driver.run_input import PlacedInput
 from teamwright.runtime.ordering.path_locks import Holding
 from teamwright.runtime.scope import Scope
-from teamwright.values.events.body import Body
+from teamwright.values.call_limits import Compact, Recovery
+from teamwright.values.events.agent import Body, WorkspaceWritten
 from teamwright.values.events.run import PlacedTurn
-from teamwright.values.events.workspace import WorkspaceWritten
-from teamwright.values.limits.compact import Compact
-from teamwright.values.limits.retry import Recovery
-from teamwright.values.limits.usage import Amounts
+from teamwright.values.limits import Amounts
 from teamwright.values.owned_paths import Owned
 from teamwright.values.turns.artifacts import POINTER, Artifact, SharedValue
 from teamwright.values.turns.envelope import Envelope, EnvelopeLimits, EnvelopeMessage

@@ -20,8 +20,8 @@ from teamwright.runtime.driver.driver_lock import driver_lock
 from teamwright.runtime.webhooks.request import Response, Webhook, post
 from teamwright.values.events.event import Event
 from teamwright.values.events.run import RunCheckpoint, RunNotified
-from teamwright.values.secrets.patterns import mask_text
 from teamwright.values.text.display import LONGEST_ERROR, cut, error_text
+from teamwright.values.text.secret_patterns import mask_text
 
 LOG = logging.getLogger("teamwright")
 BACKOFF = (1.0, 5.0, 30.0, 120.0, 600.0)

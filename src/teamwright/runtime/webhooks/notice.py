@@ -7,12 +7,10 @@ from collections.abc import Mapping
 from shlex import quote
 
 from teamwright.values.models import JsonValue, Record
-from teamwright.values.people.approvals import ACCEPT, REVISE, STOP, is_review
-from teamwright.values.people.confirmations import NO, SMALLER, YES, is_confirmation
-from teamwright.values.people.questions import Question
-from teamwright.values.results import StopReason
-from teamwright.values.secrets.patterns import mask_text
+from teamwright.values.people import ACCEPT, NO, REVISE, SMALLER, STOP, YES, Question, is_confirmation, is_review
 from teamwright.values.text.control_characters import visible
+from teamwright.values.text.secret_patterns import mask_text
+from teamwright.values.turns.results import StopReason
 
 LONGEST_DRAFT = 4000
 SERVER = "TEAMWRIGHT_URL"

@@ -16,8 +16,8 @@ from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
 from urllib.parse import urlsplit
 
 from teamwright.errors import UsageError
-from teamwright.values.people.approvals import Notify, signing_key
-from teamwright.values.secrets.classification import HIDDEN
+from teamwright.values.people import Notify, signing_key
+from teamwright.values.text.secret_names import HIDDEN
 
 WEBHOOK = "TEAMWRIGHT_WEBHOOK"
 SECRET = "TEAMWRIGHT_WEBHOOK_SECRET"

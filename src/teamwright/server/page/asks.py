@@ -32,8 +32,8 @@ from teamwright.values.events.agent import (
     AgentReturned,
 )
 from teamwright.values.key import is_request, split_attempt
-from teamwright.values.secrets.patterns import mask_text, mask_value
 from teamwright.values.text.display import cut
+from teamwright.values.text.secret_patterns import mask_text, mask_value
 
 LONGEST_TASK = 500
 """Characters of a task that an event shows; the prompt of the turn has all of it."""

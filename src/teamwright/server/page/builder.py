@@ -16,11 +16,11 @@ from teamwright.server.page.page_events import (
     StepState,
 )
 from teamwright.server.page.state import PageState, TeamAtWork
-from teamwright.values.events.body import Body
+from teamwright.values.events.agent import Body
 from teamwright.values.events.event import Event
 from teamwright.values.key import join_key
 from teamwright.values.models import Record
-from teamwright.values.secrets.patterns import mask_text, mask_value
+from teamwright.values.text.secret_patterns import mask_text, mask_value
 from teamwright.values.turns.artifacts import Artifact
 
 MOST_MASKED = 16

@@ -22,7 +22,7 @@ from teamwright.history.kpis import read_kpis
 from teamwright.runtime.prompts import PromptReplay, TurnPrompt
 from teamwright.server.page.page_events import PAGE_VERSION, encode
 from teamwright.server.page.reader import read_page_events
-from teamwright.values.secrets.patterns import mask_value
+from teamwright.values.text.secret_patterns import mask_value
 
 if TYPE_CHECKING:
     from teamwright.runtime.engine import Engine

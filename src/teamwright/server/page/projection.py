@@ -40,15 +40,16 @@ from teamwright.values.events.agent import (
     AgentProgressed,
     AgentReplied,
     AgentReturned,
+    Body,
+    WorkspaceConflicted,
+    WorkspaceKept,
+    WorkspaceWritten,
 )
-from teamwright.values.events.body import Body
 from teamwright.values.events.event import AnyDelta, ArgumentsDelta, Event, Fact, ThinkingDelta
-from teamwright.values.events.person import PersonAsked
-from teamwright.values.events.run import RunLogged, RunMeasured, RunStarted
+from teamwright.values.events.run import PersonAsked, RunLogged, RunMeasured, RunStarted
 from teamwright.values.events.team import TeamEnded, TeamReopened
-from teamwright.values.events.workspace import WorkspaceConflicted, WorkspaceKept, WorkspaceWritten
-from teamwright.values.people.questions import Question
-from teamwright.values.secrets.patterns import MaskedStream, mask_text
+from teamwright.values.people import Question
+from teamwright.values.text.secret_patterns import MaskedStream, mask_text
 
 ENDINGS = (AgentReturned, AgentCallFailed, AgentReplied, AgentFailed, AgentAbandoned)
 """What replaces the pieces of a turn."""

@@ -13,12 +13,10 @@ from teamwright.runtime.run_reader import read_events
 from teamwright.server.page.builder import page_artifacts
 from teamwright.server.page.page_events import PageArtifact, PageEvent
 from teamwright.server.page.projection import PageProjection, needed_bodies
-from teamwright.values.events.agent import AgentReplied, AgentReturned
-from teamwright.values.events.body import Body
+from teamwright.values.events.agent import AgentReplied, AgentReturned, Body, WorkspaceKept
 from teamwright.values.events.event import Event
 from teamwright.values.events.run import RunStarted
-from teamwright.values.events.workspace import WorkspaceKept
-from teamwright.values.secrets.patterns import mask_text
+from teamwright.values.text.secret_patterns import mask_text
 from teamwright.values.turns.artifacts import BYTES, Artifact
 
 BATCH = 200

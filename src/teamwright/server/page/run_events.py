@@ -17,8 +17,9 @@ from teamwright.server.page.page_events import (
 )
 from teamwright.server.page.teams import decide_plan, propose_plan
 from teamwright.values.events.event import Fact
-from teamwright.values.events.person import PersonAnswered, PersonAsked
 from teamwright.values.events.run import (
+    PersonAnswered,
+    PersonAsked,
     RunAborted,
     RunApplied,
     RunCheckpoint,
@@ -32,7 +33,7 @@ from teamwright.values.events.run import (
     RunStarted,
 )
 from teamwright.values.models import JsonValue
-from teamwright.values.people.interventions import (
+from teamwright.values.people import (
     ActionClaim,
     AddMember,
     Answered,
@@ -48,7 +49,7 @@ from teamwright.values.people.interventions import (
     Tell,
     Undo,
 )
-from teamwright.values.secrets.patterns import mask_text, mask_value
+from teamwright.values.text.secret_patterns import mask_text, mask_value
 
 
 def project_run(builder: EventBuilder, fact: Fact) -> bool:

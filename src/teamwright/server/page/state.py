@@ -16,8 +16,7 @@ from teamwright.server.page.page_events import (
     PageExpert,
     StepState,
 )
-from teamwright.values.events.agent import AgentAsked
-from teamwright.values.events.body import Body
+from teamwright.values.events.agent import AgentAsked, Body
 from teamwright.values.events.event import Event
 from teamwright.values.events.run import RunStarted
 from teamwright.values.events.team import TeamEnded, TeamReopened, TeamStarted

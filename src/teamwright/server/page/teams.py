@@ -27,25 +27,29 @@ from teamwright.server.page.page_events import (
     StepState,
 )
 from teamwright.server.page.state import TeamAtWork, fields_of
-from teamwright.values.events.body import Body
+from teamwright.values.events.agent import Body
 from teamwright.values.events.event import Fact
-from teamwright.values.events.live import TeamLife, TeamMessage
-from teamwright.values.events.plan import TeamMerged, TeamPhase, TeamPlanChanged, TeamPlanStatus
-from teamwright.values.events.step import StepSkipped
 from teamwright.values.events.team import (
+    StepSkipped,
     TeamEvaluationResult,
     TeamEvaluationStarted,
     TeamHandoff,
+    TeamLife,
+    TeamMerged,
+    TeamMessage,
     TeamMessageSent,
+    TeamPhase,
+    TeamPlanChanged,
+    TeamPlanStatus,
     TeamStarted,
     TeamStepAssigned,
     TeamStepCompleted,
     TeamStepFailed,
 )
 from teamwright.values.key import join_key
-from teamwright.values.people.questions import Answer
-from teamwright.values.secrets.patterns import mask_text, mask_value
-from teamwright.values.verdicts import JudgeRecord
+from teamwright.values.people import Answer
+from teamwright.values.specs.evaluation import JudgeRecord
+from teamwright.values.text.secret_patterns import mask_text, mask_value
 
 MODES: Mapping[str, Literal["subtasks", "compete"]] = {
     "subtask_parallel": "subtasks",

@@ -17,12 +17,11 @@ from teamwright.values.events.agent import (
 )
 from teamwright.values.events.budget import BudgetAwaited, BudgetDegraded, BudgetOpened, BudgetRaised, BudgetRefused
 from teamwright.values.events.event import Fact
-from teamwright.values.events.person import PersonAnswered, PersonAsked
-from teamwright.values.events.run import RunEnded
-from teamwright.values.events.step import StepHeldUp, StepSkipped
+from teamwright.values.events.run import PersonAnswered, PersonAsked, RunEnded
+from teamwright.values.events.team import StepHeldUp, StepSkipped
 from teamwright.values.key import in_scope, join_key, key_and_parents
-from teamwright.values.limits.usage import NOTHING, Usage
-from teamwright.values.secrets.patterns import mask_text
+from teamwright.values.limits import NOTHING, Usage
+from teamwright.values.text.secret_patterns import mask_text
 
 NONE_RESERVED = PageAmounts(tokens=0, usd=0.0, calls=0)
 

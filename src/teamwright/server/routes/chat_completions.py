@@ -30,13 +30,13 @@ from teamwright.server.security.audit import note_started
 from teamwright.server.state import ServerState
 from teamwright.strategies.handoffs import handoff_targets
 from teamwright.strategies.protocol import Members
-from teamwright.values.results import FINAL
-from teamwright.values.secrets.patterns import mask_text
+from teamwright.values.text.secret_patterns import mask_text
 from teamwright.values.turns.messages import Message
+from teamwright.values.turns.results import FINAL
 
 if TYPE_CHECKING:
     from teamwright.teams.team import Team
-    from teamwright.values.results import RunResult
+    from teamwright.values.turns.results import RunResult
 
 router = APIRouter(prefix="/v1", tags=["openai"])
 Json = dict[str, Any]

@@ -21,10 +21,10 @@ from teamwright.server.overview import WaitingQuestion
 from teamwright.server.routes.runs import GivenLimits
 from teamwright.server.security.access import MAY_READ, Answerer, Reader, Runner, Server
 from teamwright.server.security.masked_json import contains_mask, masked, unmasked
-from teamwright.values.people.questions import EDIT, Answer
-from teamwright.values.record_checks import exact_json
-from teamwright.values.secrets.patterns import mask_text, mask_value
+from teamwright.values.models import exact_json
+from teamwright.values.people import EDIT, Answer
 from teamwright.values.specs.manifest import AgentSpec
+from teamwright.values.text.secret_patterns import mask_text, mask_value
 
 router = APIRouter(prefix="/api/runs/{run_id}", tags=["interventions"])
 inbox_router = APIRouter(prefix="/api/inbox", tags=["interventions"])

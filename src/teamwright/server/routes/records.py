@@ -22,7 +22,7 @@ from teamwright.server.security.access import MAY_ADMIN, MAY_READ, MAY_RUN, Serv
 from teamwright.server.security.audit import AuditLine, note_started
 from teamwright.server.security.masked_json import masked, unmasked
 from teamwright.server.webhook_notices import WebhookLine
-from teamwright.values.secrets.classification import HIDDEN
+from teamwright.values.text.secret_names import HIDDEN
 
 router = APIRouter(prefix="/api/runs/{run_id}", tags=["records"])
 page_router = APIRouter(prefix="/api/runs/{run_id}", tags=["page"])

@@ -16,7 +16,7 @@ from teamwright.server.routes.sockets import After
 from teamwright.server.security.access import MAY_READ, MAY_RUN, Runner, Server
 from teamwright.server.security.audit import note_started
 from teamwright.server.security.masked_json import masked
-from teamwright.values.limits.limits import Limits
+from teamwright.values.limits import Limits
 from teamwright.wings import required_hook
 
 router = APIRouter(prefix="/api/runs", tags=["runs"])

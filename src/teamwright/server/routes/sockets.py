@@ -21,7 +21,7 @@ from teamwright.server.feeds import Feed, TooSlow
 from teamwright.server.frames import Form, Frame, Item, encode
 from teamwright.server.security.access import MAY_READ, SUBPROTOCOL, Server, need, offers_subprotocol, state_of
 from teamwright.server.state import ServerState
-from teamwright.values.secrets.patterns import mask_text
+from teamwright.values.text.secret_patterns import mask_text
 
 router = APIRouter(tags=["live"])
 HEARTBEAT = 15.0

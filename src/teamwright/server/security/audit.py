@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from teamwright.server.security.credentials import Visitor
 from teamwright.server.security.guard import SAFE_METHODS
 from teamwright.server.security.private_files import JsonLines
-from teamwright.values.results import iso
+from teamwright.values.turns.results import iso
 
 UNAUTHORIZED = 401
 

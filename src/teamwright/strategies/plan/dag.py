@@ -24,10 +24,10 @@ from teamwright.strategies.plan.step_options import (
 from teamwright.strategies.plan.step_runner import Prelude, StepInput, StepRunner
 from teamwright.strategies.protocol import ExpectedAsks, Issue, Members, Settings, Strategy, Task
 from teamwright.strategies.team_conversation import TeamConversation
-from teamwright.values.limits.closing_ask import ClosingAsk
+from teamwright.values.limits import ClosingAsk
 from teamwright.values.names import NAME
-from teamwright.values.results import Outcome
 from teamwright.values.specs.plan import Step
+from teamwright.values.turns.results import Outcome
 from teamwright.values.turns.turn import Turn
 
 

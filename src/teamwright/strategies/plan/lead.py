@@ -18,12 +18,12 @@ from teamwright.strategies.plan.step_options import ShapeOptions, plan_flaws, te
 from teamwright.strategies.plan.step_runner import StepInput, StepRunner
 from teamwright.strategies.protocol import Issue, Members, Task
 from teamwright.strategies.team_conversation import BUDGET, TeamConversation, is_unaffordable
-from teamwright.values.limits.closing_ask import ClosingAsk
-from teamwright.values.results import Outcome
+from teamwright.values.limits import ClosingAsk
 from teamwright.values.specs.manifest import AgentName, JsonSchema
 from teamwright.values.specs.plan import Step
 from teamwright.values.turns.envelope import EnvelopeLimits
 from teamwright.values.turns.messages import Conversation, History, Message
+from teamwright.values.turns.results import Outcome
 from teamwright.values.turns.turn import Failure, Reply, Turn
 
 DEFAULT_LIMITS = EnvelopeLimits.model_construct()

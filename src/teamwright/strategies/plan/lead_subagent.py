@@ -16,9 +16,9 @@ from teamwright.strategies.plan.rounds import BriefedRounds, Round
 from teamwright.strategies.plan.step_options import turn_per_step
 from teamwright.strategies.protocol import ExpectedAsks, Issue, Members, Settings, Strategy, Task
 from teamwright.values.events.team import TeamPlanned
-from teamwright.values.limits.closing_ask import ClosingAsk
-from teamwright.values.results import Outcome
+from teamwright.values.limits import ClosingAsk
 from teamwright.values.specs.manifest import MemberName
+from teamwright.values.turns.results import Outcome
 
 
 class LeadSubagentOptions(LeadOptions):

@@ -19,10 +19,10 @@ from teamwright.strategies.plan.step_options import turn_per_step
 from teamwright.strategies.plan.step_runner import Prelude, StepInput, StepRunner
 from teamwright.strategies.protocol import ExpectedAsks, Issue, Members, Settings, Strategy, Task
 from teamwright.values.events.team import TeamMessageSent
-from teamwright.values.limits.closing_ask import ClosingAsk
-from teamwright.values.results import Outcome
+from teamwright.values.limits import ClosingAsk
 from teamwright.values.specs.plan import Step
 from teamwright.values.turns.messages import History, Message
+from teamwright.values.turns.results import Outcome
 from teamwright.values.turns.turn import Failure, Reply, Turn
 
 HEAR = """\

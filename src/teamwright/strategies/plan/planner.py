@@ -28,8 +28,7 @@ from teamwright.strategies.plan.schedule import (
     locks_of,
     validate_schedule,
 )
-from teamwright.values.gc_pause import collection_paused
-from teamwright.values.models import Value
+from teamwright.values.models import Value, collection_paused
 from teamwright.values.names import NAME, suggest_name
 from teamwright.values.owned_paths import WILD, key_problem, wildcards_problem
 from teamwright.values.specs.plan import Plan, Step

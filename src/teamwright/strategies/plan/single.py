@@ -17,11 +17,11 @@ from teamwright.strategies.plan.step_runner import Prelude, StepInput, StepRunne
 from teamwright.strategies.protocol import ExpectedAsks, Issue, Members, Settings, Strategy, Task
 from teamwright.strategies.team_conversation import TeamConversation
 from teamwright.values.events.team import TeamPlanned
-from teamwright.values.limits.closing_ask import ClosingAsk
-from teamwright.values.results import Outcome
+from teamwright.values.limits import ClosingAsk
 from teamwright.values.specs.manifest import MemberName
 from teamwright.values.specs.plan import Step
 from teamwright.values.turns.messages import Conversation, Message
+from teamwright.values.turns.results import Outcome
 from teamwright.values.turns.turn import Turn
 
 

@@ -26,11 +26,11 @@ from teamwright.strategies.plan.step_options import turn_per_step
 from teamwright.strategies.protocol import ExpectedAsks, Issue, Members, Settings, Strategy, Task
 from teamwright.strategies.reply_parsing import ParseFailure, read_answer
 from teamwright.values.events.team import TeamChannelClosed, TeamChannelOpened, TeamMessageSent
-from teamwright.values.limits.closing_ask import ClosingAsk
-from teamwright.values.results import Outcome
+from teamwright.values.limits import ClosingAsk
 from teamwright.values.specs.plan import Step
 from teamwright.values.turns.envelope import Envelope, EnvelopeMessage
 from teamwright.values.turns.messages import History, Message
+from teamwright.values.turns.results import Outcome
 from teamwright.values.turns.turn import Failure, Reply, Turn
 
 STOPPED = frozenset(("blocked", "failed"))

@@ -29,7 +29,7 @@ from teamwright.strategies.plan.planner import nodes_of
 from teamwright.strategies.plan.step_options import step_evaluators
 from teamwright.strategies.protocol import Members, Task
 from teamwright.strategies.team_conversation import is_unaffordable
-from teamwright.values.events.step import StepHeldUp, StepSkipped
+from teamwright.values.events.team import StepHeldUp, StepSkipped
 from teamwright.values.specs.plan import Step
 from teamwright.values.turns.messages import Message
 from teamwright.values.turns.turn import Failure, Reply, Turn

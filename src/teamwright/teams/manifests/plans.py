@@ -40,7 +40,7 @@ from teamwright.strategies.plan.step_options import STEPS
 from teamwright.strategies.registry import find_strategy
 from teamwright.teams.manifests.declarations import Declaration, Declarations
 from teamwright.teams.manifests.native import SECTIONS
-from teamwright.values.gc_pause import collection_paused
+from teamwright.values.models import collection_paused
 from teamwright.values.names import suggest_name
 from teamwright.values.specs.manifest import TeamSpec
 from teamwright.values.specs.plan import Plan, Step

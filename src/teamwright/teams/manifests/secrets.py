@@ -24,7 +24,10 @@ from teamwright.teams.manifests.checks.variables import (
     variables_of,
 )
 from teamwright.teams.manifests.variable_uses import VariableUse, misdirected_keys
-from teamwright.values.secrets.classification import (
+from teamwright.values.names import is_web_address
+from teamwright.values.provider_keys import PROVIDER_KEYS, KeyGrants
+from teamwright.values.specs.manifest import Manifest, Source
+from teamwright.values.text.secret_names import (
     HIDDEN,
     NOTIFY,
     OWN_SECRETS,
@@ -36,9 +39,6 @@ from teamwright.values.secrets.classification import (
     is_secret_name,
     may_hold_secret,
 )
-from teamwright.values.secrets.provider_keys import PROVIDER_KEYS, KeyGrants
-from teamwright.values.specs.manifest import Manifest, Source
-from teamwright.values.text.web_address import is_web_address
 
 MOST_SECRETS = 1_000
 """A limit, because every text is searched for each secret."""

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from pydantic import JsonValue
 
 from teamwright.errors import Problem
-from teamwright.values.secrets.classification import NAMED_BY_OTHERS, REFERENCE, is_secret_name, may_hold_secret
-from teamwright.values.secrets.provider_keys import (
+from teamwright.values.provider_keys import (
     ALLOW_HOSTS,
     PROVIDER_KEYS,
     Destination,
@@ -22,6 +21,7 @@ from teamwright.values.secrets.provider_keys import (
     is_own_destination,
 )
 from teamwright.values.specs.manifest import Manifest
+from teamwright.values.text.secret_names import NAMED_BY_OTHERS, REFERENCE, is_secret_name, may_hold_secret
 
 Path = tuple[str, ...]
 ENV_ALLOW = "env_allow"

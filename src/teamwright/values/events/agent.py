@@ -1,15 +1,30 @@
-"""Facts about the turns of members and their calls."""
+"""Facts about members: their turns and calls, and what they share in the workspace.
+
+A text in a fact is a reference to a body, which the journal stores once.
+"""
 
 from __future__ import annotations
 
 from typing import ClassVar, Literal
 
-from teamwright.values.events.body import Body, MessageRef
-from teamwright.values.limits.usage import NOTHING, Amounts, Usage
+from teamwright.values.limits import NOTHING, Amounts, Usage
 from teamwright.values.models import Record
 from teamwright.values.turns.artifacts import Artifact
 from teamwright.values.turns.envelope import EnvelopeNote
 from teamwright.values.turns.turn import Purpose, Signal, Tier
+
+Body = str
+"""The content hash of a body in the journal."""
+
+
+class MessageRef(Record, frozen=True):
+    """A recorded message, whose text is a body."""
+
+    name: str
+    body: Body
+    role: Literal["user"] | None = None
+    attachments: tuple[Artifact, ...] = ()
+
 
 RUN_KIND = "run"
 """The kind of a member whose turns are runs of their own."""
@@ -238,3 +253,32 @@ class AgentCallFailed(Record, frozen=True):
     charged: bool = False
     mark: str | None = None
     usage: Usage = NOTHING
+
+
+class WorkspaceWritten(Record, frozen=True):
+    """A shared value has a new version, counted from one."""
+
+    kind: ClassVar = "workspace.written"
+    name: str
+    revision: int
+    body: Body
+    by: str
+
+
+class WorkspaceConflicted(Record, frozen=True):
+    """A write was rejected, since the value has another revision than it was based on; `by` wrote that revision."""
+
+    kind: ClassVar = "workspace.conflicted"
+    name: str
+    based_on: int
+    revision: int
+    body: Body
+    by: str
+
+
+class WorkspaceKept(Record, frozen=True):
+    """An artifact was stored."""
+
+    kind: ClassVar = "workspace.kept"
+    artifact: Artifact
+    by: str

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
-from teamwright.values.limits.degradation import Cutback
-from teamwright.values.limits.usage import Amounts, Bounds
+from teamwright.values.limits import Amounts, Bounds, Cutback
 from teamwright.values.models import Record
 
 

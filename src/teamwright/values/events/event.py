@@ -1,12 +1,13 @@
-"""An event: a numbered fact of a run. A journal consists of events, in order.
+"""An event: a numbered fact of a run. A journal consists of events, in order; a fold computes a value from them.
 
 A fact says what happened; its `Event` adds the run, the number, the time and the place. The facts are a closed union;
-each domain has its own module beside this one.
+the modules beside this one define them. A fold does no I/O and reads no clock, so the same events give the same value.
 """
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal, cast
+from collections.abc import Iterable
+from typing import ClassVar, Literal, Protocol, TypeVar, cast
 
 from msgspec import Struct
 
@@ -24,6 +25,9 @@ from teamwright.values.events.agent import (
     AgentRecovered,
     AgentReplied,
     AgentReturned,
+    WorkspaceConflicted,
+    WorkspaceKept,
+    WorkspaceWritten,
 )
 from teamwright.values.events.budget import (
     BudgetAwaited,
@@ -37,17 +41,10 @@ from teamwright.values.events.budget import (
     BudgetThrottled,
     BudgetUnpriced,
 )
-from teamwright.values.events.custom import Custom
-from teamwright.values.events.live import TeamLife, TeamMessage
-from teamwright.values.events.person import PersonAnswered, PersonAsked
-from teamwright.values.events.plan import (
-    TeamMerged,
-    TeamPhase,
-    TeamPlanChanged,
-    TeamPlanProposed,
-    TeamPlanStatus,
-)
 from teamwright.values.events.run import (
+    Custom,
+    PersonAnswered,
+    PersonAsked,
     RunAborted,
     RunApplied,
     RunCheckpoint,
@@ -67,8 +64,9 @@ from teamwright.values.events.run import (
     TimerFired,
     TimerSet,
 )
-from teamwright.values.events.step import StepHeldUp, StepSkipped
 from teamwright.values.events.team import (
+    StepHeldUp,
+    StepSkipped,
     TeamBounded,
     TeamChannelClosed,
     TeamChannelOpened,
@@ -80,8 +78,15 @@ from teamwright.values.events.team import (
     TeamEvaluationStarted,
     TeamGoalReached,
     TeamHandoff,
+    TeamLife,
+    TeamMerged,
+    TeamMessage,
     TeamMessageSent,
+    TeamPhase,
+    TeamPlanChanged,
     TeamPlanned,
+    TeamPlanProposed,
+    TeamPlanStatus,
     TeamReopened,
     TeamReplyRejected,
     TeamRoleBound,
@@ -92,7 +97,6 @@ from teamwright.values.events.team import (
     TeamStepCompleted,
     TeamStepFailed,
 )
-from teamwright.values.events.workspace import WorkspaceConflicted, WorkspaceKept, WorkspaceWritten
 from teamwright.values.key import join_key
 from teamwright.values.models import JsonValue, Record
 
@@ -215,3 +219,21 @@ class ArgumentsDelta(_Piece, frozen=True, kw_only=True):
 
 AnyDelta = Delta | ThinkingDelta | ArgumentsDelta
 """A piece of a response that is being written, of any part."""
+
+
+class Fold(Protocol):
+    """A value that events change one by one."""
+
+    def apply(self, event: Event) -> None:
+        """Apply the next event of the run."""
+        ...
+
+
+AnyFold = TypeVar("AnyFold", bound=Fold)
+
+
+def fold(events: Iterable[Event], into: AnyFold) -> AnyFold:
+    """Apply events in order, and return what they were applied to."""
+    for event in events:
+        into.apply(event)
+    return into

@@ -1,16 +1,15 @@
-"""Facts about a run: its start and end, its timers, logs and metrics."""
+"""Facts about a run: its start and end, its timers, questions to people, logs, metrics, and facts of third parties."""
 
 from __future__ import annotations
 
 from typing import ClassVar, Literal
 
-from teamwright.values.events.body import Body, MessageRef
-from teamwright.values.limits.spend_forecast import SpendForecast
-from teamwright.values.limits.usage import NOTHING, Bounds, Usage
-from teamwright.values.models import Record
-from teamwright.values.people.interventions import Intervention
-from teamwright.values.results import Status, StopReason
+from teamwright.values.events.agent import Body, MessageRef
+from teamwright.values.limits import NOTHING, Bounds, SpendForecast, Usage
+from teamwright.values.models import JsonValue, Record
+from teamwright.values.people import Answer, Intervention, Question
 from teamwright.values.turns.artifacts import Artifact
+from teamwright.values.turns.results import Status, StopReason
 
 RUN_FORMAT = 1
 """The format that a new run records: its prompts, keys and digests. A version resumes runs up to its own format."""
@@ -219,3 +218,25 @@ class RunMeasured(Record, frozen=True):
     kind: ClassVar = "run.measured"
     name: str
     value: float
+
+
+class PersonAsked(Record, frozen=True):
+    """A question to a person; its draft is a body."""
+
+    kind: ClassVar = "person.asked"
+    question: Question
+    draft: Body | None = None
+
+
+class PersonAnswered(Record, frozen=True):
+    kind: ClassVar = "person.answered"
+    answer: Answer
+
+
+class Custom(Record, frozen=True):
+    """A fact of a third party, with its own domain, name and data."""
+
+    kind: ClassVar = "custom"
+    domain: str
+    name: str
+    data: JsonValue = None

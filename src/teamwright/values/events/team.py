@@ -1,13 +1,13 @@
-"""Facts about the work of a team: speakers, decisions, plans and messages."""
+"""Facts about the work of a team: speakers, decisions, plans and their steps, messages and evaluations."""
 
 from __future__ import annotations
 
 from typing import ClassVar, Literal
 
-from teamwright.values.models import Record
-from teamwright.values.results import StopReason
+from teamwright.values.models import JsonValue, Record
+from teamwright.values.specs.evaluation import EvaluationVerdict, VerdictOutcome
 from teamwright.values.turns.envelope import RiskLevel
-from teamwright.values.verdicts import EvaluationVerdict, VerdictOutcome
+from teamwright.values.turns.results import StopReason
 
 FailureRung = Literal["retry", "downgrade_model", "replan", "skip_step", "abort_team"]
 """What happens after a failed attempt at a step, from the cheapest to the last resort."""
@@ -262,3 +262,125 @@ class TeamEvaluationResult(Record, frozen=True):
     work: str
     verdict: EvaluationVerdict
     revises: str = ""
+
+
+class TeamPlanChanged(Record, frozen=True):
+    """A new version of a team's plan, made by a member or, with an empty `by`, by a person; the first is the plan.
+
+    `difference` says what changed, a line each, and `to` are the members that it is announced to.
+    """
+
+    kind: ClassVar = "team.plan_changed"
+    plan_version: int
+    plan: JsonValue
+    lead: str = ""
+    by: str = ""
+    difference: tuple[str, ...] = ()
+    to: tuple[str, ...] = ()
+    reason: str = ""
+
+
+class TeamPlanStatus(Record, frozen=True):
+    """How far a team's plan is now."""
+
+    kind: ClassVar = "team.plan_status"
+    status: Literal["draft", "confirmed", "executing", "completed", "failed", "fallback"]
+    plan_version: int
+    reason: str = ""
+
+
+class TeamPlanProposed(Record, frozen=True):
+    """A member's proposal to change the plan, and what `to` decided; an empty `to` is a person.
+
+    `difference` is empty, and `reason` says why, where the proposal can't be used.
+    """
+
+    kind: ClassVar = "team.plan_proposed"
+    by: str
+    to: str = ""
+    approved: bool = False
+    difference: tuple[str, ...] = ()
+    reason: str = ""
+
+
+class TeamPhase(Record, frozen=True):
+    """A phase of a plan waits for its parts, started, was completed, skipped, or failed, in its `attempt`th attempt."""
+
+    kind: ClassVar = "team.phase"
+    phase: str
+    status: Literal["pending", "in_progress", "completed", "skipped", "failed"]
+    attempt: int = 1
+    members: tuple[str, ...] = ()
+
+
+class TeamMerged(Record, frozen=True):
+    """The answers of a competition became one: `winner` counts, or `by` merged them where there is none.
+
+    `entries` are the members that gave the answers, and `votes` the answers that members voted for, an empty one by
+    abstaining. `tied` are the answers between which `by` decided.
+    """
+
+    kind: ClassVar = "team.merged"
+    phase: str
+    merge: Literal["best", "vote", "fusion"]
+    entries: dict[str, str]
+    winner: str = ""
+    by: str = ""
+    votes: dict[str, str] = {}
+    tied: tuple[str, ...] = ()
+    reason: str = ""
+
+
+class StepSkipped(Record, frozen=True):
+    """A step is skipped: its condition is false, all steps it needs were skipped, or one of them failed.
+
+    `because` are the needed steps that caused it.
+    """
+
+    kind: ClassVar = "step.skipped"
+    step: str
+    reason: Literal["condition", "needs", "failure"]
+    because: tuple[str, ...] = ()
+
+
+class StepHeldUp(Record, frozen=True):
+    """A step waits for keys that other steps own or will own before it; `by` are the first of those.
+
+    Without `step`, the scope of this event waits, and `by` are scopes.
+    """
+
+    kind: ClassVar = "step.held_up"
+    keys: tuple[str, ...]
+    by: tuple[str, ...] = ()
+    step: str = ""
+
+
+LifeState = Literal["forming", "planning", "executing", "synthesizing", "completed", "dissolved"]
+MessageType = Literal["chat", "assist_request", "assist", "decision"]
+
+
+class TeamLife(Record, frozen=True):
+    """A team is in this state from now on, with this lead and these members; `left` are those who have left it."""
+
+    kind: ClassVar = "team.life"
+    state: LifeState
+    lead: str
+    members: tuple[str, ...]
+    left: tuple[str, ...] = ()
+    reason: str = ""
+
+
+class TeamMessage(Record, frozen=True):
+    """A member said something to others: `text` is what travels, `original` the artifact with the whole text.
+
+    A request for assistance and its answer belong to a `round` of a phase; a `decision` of the lead ends the rounds.
+    """
+
+    kind: ClassVar = "team.message"
+    type: MessageType
+    by: str
+    to: tuple[str, ...]
+    text: str
+    original: str = ""
+    phase: str = ""
+    round: int = 0

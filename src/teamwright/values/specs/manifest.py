@@ -10,20 +10,23 @@ from pydantic import ConfigDict, Field, JsonValue, StringConstraints, model_vali
 from pydantic.json_schema import SkipJsonSchema
 from pydantic_core import PydanticKnownError
 
-from teamwright.values.limits.compact import Compact
-from teamwright.values.limits.degradation import Degradation
-from teamwright.values.limits.limits import Limits, Pace
-from teamwright.values.limits.price import Price
-from teamwright.values.limits.reply import LEAST_MAX_BYTES, MOST_MAX_BYTES
-from teamwright.values.limits.retry import DEFAULT_RETRY, Recovery, RetryPolicy, TooLong
-from teamwright.values.limits.spend_forecast import ConfirmAbove
+from teamwright.values.call_limits import (
+    DEFAULT_RETRY,
+    LEAST_MAX_BYTES,
+    MOST_MAX_BYTES,
+    Compact,
+    Recovery,
+    RetryPolicy,
+    TooLong,
+)
+from teamwright.values.limits import ConfirmAbove, Degradation, Limits, Pace, Price
 from teamwright.values.models import Value
-from teamwright.values.people.approvals import Approve, Notify
+from teamwright.values.names import is_web_address
+from teamwright.values.people import Approve, Notify
 from teamwright.values.specs.evaluation import Evaluate
 from teamwright.values.specs.expert import ExpertName, ExpertProfile, Formation
 from teamwright.values.specs.model_settings import CheckedSettings, OutputChoice
 from teamwright.values.specs.simulation import Simulation
-from teamwright.values.text.web_address import is_web_address
 from teamwright.values.turns.envelope import EnvelopeSettings
 
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import AliasChoices, Field
 
-from teamwright.values.limits.limits import Limits
+from teamwright.values.limits import Limits
 from teamwright.values.models import Value
 from teamwright.values.specs.evaluation import Evaluate
 from teamwright.values.specs.manifest import MemberName

@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from functools import cache
 
-from teamwright.values.secrets.patterns import secret_spans
+from teamwright.values.text.secret_patterns import secret_spans
 from teamwright.values.text.timed_regex import unicode_pattern
 
 _NAMES = {0: "NUL", 7: "BEL", 8: "BS", 11: "VT", 12: "FF", 13: "CR", 27: "ESC", 127: "DEL", 0x27E8: "U+27E8"}

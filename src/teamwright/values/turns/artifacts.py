@@ -1,8 +1,11 @@
-"""What members share: versioned values, and pointers to artifacts."""
+"""What members share: versioned values and artifacts, and the media type of a content. Reads no file."""
 
 from __future__ import annotations
 
+import codecs
 from base64 import b64decode, b64encode
+from pathlib import PurePath
+from typing import Final
 
 from teamwright.values.models import JsonValue, Record
 
@@ -55,3 +58,93 @@ class Artifact(Record, frozen=True):
     def pointer(self) -> str:
         """The pointer as it appears in envelopes and texts."""
         return POINTER + self.hash
+
+
+TEXT, BINARY = "text/plain", "application/octet-stream"
+
+_SIGNATURES: Final = (
+    (b"\x89PNG\r\n\x1a\n", "image/png"),
+    (b"\xff\xd8\xff", "image/jpeg"),
+    (b"GIF87a", "image/gif"),
+    (b"GIF89a", "image/gif"),
+    (b"%PDF-", "application/pdf"),
+    (b"ID3", "audio/mpeg"),
+    (b"\xff\xfb", "audio/mpeg"),
+    (b"OggS", "audio/ogg"),
+    (b"fLaC", "audio/flac"),
+    (b"\x1aE\xdf\xa3", "video/webm"),
+    (b"PK\x03\x04", "application/zip"),
+    (b"\x1f\x8b", "application/gzip"),
+)
+_RIFF: Final = {b"WEBP": "image/webp", b"WAVE": "audio/wav"}
+_BRANDS: Final = ((b"avif", "image/avif"), (b"hei", "image/heic"), (b"M4A", "audio/mp4"), (b"qt", "video/quicktime"))
+"""The brands of ISO media files whose type is not `video/mp4`, by their beginning."""
+
+_TEXTS: Final = {
+    ".csv": "text/csv", ".css": "text/css", ".htm": "text/html", ".html": "text/html", ".json": "application/json",
+    ".jsonl": "application/jsonl", ".md": "text/markdown", ".svg": "image/svg+xml", ".toml": "application/toml",
+    ".tsv": "text/tab-separated-values", ".xml": "application/xml", ".yaml": "application/yaml",
+    ".yml": "application/yaml",
+}  # fmt: skip
+_BINARY_SUFFIXES: Final = {
+    ".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".gif": "image/gif", ".webp": "image/webp",
+    ".avif": "image/avif", ".heic": "image/heic", ".pdf": "application/pdf", ".mp3": "audio/mpeg", ".wav": "audio/wav",
+    ".ogg": "audio/ogg", ".flac": "audio/flac", ".m4a": "audio/mp4", ".mp4": "video/mp4", ".webm": "video/webm",
+    ".mov": "video/quicktime",
+}  # fmt: skip
+_ZIPPED: Final = {
+    ".docx": "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
+    ".xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
+    ".pptx": "application/vnd.openxmlformats-officedocument.presentationml.presentation",
+}
+_TEXT_TYPES: Final = frozenset((*_TEXTS.values(), "application/javascript", "application/x-yaml"))
+
+
+def media_type_of(content: bytes, name: str = "") -> str:
+    """Return the media type of a content: by its signature, else as text if it is UTF-8, else as unknown bytes.
+
+    The name decides only among types of text, and among office documents, which are all ZIP files.
+    """
+    suffix = PurePath(name).suffix.lower()
+    if (found := _by_signature(content)) is not None:
+        return _ZIPPED.get(suffix, found) if found == "application/zip" else found
+    if not is_utf8(content):
+        return BINARY
+    return _TEXTS.get(suffix, TEXT)
+
+
+def media_type_of_name(name: str) -> str | None:
+    """Return the binary media type that a name promises, if any."""
+    return _BINARY_SUFFIXES.get(PurePath(name).suffix.lower())
+
+
+def is_text_type(media_type: str) -> bool:
+    """Whether content of this type is text, which every model can read."""
+    bare = media_type.partition(";")[0].strip().lower()
+    return bare.startswith("text/") or bare in _TEXT_TYPES or bare.endswith(("+json", "+xml", "+yaml"))
+
+
+def is_utf8(content: bytes) -> bool:
+    """Whether a content is text in UTF-8: it decodes, and has no zero bytes."""
+    try:
+        codecs.decode(content, "utf-8")
+    except UnicodeDecodeError:
+        return False
+    return b"\0" not in content
+
+
+def suffix_of(media_type: str) -> str:
+    """Return the usual suffix of a media type, for a file without a name; empty if there is none."""
+    known = {**_TEXTS, **_BINARY_SUFFIXES, **_ZIPPED, ".txt": TEXT}
+    return next((suffix for suffix, one in known.items() if one == media_type), "")
+
+
+def _by_signature(content: bytes) -> str | None:
+    for signature, media_type in _SIGNATURES:
+        if content.startswith(signature):
+            return media_type
+    if content.startswith(b"RIFF"):
+        return _RIFF.get(content[8:12])
+    if content[4:8] == b"ftyp":
+        return next((found for brand, found in _BRANDS if content[8:].startswith(brand)), "video/mp4")
+    return None

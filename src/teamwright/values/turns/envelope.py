@@ -12,11 +12,10 @@ from typing import Annotated, Literal, Self, cast
 
 from pydantic import BeforeValidator, Field, JsonValue, StringConstraints, WithJsonSchema, model_validator
 
-from teamwright.values.limits.usage import CHARACTERS_PER_TOKEN
+from teamwright.values.limits import CHARACTERS_PER_TOKEN
 from teamwright.values.models import Record, Value
 from teamwright.values.text.display import cut
-from teamwright.values.turns.messages import Message
-from teamwright.values.turns.transcript import single_line
+from teamwright.values.turns.messages import Message, single_line
 
 EnvelopeStatus = Literal["queued", "running", "blocked", "done", "failed"]
 RiskLevel = Literal["low", "medium", "high", "critical"]

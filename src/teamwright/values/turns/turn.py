@@ -10,15 +10,13 @@ from pydantic_core import to_json
 from typing_extensions import override
 
 from teamwright.errors import InvalidOutput, UsageError
+from teamwright.values.call_limits import Compact
 from teamwright.values.key import root_key
-from teamwright.values.limits.compact import Compact
-from teamwright.values.limits.usage import NOTHING, Amounts, Usage
-from teamwright.values.models import JsonValue, Record
-from teamwright.values.record_checks import misfit_of
+from teamwright.values.limits import NOTHING, Amounts, Usage
+from teamwright.values.models import JsonValue, Record, misfit_of
 from teamwright.values.turns.artifacts import POINTER, Artifact
 from teamwright.values.turns.envelope import Envelope, EnvelopeLimits, EnvelopeMessage, EnvelopeNote
-from teamwright.values.turns.messages import EMPTY, History, Message, digest
-from teamwright.values.turns.transcript import quote_headers, transcript
+from teamwright.values.turns.messages import EMPTY, History, Message, digest, quote_headers, transcript
 from teamwright.values.typed_data import read_as
 
 Purpose = Literal["work", "coordinate", "judge"]

@@ -27,9 +27,9 @@ from teamwright.teams.manifests.checks.evaluations import (
 )
 from teamwright.teams.manifests.checks.teams import check_reference, check_teams
 from teamwright.teams.manifests.declarations import Declaration, Declarations
-from teamwright.values.people.approvals import signing_key
-from teamwright.values.secrets.classification import HIDDEN, is_written_out
+from teamwright.values.people import signing_key
 from teamwright.values.specs.manifest import TERMINATE
+from teamwright.values.text.secret_names import HIDDEN, is_written_out
 from teamwright.values.text.validation_messages import misfits_of
 
 ANSWERERS = ("model", "function", "scripted")

@@ -12,10 +12,10 @@ from collections.abc import Mapping, Sequence
 
 from teamwright.documents.nodes import Fields, Items, Node, ProblemReport, Scalar
 from teamwright.teams.manifests.declarations import Declaration, Declarations, Kind
-from teamwright.values.secrets.classification import OWN_SECRETS, REFERENCE, is_secret_name, may_hold_secret
-from teamwright.values.secrets.patterns import secret_spans
+from teamwright.values.names import is_web_address
 from teamwright.values.text.display import cut
-from teamwright.values.text.web_address import is_web_address
+from teamwright.values.text.secret_names import OWN_SECRETS, REFERENCE, is_secret_name, may_hold_secret
+from teamwright.values.text.secret_patterns import secret_spans
 
 MODELS = frozenset(("model", "economy", "fallback"))
 """The fields of an agent that declare models."""

@@ -1,0 +1,187 @@
+"""Checkpoints: the points of a run at which a fork can start. They are computed from the record, never stored.
+
+The checkpoint after a turn is named by the turn's place; a named checkpoint has the name it was given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from teamwright.errors import UnknownName, UsageError
+from teamwright.history.record.asks import RecordedAsk
+from teamwright.history.record.run_record import RunRecord
+from teamwright.values.events.agent import AgentCalled, AgentCallFailed, AgentFailed, AgentReplied, AgentReturned
+from teamwright.values.events.event import Event, fold
+from teamwright.values.events.run import RunCheckpoint, RunPaused, RunStarted
+from teamwright.values.events.team import TeamEvaluationResult
+from teamwright.values.key import in_scope, is_inside, join_key, key_below_root, parent_key, without_attempts
+from teamwright.values.limits import NOTHING, Usage
+from teamwright.values.models import Record
+from teamwright.values.names import check_name
+from teamwright.values.turns.results import iso
+
+START = "start"
+
+
+class Checkpoint(Record, frozen=True):
+    """A point of a run: the number of its last event, its name, what happened just before, and the usage so far."""
+
+    number: int
+    name: str
+    how: Literal["start", "turn", "pause", "named"]
+    at: str
+    after: str
+    key: str = ""
+    total_tokens: int = 0
+    usd: float | None = None
+
+
+def checkpoints_in(events: Sequence[Event], record: RunRecord) -> list[Checkpoint]:
+    """Return all checkpoints of a run, in order."""
+    return fold(events, _CheckpointFold(record)).found
+
+
+def turns_in(record: RunRecord) -> dict[str, RecordedAsk]:
+    """Return the asks that teams made of their members, by key, in the order in which they began.
+
+    The ask of the whole team and asks between agents are not included.
+    """
+    found: dict[str, RecordedAsk] = {}
+    teams: set[str] = set()
+    for key, ask in record.asks.items():
+        around = record.turn_of(parent_key(key))
+        if around in teams:
+            found[key] = ask
+        if ask.is_team and (not around or around in teams):
+            teams.add(key)
+    return found
+
+
+def calls_returned_after(events: Sequence[Event], last: int) -> set[int]:
+    """Return the numbers of calls up to event `last` that returned only after it; a fork at `last` leaves them out."""
+    open_: dict[str, int] = {}
+    found: set[int] = set()
+    for event in events:
+        match event.fact:
+            case AgentCalled() if event.number <= last:
+                open_[event.key] = event.number
+            case AgentReturned() | AgentCallFailed() if event.key in open_:
+                number = open_.pop(event.key)
+                if event.number > last:
+                    found.add(number)
+            case _:
+                pass
+    return found
+
+
+def find_checkpoint(at: int | str | Checkpoint, run_id: str, last: int, known: Sequence[Checkpoint]) -> int:
+    """Return the event number of a checkpoint, given by number, by name or by place.
+
+    A place means the last checkpoint inside it. Of several checkpoints with one name, the last one counts.
+    """
+    if isinstance(at, Checkpoint):
+        at = at.number
+    if isinstance(at, str) and not (at.isascii() and at.isdigit()):
+        exact = [one.number for one in known if one.name == at]
+        there = exact or [one.number for one in known if at and is_inside(one.name, at)]
+        if not there:
+            raise UnknownName("checkpoint", at, dict.fromkeys(one.name for one in known))
+        return there[-1]
+    if isinstance(at, bool) or not isinstance(at, int | str):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise UsageError(f"A fork begins at a checkpoint, its name, or the number of an event, not at {at!r}.")
+    number = int(at)
+    if not 1 <= number <= last:
+        raise UsageError(f"Run {run_id!r} has events 1 to {last}; {number} is not one of them.")
+    return number
+
+
+def checkpoint_name(number: int, known: Sequence[Checkpoint]) -> str:
+    """Return the name of the checkpoint after this event, or an empty string."""
+    return next((one.name for one in reversed(known) if one.number == number), "")
+
+
+def check_checkpoint_name(name: str) -> str:
+    """Return the name if it is valid for a checkpoint and can't be confused with an event number."""
+    if check_name("checkpoint", name).isdigit():
+        raise UsageError(f"{name!r} would be taken for the number of an event; give the checkpoint a word for a name.")
+    return name
+
+
+class _CheckpointFold:
+    """Collects the checkpoints of a run, with the usage at each."""
+
+    def __init__(self, record: RunRecord) -> None:
+        self.found: list[Checkpoint] = []
+        self._record = record
+        self._used: Usage = NOTHING
+        self._pauses = 0
+        self._turns = turns_in(record)
+
+    def apply(self, event: Event) -> None:
+        """Apply one event."""
+        match event.fact:
+            case AgentReturned(usage=usage):
+                self._used = self._used + usage
+            case RunStarted():
+                self._add(event, START, "start", "the task was given")
+            case AgentReplied() | AgentFailed() as ending if (
+                event.key in self._turns and not self._turns[event.key].is_cancelled
+            ):
+                self._add(event, key_below_root(event.key), "turn", self._after(event, ending))
+            case RunPaused(stop_reason=reason):
+                self._pauses += 1
+                self._add(event, f"pause-{self._pauses}", "pause", f"the run paused ({reason})")
+            case RunCheckpoint(name=name, by=by):
+                self._add(event, name, "named", f"{by or self._member(event.scope)} set it")
+            case _:
+                pass
+
+    def _add(self, event: Event, name: str, how: Literal["start", "turn", "pause", "named"], after: str) -> None:
+        self.found.append(
+            Checkpoint(
+                number=event.number,
+                name=name,
+                how=how,
+                at=iso(event.time),
+                after=after,
+                key=event.key if how in {"turn", "named"} else "",
+                total_tokens=self._used.total_tokens,
+                usd=self._used.usd,
+            )
+        )
+
+    def _after(self, event: Event, ending: AgentReplied | AgentFailed) -> str:
+        ask = self._record.asks[event.key]
+        if isinstance(ending, AgentFailed):
+            return f"{ask.asked.member} failed ({ending.error})"
+        return f"the team {ask.asked.member} ended" if ask.is_team else f"{ask.asked.member} replied"
+
+    def _member(self, scope: str) -> str:
+        """The member in whose turn an event was recorded; outside of any turn, a person."""
+        turn = self._record.turn_of(scope)
+        if not turn:
+            return "a person"
+        ask = self._record.asks[turn]
+        return f"the team {ask.asked.member}" if ask.is_team else ask.asked.member
+
+
+def before_review(events: Sequence[Event], record: RunRecord) -> tuple[int, frozenset[str]] | None:
+    """Return the number of the last event to keep, and the keys before it to leave out; None without such a review.
+
+    Work that did not pass is asked for again, with the verdicts on earlier attempts. Where the review broke off, the
+    work stays and the evaluator is asked again. Other members keep their replies in both cases.
+    """
+    for event in reversed(events):
+        fact = event.fact
+        if not isinstance(fact, TeamEvaluationResult) or fact.verdict.passes or record.is_superseded(event.key):
+            continue
+        again = [parent_key(event.key)]
+        if fact.verdict.outcome == "revise":
+            again.append(join_key(event.scope, fact.work))
+        before = {one.key: without_attempts(one.key) for one in events[: event.number]}
+        places = [without_attempts(key) for key in again]
+        return event.number - 1, frozenset(
+            key for key, place in before.items() if any(in_scope(place, one) for one in places)
+        )
+    return None

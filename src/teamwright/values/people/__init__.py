@@ -1,1 +1,0 @@
-"""What people and a run send each other: questions, answers, approvals, interventions."""

@@ -1,1 +1,0 @@
-"""What counts as a secret, and how it is masked."""

@@ -1,0 +1,183 @@
+"""Usage, prices, limits and forecasts."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import json
+from pydantic import ValidationError
+
+from teamwright.values.limits import (
+    NOTHING,
+    Bounds,
+    ConfirmAbove,
+    Limits,
+    MessageLimits,
+    Pace,
+    Price,
+    Quantiles,
+    SpendForecast,
+    Usage,
+    ceiling_of,
+    lowered,
+)
+
+counts = st.integers(0, 1000)
+usages = st.builds(
+    Usage, requests=counts, input_tokens=counts, output_tokens=counts, cached_tokens=counts, reasoning_tokens=counts,
+    tool_calls=counts, usd=st.one_of(st.none(), st.integers(0, 100).map(float)),
+)  # fmt: skip
+
+
+@given(usages, usages, usages)
+def test_adding_is_associative_and_nothing_is_neutral(one: Usage, two: Usage, three: Usage) -> None:
+    assert (one + two) + three == one + (two + three)
+    assert one + NOTHING == NOTHING + one == one
+
+
+@given(usages)
+def test_usage_is_the_same_after_a_round_trip(usage: Usage) -> None:
+    again = json.decode(json.encode(usage), type=Usage)
+    assert again == usage
+    assert hash(again) == hash(usage)
+
+
+def test_the_total_is_input_and_output() -> None:
+    usage = Usage(input_tokens=3, output_tokens=4, cached_tokens=2, reasoning_tokens=1)
+    assert usage.total_tokens == 7
+    assert usage.to_json()["total_tokens"] == 7
+
+
+def test_unknown_money_does_not_hide_known_money() -> None:
+    assert (Usage(requests=1) + Usage(requests=1, usd=0.5)).usd == 0.5
+    assert (Usage(requests=1) + Usage(requests=1)).usd is None
+
+
+def test_nothing_costs_less_than_nothing() -> None:
+    with pytest.raises(ValueError, match="can't be negative"):
+        Usage(input_tokens=-1)
+
+
+def test_usage_differs_from_what_is_no_usage() -> None:
+    assert Usage() != 0
+    assert Usage(usd=0.0) != Usage()
+
+
+def test_sums_of_money_do_not_drift() -> None:
+    total = NOTHING
+    for _ in range(30):
+        total += Usage(usd=0.1)
+    assert total.usd == 3.0
+    assert (Usage(usd=0.1) + Usage(requests=1)).usd == 0.1
+
+
+@pytest.mark.parametrize("bad", [{"input": 1}, {"input": -1, "output": 1}, {"input": 1, "output": 1, "cached": -1}])
+def test_prices_that_make_no_sense_are_refused(bad: dict[str, int]) -> None:
+    with pytest.raises(ValidationError):
+        Price.model_validate(bad)
+
+
+def test_cached_input_is_paid_at_its_own_price_or_as_the_rest() -> None:  # Z-10
+    usage = Usage(requests=1, input_tokens=1_000_000, output_tokens=1_000_000, cached_tokens=400_000)
+    assert Price(input=1, output=4).cost(usage) == 5.0
+    assert Price(input=1, output=4, cached=0.5).cost(usage) == 4.8
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"tokens": -1},
+        {"calls": -1},
+        {"seconds": 0},
+        {"seconds": -1},
+        {"tokns": 1},
+        {"usd": -0.1},
+        {"usd": float("inf")},
+        {"seconds": float("inf")},
+        {"message": {"seconds": float("inf")}},
+        {"message": {"tokens": 0}},
+        {"message": {"calls": 1}},
+    ],
+)
+def test_limits_that_make_no_sense_are_refused(bad: dict[str, int]) -> None:
+    with pytest.raises(ValidationError):
+        Limits.model_validate(bad)
+
+
+@pytest.mark.parametrize("bad", [{"concurrency": 0}, {"requests_per_minute": 0}, {"tokens_per_minute": -5}])
+def test_a_pace_at_which_nothing_would_ever_leave_is_refused(bad: dict[str, int]) -> None:
+    with pytest.raises(ValidationError):
+        Pace.model_validate(bad)
+
+
+def test_the_tighter_of_two_paces_is_that_of_each_bound() -> None:
+    one, other = Pace(concurrency=3, requests_per_minute=9), Pace(concurrency=5, tokens_per_minute=7)
+    assert one.tightened(other) == other.tightened(one)
+    assert one.tightened(other) == Pace(concurrency=3, requests_per_minute=9, tokens_per_minute=7)
+
+
+def test_limits_come_back_from_a_record_as_they_were() -> None:
+    for limits in (
+        Limits(tokens=3),
+        Limits(usd=0.5, calls=2, seconds=9),
+        Limits(message=MessageLimits(usd=1, tokens=8)),
+    ):
+        assert Limits.from_bounds(limits.bounds) == limits
+
+
+def test_limits_that_bound_nothing_but_time_are_not_counted() -> None:
+    assert not Limits(seconds=1).bounds_spend
+    assert Limits(message=MessageLimits(seconds=1)).bounds_spend
+
+
+def test_the_tighter_bounds_of_a_message_hold() -> None:
+    one, other = MessageLimits(tokens=5, seconds=9), MessageLimits(tokens=7, usd=0.1)
+    assert one.tightened(other) == other.tightened(one) == MessageLimits(tokens=5, usd=0.1, seconds=9)
+
+
+FORECAST = SpendForecast(
+    basis="runs",
+    runs=9,
+    tokens=Quantiles(p50=800, p90=1000),
+    usd=Quantiles(p50=0.1, p90=1.5),
+    asks=Quantiles(p50=2, p90=3),
+)
+
+
+@pytest.mark.parametrize(
+    ("above", "exceeded"),
+    [
+        ({"usd": 1.4}, True),
+        ({"usd": 1.5}, False),  # the 90th percentile counts, and the same amount is not above
+        ({"tokens": 999}, True),
+        ({"tokens": 1000}, False),
+        ({"tokens": 5000, "usd": 1}, True),
+        ({"tokens": 5000, "usd": 2}, False),
+    ],
+)
+def test_amounts_are_compared_with_the_90th_percentile(above: dict[str, float], exceeded: bool) -> None:
+    assert ConfirmAbove.model_validate(above).is_exceeded_by(FORECAST) is exceeded
+
+
+def test_an_unknown_amount_is_never_taken_for_a_small_one() -> None:
+    unknown = FORECAST.changed(usd=None)
+    assert ConfirmAbove(usd=100).is_exceeded_by(unknown)
+    assert not ConfirmAbove(tokens=5000).is_exceeded_by(unknown)
+
+
+@pytest.mark.parametrize("wrong", [{}, {"usd": -1}, {"tokens": 1.5}, {"euro": 1}])
+def test_amounts_that_mean_nothing_are_refused(wrong: dict[str, float]) -> None:
+    with pytest.raises(ValidationError):
+        ConfirmAbove.model_validate(wrong)
+
+
+def test_the_ceiling_is_the_tightest_of_all_limits() -> None:
+    assert ceiling_of(None, None) == Bounds()
+    assert ceiling_of(Limits(tokens=10, usd=2), Limits(tokens=20, usd=1, calls=3)) == Bounds(tokens=10, usd=1, calls=3)
+
+
+def test_a_lower_ceiling_tightens_limits_and_never_widens_them() -> None:
+    assert lowered(None, {"usd": 0.5}) == Limits(usd=0.5)
+    assert lowered(Limits(tokens=100, calls=3), {"tokens": 50, "usd": 1.0}) == Limits(tokens=50, usd=1.0, calls=3)
+    assert lowered(Limits(tokens=100), {"tokens": 500}) == Limits(tokens=100)
