@@ -21,8 +21,7 @@ from typing import NoReturn
 from bench.budget_commands import COMMAND_KINDS, run_command
 from bench.budget_provider import Tokenizer
 from bench.budget_reservations import reservation_table, reservations
-from bench.budget_served import KINDS, measure_served, missed_served_goals, serve, served_table
-from bench.budget_served import SHARES as SERVED_SHARES
+from bench.budget_served import KINDS, SHARES as SERVED_SHARES, measure_served, missed_served_goals, serve, served_table
 from bench.budget_teams import OPTIONS, Replies, team_of
 from teamwright import Engine, RunResult
 from teamwright.events import BudgetDegraded

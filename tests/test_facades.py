@@ -14,25 +14,13 @@ from types import ModuleType
 
 import pytest
 
-import teamwright
 from teamwright._lazy import import_uncollected
 from tools import tree
 
-FACADES = (
-    "teamwright",
-    "teamwright.agents",
-    "teamwright.cli",
-    "teamwright.engine",
-    "teamwright.events",
-    "teamwright.history",
-    "teamwright.journal",
-    "teamwright.lab",
-    "teamwright.server.page",
-    "teamwright.people",
-    "teamwright.plans",
-    "teamwright.strategies",
-    "teamwright.testing",
-    "teamwright.transports",
+PACKAGE = tree.ROOT / "src" / "teamwright"
+FACADES = tuple(
+    ".".join(("teamwright", *stub.relative_to(PACKAGE).with_suffix("").parts)).removesuffix(".__init__")
+    for stub in sorted(PACKAGE.rglob("*.pyi"))
 )
 HEAVY = {"anyio", "jsonschema", "pydantic", "pydantic_ai", "resvg_py", "rich", "sqlite3", "typer", "yaml"}
 NOT_AT_FIRST = {
@@ -61,35 +49,27 @@ def imported_by(code: str) -> set[str]:
     return {name.partition(".")[0] for name in modules_after(code)}
 
 
-def declared(facade: ModuleType) -> tuple[set[str], set[str]]:
-    """The names that a type checker sees in a facade, and those that load on first use."""
+def declared(facade: ModuleType) -> dict[str, str]:
+    """The names in the stub of a facade, and their homes, as a type checker reads them."""
     assert facade.__file__ is not None
-    seen: set[str] = set()
-    lazy: set[str] = set()
-    for node in ast.walk(ast.parse(Path(facade.__file__).read_text(encoding="utf-8"))):
-        match node:
-            case ast.If(test=ast.Name(id="TYPE_CHECKING"), body=body):
-                froms = [one for one in body if isinstance(one, ast.ImportFrom)]
-                seen |= {f"{one.module}:{alias.name}" for one in froms for alias in one.names}
-            case ast.Call(func=ast.Name(id="lazy_names"), args=[_, ast.Dict(keys=keys, values=values)]):
-                for key, value in zip(keys, values, strict=True):
-                    assert isinstance(key, ast.Constant)
-                    assert isinstance(value, ast.Constant)
-                    lazy |= {f"{key.value}:{name}" for name in str(value.value).split()}
-            case _:
-                continue
-    return seen, lazy
+    nodes = ast.parse(Path(facade.__file__).with_suffix(".pyi").read_text(encoding="utf-8")).body
+    found: dict[str, str] = {}
+    for node in nodes:
+        assert isinstance(node, ast.ImportFrom)
+        for alias in node.names:
+            assert alias.name == alias.asname, "a stub offers only what it imports by its own name"
+            assert alias.name not in found, "each name is there once"
+            found[alias.name] = str(node.module)
+    return found
 
 
 @pytest.mark.parametrize("name", FACADES)
-def test_a_facade_offers_what_it_declares(name: str) -> None:
+def test_a_facade_offers_what_its_stub_declares(name: str) -> None:
     facade = import_module(name)
-    seen, lazy = declared(facade)
-    assert seen == lazy
-    names = [one.partition(":")[2] for one in lazy]
-    assert sorted(names) == facade.__all__
-    for one in facade.__all__:
-        assert getattr(facade, one) is not None
+    homes = declared(facade)
+    assert sorted(homes) == facade.__all__
+    for one, home in homes.items():
+        assert getattr(facade, one) is getattr(import_module(home), one)
         assert one in dir(facade)
 
 
@@ -105,14 +85,15 @@ def test_a_name_that_is_not_there_is_an_attribute_error(name: str) -> None:
 
 
 def test_the_root_has_few_names() -> None:
-    assert len(teamwright.__all__) <= tree.MAX_ROOT_NAMES == 25
+    assert len(import_module("teamwright").__all__) <= tree.MAX_ROOT_NAMES == 25
 
 
 def test_names_of_the_root_come_without_a_warning() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        for name in teamwright.__all__:
-            getattr(teamwright, name)
+        root = import_module("teamwright")
+        for name in root.__all__:
+            getattr(root, name)
 
 
 def test_using_the_engine_imports_no_model_library_terminal_or_yaml() -> None:

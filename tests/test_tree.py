@@ -42,14 +42,15 @@ def test_code_in_an_init_is_found() -> None:
     assert list(tree.check_init(Path("__init__.py"), module))
 
 
-def test_a_lazy_root_is_fine() -> None:
-    module = ast.parse("from a import B\n__all__ = ['B']\ndef __getattr__(name): return name\n")
+def test_a_lazy_facade_is_fine() -> None:
+    module = ast.parse("from a import lazy\n__all__, __getattr__, __dir__ = lazy(__name__, __file__)\n")
     assert not list(tree.check_init(Path("__init__.py"), module))
 
 
 def test_a_root_with_too_many_names_is_found() -> None:
-    module = ast.parse(f"__all__ = {[f'name_{number}' for number in range(tree.MAX_ROOT_NAMES + 1)]}")
-    assert list(tree.check_root(tree.PACKAGE_ROOT, module))
+    names = [f"name_{number}" for number in range(tree.MAX_ROOT_NAMES + 1)]
+    assert list(tree.check_root(tree.PACKAGE_ROOT, ast.parse(f"from a import {', '.join(names)}")))
+    assert not list(tree.check_root(tree.PACKAGE_ROOT, ast.parse(f"from a import {', '.join(names[1:])}")))
 
 
 @pytest.mark.parametrize("folder", ["home", "root", "work"])

@@ -17,9 +17,10 @@ CHECKER = (
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
-    """A package of two modules, a facade that names one for type checkers, and three tests."""
+    """A package of two modules, a facade whose stub names one, and three tests."""
     for name, text in {
-        "src/team/__init__.py": "if TYPE_CHECKING:\n    from team.low import Low\n",
+        "src/team/__init__.py": "",
+        "src/team/__init__.pyi": "from team.low import Low as Low\n",
         "src/team/low.py": "class Low: ...\n",
         "src/team/high.py": "def f():\n    import team.low\n",
         "tests/test_low.py": "from team import Low\n",
@@ -58,7 +59,7 @@ def test_a_file_is_checked_again_with_all_that_depend_on_it(tree: Path) -> None:
     change(tree, "tests/kit.py", "x = 1\n")
     assert asked(tree) == ["tests/kit.py", "tests/test_kit.py"]
     change(tree, "src/team/low.py", "x = 1\n")
-    lower = ["src/team/__init__.py", "src/team/high.py", "src/team/low.py", "tests/test_high.py", "tests/test_low.py"]
+    lower = ["src/team/__init__.pyi", "src/team/high.py", "src/team/low.py", "tests/test_high.py", "tests/test_low.py"]
     assert asked(tree) == lower
 
 

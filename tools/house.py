@@ -72,11 +72,11 @@ def _largest_class(trees: Iterable[ast.Module]) -> tuple[str, str]:
 
 
 def _public_names() -> dict[str, list[str]]:
-    """The names of each facade: of a package or module that has `__all__`."""
+    """The names of each facade: of a package or module with a stub."""
     found: dict[str, list[str]] = {}
     for file in (*PACKAGE.glob("*.py"), *PACKAGE.glob("**/__init__.py")):
         name = ".".join(("teamwright", *file.relative_to(PACKAGE).with_suffix("").parts)).removesuffix(".__init__")
-        if "__all__" in file.read_text(encoding="utf-8"):
+        if file.with_suffix(".pyi").exists():
             found[name] = list(getattr(import_module(name), "__all__", ()))
     return found
 

@@ -12,16 +12,17 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-PACKAGE_ROOT = Path("src/teamwright/__init__.py")
+PACKAGE_ROOT = Path("src/teamwright/__init__.pyi")
+"""The stub that says which names the root has."""
 MAX_FILE_LINES = 600
 MAX_FUNCTION_LINES = 60
 MAX_ROOT_NAMES = 25
 MAX_ENTRIES = 25
 """Most files and folders in a folder of the package; from fifteen on, look for families."""
+NOT_COUNTED = {"__init__.py", "__main__.py", "py.typed"}
 EMPTY_NAMES = {"base", "common", "helpers", "impl", "manager", "utils"}
 BLOCKS = ("body", "orelse", "handlers", "finalbody", "cases")
 """The attributes of a statement that hold others."""
-LAZY_HOOKS = {"__getattr__", "__dir__"}
 MACHINE_PATH = re.compile(r"(?<![\w.~<}])/(?:home|opt|root|Users|work)/\w|\b[A-Z]:\\+Users\\")
 REGISTRY = re.compile(r"(?:https?|file)://[^\s\"'>]*(?:pypi|pythonhosted|npmjs|/simple\b)")
 
@@ -78,14 +79,10 @@ def statements(module: ast.Module) -> list[ast.AST]:
 
 
 def check_init(path: Path, module: ast.Module) -> Iterator[str]:
-    """Refuse code in an `__init__` other than imports, constants and the hooks of a lazy root."""
+    """Refuse code in an `__init__` other than imports, constants and what makes a facade lazy."""
     for node in module.body:
         match node:
             case ast.Import() | ast.ImportFrom() | ast.Expr(value=ast.Constant()) | ast.Assign() | ast.AnnAssign():
-                continue
-            case ast.If(test=ast.Name(id="TYPE_CHECKING")):
-                continue
-            case ast.FunctionDef(name=name) if name in LAZY_HOOKS:
                 continue
             case _:
                 yield f"{path}:{node.lineno}: an __init__ only re-exports; move this to a module"
@@ -93,22 +90,16 @@ def check_init(path: Path, module: ast.Module) -> Iterator[str]:
 
 def check_root(path: Path, module: ast.Module) -> Iterator[str]:
     """Refuse too many names at the package's root."""
-    for node in module.body:
-        match node:
-            case ast.Assign(targets=[ast.Name(id="__all__")], value=ast.List(elts=names) | ast.Tuple(elts=names)):
-                if len(names) > MAX_ROOT_NAMES:
-                    yield f"{path}:{node.lineno}: {len(names)} names in __all__ (at most {MAX_ROOT_NAMES})"
-                return
-            case _:
-                continue
-    yield f"{path}: write __all__ as a plain list of names"
+    names = sum(len(node.names) for node in module.body if isinstance(node, ast.ImportFrom))
+    if names > MAX_ROOT_NAMES:
+        yield f"{path}: {names} names (at most {MAX_ROOT_NAMES})"
 
 
 def check_folders(paths: Iterable[Path]) -> Iterator[str]:
     """Refuse folders of the package with too many entries."""
     entries: defaultdict[Path, set[str]] = defaultdict(set)
     for path in paths:
-        if path.parts[0] == "src" and path.name not in ("__init__.py", "__main__.py", "py.typed"):
+        if path.parts[0] == "src" and path.suffix != ".pyi" and path.name not in NOT_COUNTED:
             for folder in list(path.parents)[:-1]:
                 entries[folder].add(path.relative_to(folder).parts[0])
     for folder, names in sorted(entries.items()):
@@ -127,6 +118,8 @@ def problems(root: Path = ROOT) -> list[str]:
         except UnicodeDecodeError:
             continue
         found += check_text(path, text)
+        if path == PACKAGE_ROOT:
+            found += check_root(path, ast.parse(text))
         if path.suffix == ".py":
             found += check_name(path)
             try:
@@ -137,8 +130,6 @@ def problems(root: Path = ROOT) -> list[str]:
             found += check_sizes(path, text, module)
             if path.name == "__init__.py":
                 found += check_init(path, module)
-            if path == PACKAGE_ROOT:
-                found += check_root(path, module)
     return found
 
 

@@ -31,7 +31,9 @@ def digest(*parts: str) -> str:
 
 def files(root: Path, folders: Iterable[str]) -> dict[str, str]:
     """Return the text of each Python file below these folders, by its path."""
-    found = sorted(path for folder in folders for path in (root / folder).rglob("*.py"))
+    found = sorted(
+        path for folder in folders for path in (root / folder).rglob("*.py*") if path.suffix in (".py", ".pyi")
+    )
     return {path.relative_to(root).as_posix(): path.read_text(encoding="utf-8") for path in found}
 
 
@@ -58,7 +60,7 @@ def module_paths(name: str, folder: str) -> list[str]:
     """Return the paths that a module of this name may have for a file in this folder."""
     path = name.replace(".", "/")
     places = ("", f"{SOURCE}/", f"{folder}/")
-    return [f"{place}{path}{end}" for place in places for end in (".py", "/__init__.py")]
+    return [f"{place}{path}{end}" for place in places for end in (".py", ".pyi", "/__init__.py", "/__init__.pyi")]
 
 
 def dependencies(texts: Mapping[str, str], known: Mapping[str, Sequence[str]]) -> dict[str, set[str]]:

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import gc
+import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from importlib import import_module
 from types import ModuleType
 
+IMPORT = re.compile(r"^from (\S+) import (\([^)]*\)|.*)", re.MULTILINE)
 
-def lazy_names(facade: str, homes: Mapping[str, str]) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
-    """Return the `__getattr__` and `__dir__` of a facade.
 
-    `homes` maps the module that defines names to those names, separated by blanks.
+def lazy_names(facade: str, file: str) -> tuple[list[str], Callable[[str], object], Callable[[], list[str]]]:
+    """Return the `__all__`, `__getattr__` and `__dir__` of a facade.
+
+    Its names and their homes are in the stub beside its file, where type checkers look too: the extension `.pyi`.
     """
-    modules = {name: module for module, names in homes.items() for name in names.split()}
+    with open(file.rpartition(".")[0] + ".pyi", encoding="utf-8") as stub:  # noqa: PTH123 - without pathlib, for speed
+        imports = IMPORT.findall(stub.read())
+    modules = {name: home for home, names in imports for name in re.findall(r"(\w+) as ", names)}
 
     def load(name: str) -> object:
         if name not in modules:
@@ -26,7 +31,7 @@ def lazy_names(facade: str, homes: Mapping[str, str]) -> tuple[Callable[[str], o
     def names() -> list[str]:
         return sorted({*vars(sys.modules[facade]), *modules})
 
-    return load, names
+    return sorted(modules), load, names
 
 
 def import_uncollected(name: str) -> ModuleType:

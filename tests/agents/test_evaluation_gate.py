@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any, get_args
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from teamwright.agents.evaluation_gate import completed
 from teamwright.agents.functions.agent import FunctionAgent

@@ -6,8 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from teamwright.agents.prompt_notes import extract_note, note_instructions, schema_with_note, with_note_block
 from teamwright.values.limits import Usage

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from teamwright.budget.estimates import TextProfile, byte_bound, framed, profile_of
 from tests.growth import assert_linear

@@ -6,8 +6,7 @@ import asyncio
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from teamwright.budget.estimates import Rate, byte_bound, picodollars
 from teamwright.budget.ledger import (

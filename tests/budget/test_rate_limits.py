@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from teamwright.budget.rate_limits import FairQueue
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from teamwright.budget.rate_limits import CONCURRENCY, FIRST_OUTPUT, MINUTE, ConcurrencyLimit, Departure, RateWindow
 from teamwright.values.limits import Pace

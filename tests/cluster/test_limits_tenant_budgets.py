@@ -9,8 +9,7 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from teamwright import Engine, FunctionAgent, Team
 from teamwright.cluster.schedules import Tick, batch_at, template_of

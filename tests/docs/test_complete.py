@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
+from importlib import import_module
 
 import pytest
 import typer
 
-import teamwright
 from teamwright.agents.scripted import Rule
 from teamwright.cli.main import app
 from teamwright.errors import AgentError
@@ -38,7 +38,7 @@ def fields(kind: type[Record]) -> tuple[str, ...]:
             [*RunResult.__struct_fields__, *RunSummary.__struct_fields__, *Usage.__struct_fields__, "total_tokens"],
         ),
         ("strategies.md", list(BUILT_IN_STRATEGIES)),
-        ("python.md", teamwright.__all__),
+        ("python.md", import_module("teamwright").__all__),
     ],
 )
 def test_every_name_is_on_its_page(name: str, fields: list[str]) -> None:

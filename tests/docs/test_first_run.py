@@ -17,8 +17,7 @@ from types import ModuleType
 
 import pytest
 import yaml
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from teamwright import Engine, load_team
 from teamwright.events import AgentCalled, AgentReturned

@@ -7,8 +7,7 @@ from math import ceil
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from pydantic import JsonValue
 
 from teamwright import Context, Engine, FunctionAgent, Reply, Team, Turn

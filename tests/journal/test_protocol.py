@@ -5,8 +5,7 @@ from typing import get_args
 
 import anyio
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from teamwright.journal.memory import MemoryJournal
 from teamwright.journal.protocol import Batch, Journal

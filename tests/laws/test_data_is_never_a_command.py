@@ -9,8 +9,7 @@ from typing import Literal
 
 import anyio
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 from msgspec.structs import replace
 from pydantic import JsonValue
 from pydantic_ai.messages import ModelMessage

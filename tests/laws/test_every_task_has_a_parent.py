@@ -17,8 +17,7 @@ from typing import Any
 
 import anyio
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from teamwright.agents.contract.agent import Agent
 from teamwright.agents.functions.agent import FunctionAgent

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections import Counter
 
 import anyio
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from pydantic import JsonValue
 
 from teamwright.journal.memory import MemoryJournal

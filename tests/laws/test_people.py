@@ -12,8 +12,7 @@ from random import Random
 
 import anyio
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
+from hypothesis import example, given, strategies as st
 
 from teamwright.journal.memory import MemoryJournal
 from teamwright.journal.protocol import Batch

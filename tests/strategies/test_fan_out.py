@@ -10,8 +10,7 @@ from typing import Any
 
 import anyio
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from teamwright.agents.scripted import Rule, ScriptedAgent
 from teamwright.errors import ManifestError, Refused

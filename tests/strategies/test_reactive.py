@@ -7,8 +7,7 @@ from typing import Any
 
 import anyio
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from teamwright.agents.contract.agent import Agent
 from teamwright.agents.functions.agent import FunctionAgent

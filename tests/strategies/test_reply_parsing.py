@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
+from hypothesis import example, given, strategies as st
 from pydantic import BaseModel, JsonValue, TypeAdapter
 
 from teamwright.strategies.reply_parsing import ParseFailure, candidate_values, read_answer, read_matching

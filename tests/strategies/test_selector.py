@@ -7,8 +7,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.agents.scripted import Rule, ScriptedAgent

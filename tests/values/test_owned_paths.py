@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from teamwright.values.owned_paths import Overlaps, Owned, covers, overlap, within
 from tests.growth import assert_linear_calls

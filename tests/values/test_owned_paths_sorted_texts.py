@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from teamwright.values.owned_paths import LONGEST_LIST, SortedTexts
 from tests.growth import assert_linear

@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from teamwright.agents.prompt_notes import extract_note
 from teamwright.strategies.reply_parsing import ParseFailure, candidate_values, read_matching

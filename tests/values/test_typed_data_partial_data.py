@@ -6,8 +6,7 @@ import json
 from typing import Literal
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from pydantic import BaseModel, Field, JsonValue
 
 from teamwright.errors import UsageError

@@ -67,8 +67,7 @@ def _known_rate(model: AnyModel, prompt: int) -> Rate | None:
 
 def _known_cost(model: AnyModel, input_tokens: int, output_tokens: int, **cached: int) -> Decimal | None:
     try:
-        from genai_prices import Usage as Priced
-        from genai_prices import calc_price
+        from genai_prices import Usage as Priced, calc_price
         from genai_prices.data_snapshot import get_snapshot
     except ImportError:
         return None

@@ -16,12 +16,21 @@ from typing import Annotated
 
 import typer
 
-from teamwright.cli import chat, doctor, memory, new, plan, run, show, validate
-from teamwright.cli import journal as journal_group
+from teamwright.cli import chat, doctor, journal as journal_group, memory, new, plan, run, show, validate
 from teamwright.cli.entry import server_options, take_option
-from teamwright.cli.runs import answer, conversations, diff, export, kpi, logs, prune, resume, steer
-from teamwright.cli.runs import list as run_list
-from teamwright.cli.runs import show as run_show
+from teamwright.cli.runs import (
+    answer,
+    conversations,
+    diff,
+    export,
+    kpi,
+    list as run_list,
+    logs,
+    prune,
+    resume,
+    show as run_show,
+    steer,
+)
 from teamwright.cli.terminal.errors import guarded
 from teamwright.cli.terminal.options import with_options
 from teamwright.cli.terminal.output import flush_all, json_lines, wants_json_lines, write_result

@@ -48,8 +48,7 @@ def draw(
 ) -> int:
     """Draw the team that these manifests declare, and return the exit code."""
     from teamwright.agents.functions.imports import code_not_loaded
-    from teamwright.cli.team_picture import draw_picture, picture_of
-    from teamwright.cli.team_picture import mermaid as chart
+    from teamwright.cli.team_picture import draw_picture, mermaid as chart, picture_of
     from teamwright.cli.terminal.open import report_unloaded_code
     from teamwright.errors import UsageError
     from teamwright.teams.builder import Builder

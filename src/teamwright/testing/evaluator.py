@@ -20,8 +20,7 @@ import anyio
 
 from teamwright.agents.evaluators import EVALUATOR, Evaluator, read_verdict, require_evaluator
 from teamwright.errors import InvalidOutput, UsageError
-from teamwright.testing.agent import CHECKS as AGENT_CHECKS
-from teamwright.testing.agent import AgentConformance, AgentTrial
+from teamwright.testing.agent import CHECKS as AGENT_CHECKS, AgentConformance, AgentTrial
 from teamwright.testing.agent_trial import FaultInjector
 from teamwright.testing.checks import run_checks
 from teamwright.values.events.agent import AgentAsked

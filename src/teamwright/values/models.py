@@ -8,8 +8,7 @@ from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Self, cast
 
-from msgspec import Struct, convert, structs, to_builtins
-from msgspec import ValidationError as RecordError
+from msgspec import Struct, ValidationError as RecordError, convert, structs, to_builtins
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic_core import PydanticSerializationError, from_json, to_json, to_jsonable_python
 

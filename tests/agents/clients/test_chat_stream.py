@@ -4,8 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from pydantic_ai.exceptions import ModelAPIError, ModelHTTPError, ModelRateLimitError, UnexpectedModelBehavior
 from pydantic_ai.messages import PartDeltaEvent, PartStartEvent, TextPart, ToolCallPart
 

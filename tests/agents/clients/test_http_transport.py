@@ -12,8 +12,7 @@ from pathlib import Path
 
 import anyio
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from teamwright import Engine, Limits, Team
 from teamwright.agents.clients.http_transport import EventWatch, ReadBounds

@@ -11,8 +11,7 @@ from typing import Any, cast
 
 import anyio
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from teamwright.agents.contract.context import Context
 from teamwright.agents.model.agent import ModelAgent

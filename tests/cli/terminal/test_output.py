@@ -4,8 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from teamwright.cli.terminal.output import check_out, clean, json_text, one_line
 from teamwright.errors import UsageError

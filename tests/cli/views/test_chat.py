@@ -3,8 +3,7 @@
 import re
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from teamwright.cli.views.chat import AnswerStream, ChatView
 from teamwright.values.events.event import Delta

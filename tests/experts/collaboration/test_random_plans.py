@@ -6,8 +6,7 @@ import re
 from typing import Any
 
 import anyio
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from teamwright.agents.scripted import Rule, ScriptedAgent
 from teamwright.journal.memory import MemoryJournal

@@ -7,8 +7,7 @@ from collections import Counter
 from typing import Any
 
 import anyio
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from teamwright.errors import RateLimited, Refused
 from teamwright.journal.memory import MemoryJournal

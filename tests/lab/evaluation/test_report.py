@@ -6,8 +6,7 @@ from typing import Any, cast, get_args
 from xml.etree import ElementTree
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from teamwright.errors import UsageError
 from teamwright.lab import compare, evaluate

@@ -11,8 +11,7 @@ from typing import Any, cast, get_args
 from xml.etree import ElementTree
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from teamwright.errors import UsageError
 from teamwright.lab import Sweep, evaluate, sweep

@@ -7,8 +7,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from pydantic import JsonValue
 
 from teamwright import Agent, Context, Engine, FunctionAgent, Limits, ModelAgent, Reply, Team, Turn, load_team

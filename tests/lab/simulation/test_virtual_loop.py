@@ -9,8 +9,7 @@ import threading
 import anyio
 import anyio.to_thread
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 import teamwright.lab.simulation.virtual_loop as bounds
 from teamwright import Engine, FunctionAgent, ModelAgent, Team

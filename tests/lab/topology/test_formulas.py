@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import get_args
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from teamwright.lab.topology.formulas import Figures, TopologyBounds, TopologyInput, check_bounds, figures, score
 from teamwright.lab.topology.profiles import (

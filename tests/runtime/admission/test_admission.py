@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 import anyio
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
+from hypothesis import example, given, strategies as st
 
 from teamwright import Engine, Limits, Team
 from teamwright.budget.ledger import Account

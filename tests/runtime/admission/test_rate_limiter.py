@@ -6,8 +6,7 @@ import asyncio
 
 import anyio
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
 from teamwright.errors import RateLimited, Refused, ServiceError

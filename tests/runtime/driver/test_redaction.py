@@ -10,8 +10,7 @@ from pathlib import Path
 
 import anyio
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from teamwright import Context, Engine, FunctionAgent, Message, Reply, Team, Turn, load_team
 from teamwright.errors import AgentError

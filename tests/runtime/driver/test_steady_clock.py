@@ -8,8 +8,7 @@ from typing import Literal
 
 import anyio
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from teamwright import Context, Engine, FunctionAgent, Limits, RunResult, Team, Turn
 from teamwright.agents.contract.effect import Attempt, Effect, Returned

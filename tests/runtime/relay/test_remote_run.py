@@ -6,8 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from teamwright.runtime.bus import Bus
 from teamwright.runtime.relay import remote_run

@@ -13,8 +13,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from teamwright.errors import UsageError
 from teamwright.runtime.webhooks import request as module

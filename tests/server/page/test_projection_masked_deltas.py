@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from teamwright.server.page.projection import MaskedDeltas
 from teamwright.values.events.agent import AgentReturned, Body

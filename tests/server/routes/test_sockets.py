@@ -19,8 +19,7 @@ from teamwright.agents.contract.context import Context
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
 from teamwright.journal import MemoryJournal
 from teamwright.journal.sqlite.journal import SqliteJournal
-from teamwright.server import feeds as channel
-from teamwright.server import state
+from teamwright.server import feeds as channel, state
 from teamwright.server.feeds import Feed
 from teamwright.server.routes import sockets
 from teamwright.values.limits import Usage

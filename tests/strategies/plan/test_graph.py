@@ -6,8 +6,7 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from teamwright.strategies.plan.graph import StepGraph, StepNode, cycles, graph_faults
 from tests.strategies.plan.plans import work

@@ -6,8 +6,7 @@ import sys
 from dataclasses import dataclass, field
 from typing import Any
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from teamwright.strategies.plan.key_locks import Claim, LockTable
 from teamwright.values.owned_paths import overlap

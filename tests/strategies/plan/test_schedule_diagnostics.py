@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from teamwright.strategies.plan.planner import PlannerSettings, make_schedule
 from teamwright.strategies.plan.schedule import diagnose

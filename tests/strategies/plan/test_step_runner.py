@@ -7,8 +7,7 @@ import sys
 from typing import Any
 
 import anyio
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from teamwright.strategies.plan.dag import DagOptions
 from teamwright.strategies.plan.graph import StepGraph, StepNode

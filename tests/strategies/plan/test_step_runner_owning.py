@@ -9,8 +9,7 @@ from typing import Any
 
 import anyio
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from teamwright.agents.contract.context import Context
 from teamwright.agents.functions.agent import FunctionAgent

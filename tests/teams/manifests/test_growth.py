@@ -11,8 +11,7 @@ from teamwright.errors import UsageError
 from teamwright.teams.builder import Builder
 from teamwright.teams.manifests.load import load
 from tests.growth import assert_linear_calls, assert_linear_count
-from tests.teams.manifests.manifests import loaded as load_text
-from tests.teams.manifests.manifests import only_problem, problems
+from tests.teams.manifests.manifests import loaded as load_text, only_problem, problems
 
 
 def agents(count: int) -> str:

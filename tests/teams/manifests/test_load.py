@@ -3,8 +3,7 @@
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, example, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, example, given, settings, strategies as st
 
 from teamwright.errors import ManifestError, Problem
 from teamwright.teams.manifests.load import load

@@ -6,8 +6,7 @@ from math import exp
 from statistics import NormalDist, mean
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from pydantic import TypeAdapter, ValidationError
 
 from teamwright.values.specs.simulation import (

@@ -1,7 +1,6 @@
 """Texts are cut in one way."""
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from teamwright.values.text.display import ELLIPSIS, cut
 

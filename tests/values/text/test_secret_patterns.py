@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from pydantic import JsonValue
 
-from teamwright.values.text import secret_names as classification
-from teamwright.values.text import secret_patterns as patterns
+from teamwright.values.text import secret_names as classification, secret_patterns as patterns
 from teamwright.values.text.secret_names import HIDDEN
 from teamwright.values.text.secret_patterns import MaskedStream, mask_text, mask_value
 from tests.growth import assert_linear, assert_linear_calls

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
+from hypothesis import example, given, strategies as st
 
 from teamwright.values.turns.envelope import Envelope, EnvelopeMessage, envelope_text
 from teamwright.values.turns.messages import (

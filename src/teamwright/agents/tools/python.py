@@ -8,8 +8,7 @@ from __future__ import annotations
 import inspect
 import json
 from abc import abstractmethod
-from collections.abc import Awaitable, Iterable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Awaitable, Iterable, Mapping, Sequence, Set as AbstractSet
 from dataclasses import is_dataclass
 from datetime import UTC, datetime
 from decimal import Decimal

@@ -17,8 +17,7 @@ from teamwright.agents.contract.context import Context
 from teamwright.experts.coordination.bound_plan import BoundPlan, bind_plan
 from teamwright.experts.coordination.next_steps import plain_reason
 from teamwright.experts.coordination.options import ExpertOptions, ExpertStep, Role
-from teamwright.experts.coordination.plan_preview import KEY as CONFIRM
-from teamwright.experts.coordination.plan_preview import confirm_plan
+from teamwright.experts.coordination.plan_preview import KEY as CONFIRM, confirm_plan
 from teamwright.experts.coordination.planned_steps import (
     PlannedSteps,
     ReadSteps,

@@ -15,8 +15,13 @@ from pydantic import JsonValue
 
 from teamwright.errors import UsageError
 from teamwright.lab.evaluation.options import BUDGET_LEVELS, Options, inputs_of, settings_from
-from teamwright.lab.topology.model import Evaluation, EvaluationSettings, Gates, TopologyReport
-from teamwright.lab.topology.model import evaluate as evaluate_settings
+from teamwright.lab.topology.model import (
+    Evaluation,
+    EvaluationSettings,
+    Gates,
+    TopologyReport,
+    evaluate as evaluate_settings,
+)
 from teamwright.lab.topology.profiles import (
     TOPOLOGIES,
     BudgetLevel,

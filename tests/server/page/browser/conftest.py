@@ -15,8 +15,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, StorageState, expect, sync_playwright
 
 from tests.server.page.browser.kit import PageServer, write_teams
-from tools import chromium
-from tools import page as page_build
+from tools import chromium, page as page_build
 
 TIMEOUT = 20_000
 """Milliseconds; the machine that runs the tests is busy with others."""

@@ -1,0 +1,25 @@
+from teamwright.values.limits import (
+    ConfirmAbove as ConfirmAbove,
+    Quantiles as Quantiles,
+    SpendForecast as SpendForecast,
+)
+from teamwright.values.people import (
+    ActionClaim as ActionClaim,
+    AddMember as AddMember,
+    Answer as Answer,
+    Answered as Answered,
+    Approve as Approve,
+    Cancel as Cancel,
+    EditPlan as EditPlan,
+    Intervention as Intervention,
+    Mark as Mark,
+    Notify as Notify,
+    Pause as Pause,
+    PauseMember as PauseMember,
+    Question as Question,
+    RaiseBudget as RaiseBudget,
+    RemoveMember as RemoveMember,
+    ResumeMember as ResumeMember,
+    Tell as Tell,
+    Undo as Undo,
+)

@@ -1,0 +1,43 @@
+from teamwright.runtime.prompts import (
+    PromptMessage as PromptMessage,
+    PromptRequest as PromptRequest,
+    PromptTool as PromptTool,
+    TurnPrompt as TurnPrompt,
+    rebuild_prompt as rebuild_prompt,
+)
+from teamwright.server.page.export import (
+    PageBundle as PageBundle,
+    export_html as export_html,
+)
+from teamwright.server.page.page_events import (
+    PageAnswer as PageAnswer,
+    PageBudget as PageBudget,
+    PageCheckpoint as PageCheckpoint,
+    PageDelta as PageDelta,
+    PageEvent as PageEvent,
+    PageExpertJoined as PageExpertJoined,
+    PageExpertLeft as PageExpertLeft,
+    PageExpertResult as PageExpertResult,
+    PageExpertStep as PageExpertStep,
+    PageIntervention as PageIntervention,
+    PageMessage as PageMessage,
+    PageNote as PageNote,
+    PagePhase as PagePhase,
+    PagePlanUpdate as PagePlanUpdate,
+    PageQuestion as PageQuestion,
+    PageRun as PageRun,
+    PageStep as PageStep,
+    PageTeamDissolved as PageTeamDissolved,
+    PageTeamFormed as PageTeamFormed,
+    PageTeamLife as PageTeamLife,
+    PageTeamSynthesis as PageTeamSynthesis,
+    PageThinking as PageThinking,
+    PageToolCall as PageToolCall,
+    PageToolResult as PageToolResult,
+    PageVerdict as PageVerdict,
+    PageVote as PageVote,
+    PageWait as PageWait,
+    PageWarning as PageWarning,
+    page_schema as page_schema,
+)
+from teamwright.server.page.reader import read_page_events as read_page_events

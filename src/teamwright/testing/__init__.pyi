@@ -1,0 +1,30 @@
+from teamwright.testing.agent import (
+    AgentConformance as AgentConformance,
+    check_agent as check_agent,
+)
+from teamwright.testing.chat import (
+    CallTools as CallTools,
+    ChatMessage as ChatMessage,
+    ChatRequest as ChatRequest,
+    Drop as Drop,
+    Fail as Fail,
+    Say as Say,
+    SayJson as SayJson,
+    ToolCall as ToolCall,
+)
+from teamwright.testing.evaluator import (
+    EvaluatorConformance as EvaluatorConformance,
+    check_evaluator as check_evaluator,
+)
+from teamwright.testing.journal import JournalConformance as JournalConformance
+from teamwright.testing.model_server import ModelServer as ModelServer
+from teamwright.testing.sample_facts import a_fact_of_each_kind as a_fact_of_each_kind
+from teamwright.testing.strategy import (
+    StrategyConformance as StrategyConformance,
+    check_strategy as check_strategy,
+)
+from teamwright.testing.tool_source import (
+    ToolSourceConformance as ToolSourceConformance,
+    check_tool_source as check_tool_source,
+)
+from teamwright.testing.transport import TransportConformance as TransportConformance
