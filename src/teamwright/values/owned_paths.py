@@ -1,8 +1,4 @@
-"""A sorted collection of strings with search by prefix.
-
-It consists of short lists, so that an insertion moves few elements, however many there are.
-
-Keys that steps own: paths or names with wildcards; whether two keys overlap, and which paths a step may write.
+"""Keys that steps own: paths or names with wildcards; whether two keys overlap, and which paths a step may write.
 
 `*`, `?` and `[…]` match within one part of a path, and `**` any number of parts. A key whose last part has no wildcard
 means a path and everything below it. In doubt, two keys overlap.
@@ -20,7 +16,10 @@ LONGEST_LIST = 1000
 
 
 class SortedTexts:
-    """A sorted collection of strings."""
+    """A sorted collection of strings with search by prefix.
+
+    It consists of short lists, so that an insertion moves few elements, however many there are.
+    """
 
     __slots__ = ("_lists",)
 

@@ -34,7 +34,11 @@ class Found(NamedTuple):
 
 
 class JsonScan:
-    """Decodes JSON at positions of one text; all attempts share a bound on their work."""
+    """Decodes JSON at positions of one text.
+
+    Attempts may read the same characters again. A shared bound on the characters read keeps the work linear: a text
+    that consists of openings alone is given up.
+    """
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -126,7 +130,6 @@ def _name(form: type[object]) -> str:
     return getattr(form, "__name__", None) or str(form)
 
 
-Partial = TypeVar("Partial")
 Path = tuple[str | int, ...]
 
 FENCE = "```"
@@ -148,13 +151,13 @@ def parse_partial(text: str) -> JsonValue:
     return data
 
 
-class PartialReader(Generic[Partial]):
+class PartialReader(Generic[T]):
     """Reads partial data as a type: what fits is a valid value of the type."""
 
-    def __init__(self, form: type[Partial]) -> None:
-        self._adapter: TypeAdapter[Partial] = type_adapter(form)
+    def __init__(self, form: type[T]) -> None:
+        self._adapter: TypeAdapter[T] = type_adapter(form)
 
-    def read(self, data: JsonValue, *, is_final: bool = False) -> Partial | None:
+    def read(self, data: JsonValue, *, is_final: bool = False) -> T | None:
         """Return the data as the type, or `None` if it does not fit (yet).
 
         Unless it is final, items at its growing end that do not fit yet are left out, innermost first.

@@ -1,8 +1,6 @@
-"""The declaration of an evaluation: criteria with weights, judges, and what happens when work does not pass.
+"""The declaration of an evaluation (criteria with weights, judges, what happens when work does not pass) and its verdict.
 
 How work is evaluated lies in the evaluator, which may be of another package.
-
-The verdict on a piece of work: every criterion by its id, with a result of its own.
 """
 
 from __future__ import annotations
