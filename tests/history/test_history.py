@@ -12,6 +12,7 @@ from teamwright import Context, Engine, FunctionAgent, Limits, Message, Reply, R
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
 from teamwright.agents.scripted import Rule, ScriptedAgent
 from teamwright.errors import AgentError, AgentTimeout, ContextTooLong, Refused, UsageError
+from teamwright.history.fork import point_before_stop
 from teamwright.history.history import RunHistory
 from teamwright.history.kpis import read_kpis
 from teamwright.journal.memory import MemoryJournal
@@ -210,7 +211,7 @@ async def stop_of(team: Team) -> tuple[RunHistory, int | None]:
     async with Engine("memory") as engine:
         await engine.run(team, "go", run_id="r")
         history = await engine.runs.history("r")
-    return history, history.before_stop()
+    return history, point_before_stop(history)
 
 
 async def test_a_run_that_ran_out_of_budget_is_forked_from_before_the_refusal() -> None:

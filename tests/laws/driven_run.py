@@ -8,6 +8,7 @@ from collections.abc import Collection, Coroutine, Iterator, Mapping
 from typing import Any, Literal, TypeVar
 
 from teamwright.errors import AgentError, UsageError
+from teamwright.history.fork import point_of_retry
 from teamwright.history.record.run_record import RunRecord
 from teamwright.runtime.engine import Engine
 from teamwright.runtime.handle import Handle
@@ -138,7 +139,7 @@ class DrivenRun:
         """Whether a fork can retry a failed member."""
         history = self.do(self.engine.runs.history(self.run_id))
         try:
-            history.before_failure()
+            point_of_retry(history)
         except UsageError:
             return False
         return True

@@ -1,3 +1,4 @@
+from teamwright.history.checkpoints import Checkpoint as Checkpoint
 from teamwright.history.conversation import (
     ConversationHistory as ConversationHistory,
     ConversationSummary as ConversationSummary,
@@ -7,7 +8,6 @@ from teamwright.history.diff import (
     RunDiff as RunDiff,
     compare as compare,
 )
-from teamwright.history.fork import Checkpoint as Checkpoint
 from teamwright.history.history import RunHistory as RunHistory
 from teamwright.history.kpi_gates import (
     GateResult as GateResult,

@@ -12,7 +12,7 @@ from typing import Literal
 
 from pydantic import JsonValue
 
-from teamwright.history.fork import turns_in
+from teamwright.history.checkpoints import turns_in
 from teamwright.history.history import RunHistory
 from teamwright.history.record.asks import RecordedAsk
 from teamwright.history.record.run_record import RunRecord

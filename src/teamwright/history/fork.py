@@ -1,61 +1,149 @@
-"""Checkpoints: the points of a run at which a fork can start. They are computed from the record, never stored.
+"""Forks: which events of a run a fork copies, with which limits, and where the retry of a run starts.
 
-The checkpoint after a turn is named by the turn's place; a named checkpoint has the name it was given.
+A fork keeps what was recorded before its point, except drivers, limits, the end of the run and asks that a cancel
+stopped. It reads the record and changes nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Literal
+from collections.abc import Collection, Iterator, Sequence
+from math import inf
 
-from teamwright.errors import UnknownName, UsageError
-from teamwright.history.record.asks import RecordedAsk
-from teamwright.history.record.run_record import RunRecord
-from teamwright.values.events.agent import AgentCalled, AgentCallFailed, AgentFailed, AgentReplied, AgentReturned
-from teamwright.values.events.event import Event, fold
-from teamwright.values.events.run import RunCheckpoint, RunPaused, RunStarted
-from teamwright.values.events.team import TeamEvaluationResult
-from teamwright.values.key import in_scope, is_inside, join_key, key_below_root, parent_key, without_attempts
-from teamwright.values.limits import NOTHING, Usage
-from teamwright.values.models import Record
-from teamwright.values.names import check_name
-from teamwright.values.turns.results import iso
+from msgspec.structs import replace
+from pydantic_core import to_json
 
-START = "start"
+from teamwright.agents.approval import REJECTED
+from teamwright.agents.evaluation_gate import REVIEW_EXCEEDED
+from teamwright.errors import UsageError
+from teamwright.history.checkpoints import checkpoint_name
+from teamwright.history.ending import STOPPED
+from teamwright.history.history import RunHistory
+from teamwright.history.record.run_record import EFFECTS
+from teamwright.journal.protocol import Batch
+from teamwright.teams.team import Team
+from teamwright.values.events.agent import (
+    AgentCalled,
+    AgentCallFailed,
+    AgentFailed,
+    AgentReplied,
+    AgentReturned,
+)
+from teamwright.values.events.budget import BudgetOpened, BudgetRaised, BudgetRefused
+from teamwright.values.events.event import Event, Fact
+from teamwright.values.events.run import (
+    Origin,
+    PersonAnswered,
+    RunAborted,
+    RunEnded,
+    RunInterrupted,
+    RunIntervened,
+    RunNotified,
+    RunPaused,
+    RunQueued,
+    RunRefused,
+    RunResumed,
+    RunStarted,
+    ScopeExpired,
+    ScopeWaited,
+)
+from teamwright.values.events.team import TeamEnded, TeamEvaluationResult, TeamReopened
+from teamwright.values.key import in_scope, join_key, parent_key, without_attempts
+from teamwright.values.limits import Bounds, Limits, lowered
+from teamwright.values.people import SMALLER, YES, Answer, confirmation_key, lower_ceiling
+from teamwright.values.text.secret_names import without_secrets
+from teamwright.values.turns.messages import digest
+from teamwright.values.turns.results import StopReason
+
+ENDINGS = ("agent.replied", "agent.failed")
+NOT_COPIED = (
+    RunStarted, RunResumed, RunPaused, RunInterrupted, RunQueued, RunEnded, RunIntervened, RunRefused, RunAborted,
+    RunNotified, ScopeWaited, BudgetRaised, TeamEnded, BudgetOpened,
+)  # fmt: skip
+"""Facts about one run alone: its drivers, its limits and its end."""
 
 
-class Checkpoint(Record, frozen=True):
-    """A point of a run: the number of its last event, its name, what happened just before, and the usage so far."""
+def fork_batch(
+    history: RunHistory,
+    team: Team,
+    *,
+    run_id: str,
+    now: float,
+    at: int | None = None,
+    without: Collection[str] = (),
+    task: str | None = None,
+    limits: Limits | None = None,
+    driver: str = "",
+) -> Batch:
+    """Return the first events of a fork: those of the run up to number `at`, except the calls in `without`.
 
-    number: int
-    name: str
-    how: Literal["start", "turn", "pause", "named"]
-    at: str
-    after: str
-    key: str = ""
-    total_tokens: int = 0
-    usd: float | None = None
-
-
-def checkpoints_in(events: Sequence[Event], record: RunRecord) -> list[Checkpoint]:
-    """Return all checkpoints of a run, in order."""
-    return fold(events, _CheckpointFold(record)).found
-
-
-def turns_in(record: RunRecord) -> dict[str, RecordedAsk]:
-    """Return the asks that teams made of their members, by key, in the order in which they began.
-
-    The ask of the whole team and asks between agents are not included.
+    The fork keeps the run's limits; `limits` overrides single ones. It is no turn of the run's conversation, and
+    `driver` drives it.
     """
-    found: dict[str, RecordedAsk] = {}
-    teams: set[str] = set()
-    for key, ask in record.asks.items():
-        around = record.turn_of(parent_key(key))
-        if around in teams:
-            found[key] = ask
-        if ask.is_team and (not around or around in teams):
-            teams.add(key)
-    return found
+    last = at if at is not None else history.number
+    bodies: dict[str, str] = {}
+
+    def keep(text: str) -> str:
+        body = digest(text)
+        bodies[body] = text
+        return body
+
+    started = history.started
+    begun = started.changed(
+        origin=_origin(history, last),
+        task=started.task if task is None else keep(to_json(task).decode()),
+        manifest=keep(to_json(without_secrets(team.declaration())).decode()),
+        strategies=team.strategies(),
+        team=team.name,
+        limits=fork_limits(history, limits, last),
+        conversation="",
+        confirm=started.confirm if _confirmation(history, last) is None else None,
+        driver=driver,
+    )
+    events = [Event(run_id, 1, now, "", "", begun)]
+    for number, event in enumerate(copied_events(history, last, without), start=2):
+        fact = TeamReopened() if _ends_a_team(history, event) else event.fact
+        events.append(replace(event, run_id=run_id, number=number, fact=fact))
+    return Batch(events, bodies, source=history.events[0].run_id)
+
+
+def copied_events(history: RunHistory, last: int, without: Collection[str] = ()) -> Iterator[Event]:
+    """Yield the events that a fork at event `last` copies; the keys of `without` are asked or called again."""
+    cancelled_at, under_way = _cancelled_at(history), calls_returned_after(history.events, last)
+    for event in history.events:
+        if event.number > last:
+            return
+        if event.number in under_way or event.key in without:
+            continue
+        if not _is_left_out(history, event, cancelled_at):
+            yield event
+
+
+def _is_left_out(history: RunHistory, event: Event, cancelled_at: float) -> bool:
+    """Whether an event is of this run alone, or the ending of the run or of an ask that a cancel stopped.
+
+    So is the confirmation of the run, which a fork takes from its first event.
+    """
+    if history.started.confirm is not None and event.key == confirmation_key(history.started.team):
+        return True
+    if isinstance(event.fact, AgentReplied | AgentFailed):
+        ask = history.record.asks[event.key]
+        return not event.scope or (ask.is_cancelled and (ask.is_team or event.number > cancelled_at))
+    return isinstance(event.fact, NOT_COPIED)
+
+
+def _ends_a_team(history: RunHistory, event: Event) -> bool:
+    return isinstance(event.fact, AgentReplied | AgentFailed) and history.record.asks[event.key].is_team
+
+
+def _cancelled_at(history: RunHistory) -> float:
+    """The number of the event that cancelled or aborted the run; asks that it stopped are open on a fork."""
+    ends = (
+        event.number
+        for event in history.events
+        if isinstance(event.fact, RunAborted)
+        or (isinstance(event.fact, RunIntervened) and event.fact.intervention.kind == "cancel")
+    )
+    return next(ends, inf)
 
 
 def calls_returned_after(events: Sequence[Event], last: int) -> set[int]:
@@ -75,113 +163,131 @@ def calls_returned_after(events: Sequence[Event], last: int) -> set[int]:
     return found
 
 
-def find_checkpoint(at: int | str | Checkpoint, run_id: str, last: int, known: Sequence[Checkpoint]) -> int:
-    """Return the event number of a checkpoint, given by number, by name or by place.
+def _origin(history: RunHistory, number: int) -> Origin:
+    """Return the origin of a fork at an event."""
+    before = history.started.origin
+    root = before.root_run if before is not None and before.how == "fork" else ""
+    checkpoint = checkpoint_name(number, history.checkpoints())
+    return Origin(run_id=history.events[0].run_id, number=number, how="fork", checkpoint=checkpoint, root=root)
 
-    A place means the last checkpoint inside it. Of several checkpoints with one name, the last one counts.
+
+def fork_limits(history: RunHistory, given: Limits | None, last: int) -> Bounds | None:
+    """The limits of the run as of an event, with those that a person lowered before it began.
+
+    The given ones replace those of the same kind.
     """
-    if isinstance(at, Checkpoint):
-        at = at.number
-    if isinstance(at, str) and not (at.isascii() and at.isdigit()):
-        exact = [one.number for one in known if one.name == at]
-        there = exact or [one.number for one in known if at and is_inside(one.name, at)]
-        if not there:
-            raise UnknownName("checkpoint", at, dict.fromkeys(one.name for one in known))
-        return there[-1]
-    if isinstance(at, bool) or not isinstance(at, int | str):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise UsageError(f"A fork begins at a checkpoint, its name, or the number of an event, not at {at!r}.")
-    number = int(at)
-    if not 1 <= number <= last:
-        raise UsageError(f"Run {run_id!r} has events 1 to {last}; {number} is not one of them.")
-    return number
+    known = history.started.limits
+    if (confirmed := _confirmation(history, last)) is not None and confirmed.text == SMALLER:
+        before = Limits.from_bounds(known) if known is not None else None
+        ceiling = lower_ceiling(confirmation_key(history.started.team), confirmed.data)
+        known = lowered(before, ceiling).bounds
+    if given is None or known is None:
+        return known if given is None else given.bounds
+    return known.changed(**given.bounds.given)
 
 
-def checkpoint_name(number: int, known: Sequence[Checkpoint]) -> str:
-    """Return the name of the checkpoint after this event, or an empty string."""
-    return next((one.name for one in reversed(known) if one.number == number), "")
+def _confirmation(history: RunHistory, last: int) -> Answer | None:
+    """The answer by which a person let the run begin, if it was given up to this event.
+
+    A fork of a confirmed run is not confirmed again; one of a run that was not to begin is.
+    """
+    event = history.record.answers.get(confirmation_key(history.started.team))
+    if event is None or event.number > last or not isinstance(event.fact, PersonAnswered):
+        return None
+    return event.fact.answer if event.fact.answer.text in {YES, SMALLER} else None
 
 
-def check_checkpoint_name(name: str) -> str:
-    """Return the name if it is valid for a checkpoint and can't be confused with an event number."""
-    if check_name("checkpoint", name).isdigit():
-        raise UsageError(f"{name!r} would be taken for the number of an event; give the checkpoint a word for a name.")
-    return name
+def point_of_retry(history: RunHistory) -> tuple[int, frozenset[str]]:
+    """Return where a retry starts: the number of the last event to keep, and the calls before it to make again.
+
+    Other members keep their replies, and the member that failed last keeps its successful calls. Where the team
+    failed for another reason, the last reply is asked for again.
+    """
+    if history.record.ended is not None and history.record.ended.stop_reason == REVIEW_EXCEEDED:
+        review = _before_review(history)
+        if review is not None:
+            return review
+    last = _ending_to_retry(history)
+    if last is None:
+        raise UsageError(f"Run {history.events[0].run_id!r} has no failed member to retry; fork it with --at NUMBER.")
+    if (rejection := _rejection(history, last)) is not None:
+        return rejection - 1, frozenset()
+    calls = [e for e in history.events if e.kind in EFFECTS and history.record.turn_of(e.scope) == last.key]
+    lost = {e.key for e in calls if isinstance(e.fact, AgentCallFailed | BudgetRefused)}
+    return last.number - 1, frozenset(lost or {e.key for e in calls})
 
 
-class _CheckpointFold:
-    """Collects the checkpoints of a run, with the usage at each."""
-
-    def __init__(self, record: RunRecord) -> None:
-        self.found: list[Checkpoint] = []
-        self._record = record
-        self._used: Usage = NOTHING
-        self._pauses = 0
-        self._turns = turns_in(record)
-
-    def apply(self, event: Event) -> None:
-        """Apply one event."""
-        match event.fact:
-            case AgentReturned(usage=usage):
-                self._used = self._used + usage
-            case RunStarted():
-                self._add(event, START, "start", "the task was given")
-            case AgentReplied() | AgentFailed() as ending if (
-                event.key in self._turns and not self._turns[event.key].is_cancelled
-            ):
-                self._add(event, key_below_root(event.key), "turn", self._after(event, ending))
-            case RunPaused(stop_reason=reason):
-                self._pauses += 1
-                self._add(event, f"pause-{self._pauses}", "pause", f"the run paused ({reason})")
-            case RunCheckpoint(name=name, by=by):
-                self._add(event, name, "named", f"{by or self._member(event.scope)} set it")
-            case _:
-                pass
-
-    def _add(self, event: Event, name: str, how: Literal["start", "turn", "pause", "named"], after: str) -> None:
-        self.found.append(
-            Checkpoint(
-                number=event.number,
-                name=name,
-                how=how,
-                at=iso(event.time),
-                after=after,
-                key=event.key if how in {"turn", "named"} else "",
-                total_tokens=self._used.total_tokens,
-                usd=self._used.usd,
-            )
-        )
-
-    def _after(self, event: Event, ending: AgentReplied | AgentFailed) -> str:
-        ask = self._record.asks[event.key]
-        if isinstance(ending, AgentFailed):
-            return f"{ask.asked.member} failed ({ending.error})"
-        return f"the team {ask.asked.member} ended" if ask.is_team else f"{ask.asked.member} replied"
-
-    def _member(self, scope: str) -> str:
-        """The member in whose turn an event was recorded; outside of any turn, a person."""
-        turn = self._record.turn_of(scope)
-        if not turn:
-            return "a person"
-        ask = self._record.asks[turn]
-        return f"the team {ask.asked.member}" if ask.is_team else ask.asked.member
-
-
-def before_review(events: Sequence[Event], record: RunRecord) -> tuple[int, frozenset[str]] | None:
+def _before_review(history: RunHistory) -> tuple[int, frozenset[str]] | None:
     """Return the number of the last event to keep, and the keys before it to leave out; None without such a review.
 
     Work that did not pass is asked for again, with the verdicts on earlier attempts. Where the review broke off, the
     work stays and the evaluator is asked again. Other members keep their replies in both cases.
     """
-    for event in reversed(events):
+    for event in reversed(history.events):
         fact = event.fact
-        if not isinstance(fact, TeamEvaluationResult) or fact.verdict.passes or record.is_superseded(event.key):
+        if not isinstance(fact, TeamEvaluationResult) or fact.verdict.passes or history.record.is_superseded(event.key):
             continue
         again = [parent_key(event.key)]
         if fact.verdict.outcome == "revise":
             again.append(join_key(event.scope, fact.work))
-        before = {one.key: without_attempts(one.key) for one in events[: event.number]}
+        before = {one.key: without_attempts(one.key) for one in history.events[: event.number]}
         places = [without_attempts(key) for key in again]
         return event.number - 1, frozenset(
             key for key, place in before.items() if any(in_scope(place, one) for one in places)
         )
     return None
+
+
+def _ending_to_retry(history: RunHistory) -> Event | None:
+    """The ending of the turn to retry: the last failure, or the reply over which the team failed."""
+    ending = history.ending()
+    counts = [e for e in history.events if e.kind in ENDINGS and not history.record.is_superseded(e.key)]
+    failed = [e for e in counts if isinstance(e.fact, AgentFailed) and _is_own_failure(history, e)]
+    last = failed[-1] if failed else None
+    if not isinstance(ending, AgentFailed) or ending.error in STOPPED:
+        return last
+    if last is not None and isinstance(last.fact, AgentFailed) and last.fact.error == ending.error:
+        return last
+    answers = (e for e in reversed(counts) if isinstance(e.fact, AgentReplied))
+    return next((e for e in answers if not history.record.asks[e.key].is_team), last)
+
+
+def _rejection(history: RunHistory, ended: Event) -> int | None:
+    """The number of the answer in which a person rejected the member's task or reply, if it failed for that."""
+    asked = join_key(ended.key, "approve-")
+    answers = [e.number for e in history.record.answers.values() if e.key.startswith(asked)]
+    rejected = isinstance(ended.fact, AgentFailed) and ended.fact.error == REJECTED
+    return max(answers, default=None) if rejected else None
+
+
+def _is_own_failure(history: RunHistory, event: Event) -> bool:
+    """Whether a member that is no team failed, or a team whose reply a person rejected."""
+    ask = history.record.asks[event.key]
+    if ask.is_team:
+        return isinstance(event.fact, AgentFailed) and _rejection(history, event) is not None
+    return not ask.is_cancelled
+
+
+def point_before_stop(history: RunHistory) -> int | None:
+    """The number of the last event before a budget, a deadline or a cancel stopped the run; None otherwise."""
+    reason = history.record.ended.stop_reason if history.record.ended else None
+    stops = [event for event in history.events if _stops(event.fact, reason)]
+    if not stops:
+        return None
+    last = stops[-1]
+    if isinstance(last.fact, BudgetRefused):
+        level = last.fact.level
+        last = next(e for e in stops if isinstance(e.fact, BudgetRefused) and e.fact.level == level)
+    return last.number - 1
+
+
+def _stops(fact: Fact, reason: StopReason | None) -> bool:
+    match fact:
+        case BudgetRefused():
+            return reason == "budget"
+        case ScopeExpired():
+            return reason == "deadline"
+        case RunIntervened():
+            return reason == "cancelled" and fact.intervention.kind == "cancel"
+        case _:
+            return False

@@ -34,8 +34,8 @@ from teamwright.values.turns.messages import Message
 if TYPE_CHECKING:
     from teamwright.agents.attachments import Attachment, AttachmentLike
     from teamwright.agents.contract.agent import Agent
+    from teamwright.history.checkpoints import Checkpoint
     from teamwright.history.event_texts import Texts
-    from teamwright.history.fork import Checkpoint
     from teamwright.history.record.run_record import RunRecord
     from teamwright.journal.protocol import Batch, Journal
     from teamwright.runtime.admission.confirm_request import Confirmer
@@ -437,13 +437,15 @@ class Engine:
         limits: Limits | None = None,
     ) -> Handle:
         """Start a fork in the background; the arguments are those of `fork`."""
+        from teamwright.history.fork import fork_batch, point_before_stop, point_of_retry
+
         limits = value_of("The fork", "limits", limits, Limits)
         history = await self.runs.history(run_id)
         without: Collection[str] = ()
         if retry:
-            cut, without = history.before_failure()
+            cut, without = point_of_retry(history)
         else:
-            cut = history.point(at) if at is not None else history.before_stop()
+            cut = history.point(at) if at is not None else point_before_stop(history)
         identity = check_name("run", new_id) if new_id else new_run_id(self._wall())
         if new_id and await self.journal.find(new_id):
             raise UsageError(f"There is already a run {new_id!r}; choose another id for the fork.")
@@ -457,7 +459,17 @@ class Engine:
 
         redacted_task = None if task is None else Redactor(known_secrets(made)).text(task)
         now = self._clock(history.record)()
-        batch = history.fork(identity, now, cut, redacted_task, made, without, limits, self.driver)
+        batch = fork_batch(
+            history,
+            made,
+            run_id=identity,
+            now=now,
+            at=cut,
+            without=without,
+            task=redacted_task,
+            limits=limits,
+            driver=self.driver,
+        )
         batch = await self.tenants.with_claim(batch, made.limits)
         async with deleted_is_not_found(self.journal, run_id):
             await commit(self.journal, batch)

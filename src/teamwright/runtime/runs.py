@@ -31,7 +31,7 @@ from teamwright.values.people import Answer, Answered, Cancel, Mark, Pause, Stee
 from teamwright.values.turns.results import FINAL, RunResult, RunSummary
 
 if TYPE_CHECKING:
-    from teamwright.history.fork import Checkpoint
+    from teamwright.history.checkpoints import Checkpoint
     from teamwright.history.history import RunHistory
     from teamwright.runtime.driver.redaction import Redactor
     from teamwright.runtime.followers.output_stream import PartialOutput
@@ -132,7 +132,7 @@ class Runs(RunInterventions):
 
     async def checkpoint(self, run_id: str, name: str, *, by: str = "") -> Checkpoint:
         """Name the point that a run has reached, in whichever process it is driven."""
-        from teamwright.history.fork import check_checkpoint_name
+        from teamwright.history.checkpoints import check_checkpoint_name
 
         check_checkpoint_name(name)
         check_text("by", by)

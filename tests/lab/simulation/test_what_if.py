@@ -10,6 +10,7 @@ import pytest
 from teamwright import Engine, FunctionAgent, Limits, ModelAgent, Team, Turn
 from teamwright.agents import Attachment, as_tool
 from teamwright.errors import UnknownName, UsageError
+from teamwright.history.fork import fork_limits
 from teamwright.history.history import RunHistory
 from teamwright.journal.memory import MemoryJournal
 from teamwright.lab.simulation.recorded_turns import RecordedTurn, TimedCall
@@ -264,8 +265,8 @@ async def test_files_of_the_task_and_a_ceiling_that_a_person_set_are_those_of_th
     report = await ask(journal)
     assert (report.status, report.total.exact, report.notes) == ("completed", True, ())
     history = await RunHistory.load(journal, await journal.read("r"))
-    assert history.limits_with(None, history.number) == Bounds(tokens=7)
-    assert history.limits_with(Limits(tokens=9), history.number) == Bounds(tokens=9)
+    assert fork_limits(history, None, history.number) == Bounds(tokens=7)
+    assert fork_limits(history, Limits(tokens=9), history.number) == Bounds(tokens=9)
 
 
 async def test_tools_agents_as_tools_and_retries_are_repeated_without_their_server() -> None:

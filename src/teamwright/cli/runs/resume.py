@@ -42,7 +42,7 @@ from teamwright.wings import required_hook
 
 if TYPE_CHECKING:
     from teamwright.cli.views.drive import ViewOptions
-    from teamwright.history.fork import Checkpoint
+    from teamwright.history.checkpoints import Checkpoint
     from teamwright.runtime.engine import Engine
     from teamwright.teams.team import Team
     from teamwright.values.limits import Limits

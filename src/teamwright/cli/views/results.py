@@ -95,8 +95,10 @@ def pending_answer_text(answer: Answer) -> str:
 
 def can_retry(history: RunHistory) -> bool:
     """Whether the run has a failure that `runs fork --retry` can retry."""
+    from teamwright.history.fork import point_of_retry
+
     try:
-        history.before_failure()
+        point_of_retry(history)
     except UsageError:
         return False
     return True

@@ -18,6 +18,7 @@ from teamwright.agents.attachments import Attachment
 from teamwright.agents.prices import known_models, rate_of
 from teamwright.budget.ledger import refusal_text
 from teamwright.errors import UnknownName, UsageError, nearest
+from teamwright.history.fork import fork_limits
 from teamwright.history.history import RunHistory
 from teamwright.history.kpis import kpis_of, turns_of
 from teamwright.journal.codec import decode_body
@@ -300,7 +301,7 @@ SIMULATED_RUNS = 25
 async def what_if(journal: Journal, history: RunHistory, changes: RunChanges) -> WhatIfReport:
     """Compute what a recorded run would have been with these changes."""
     source = with_changes((await read_source(journal, history.record)).source, changes)
-    bounds = history.limits_with(changes.limits, history.number)
+    bounds = fork_limits(history, changes.limits, history.number)
     limits = Limits.from_bounds(bounds) if bounds is not None else None
     turns = await recorded_turns(journal, history)
     if changes.topology is not None:

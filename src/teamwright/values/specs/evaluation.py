@@ -1,4 +1,4 @@
-"""The declaration of an evaluation (criteria with weights, judges, what happens when work does not pass) and its verdict.
+"""The declaration of an evaluation (criteria, judges, what happens when work does not pass), and its verdict.
 
 How work is evaluated lies in the evaluator, which may be of another package.
 """
