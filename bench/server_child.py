@@ -18,9 +18,8 @@ from starlette.types import Receive, Scope, Send
 
 from teamwright import Engine, FunctionAgent, Team
 from teamwright.journal.sqlite.journal import SqliteJournal
-from teamwright.server.app import make_app
+from teamwright.server.app import FeedServer, listen, make_app, server_config
 from teamwright.server.frames import RecentBodies
-from teamwright.server.listener import FeedServer, listen, server_config
 from teamwright.server.state import open_state
 from teamwright.values.events.event import AnyDelta, Event
 

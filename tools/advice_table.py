@@ -12,7 +12,7 @@ from pathlib import Path
 from statistics import mean
 from typing import NamedTuple
 
-from teamwright.lab.topology.published import HeldOut, TeamEffect, WorkKind, team_pass_rate, work_kind
+from teamwright.lab.topology.decision import HeldOut, TeamEffect, WorkKind, team_pass_rate, work_kind
 
 ROOT = Path(__file__).resolve().parent.parent
 ROWS = ROOT / "tests" / "lab" / "topology" / "published_rows.csv"

@@ -8,7 +8,7 @@ from typing import Any
 from teamwright import Engine, Limits, load_team
 from teamwright.events import TeamPhase
 from teamwright.server.page.page_events import encode
-from teamwright.server.page.reader import read_page_events
+from teamwright.server.page.projection import read_page_events
 
 FIXTURES = Path("web") / "src" / "fixtures"
 ROLL_OUT = {

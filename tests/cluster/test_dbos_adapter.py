@@ -22,7 +22,7 @@ from sqlalchemy.exc import OperationalError
 
 from teamwright.cluster import dbos_adapter
 from teamwright.cluster.dbos_adapter import QueueRunner
-from teamwright.cluster.queue_entries import QueueLimits
+from teamwright.cluster.queue_database import QueueLimits
 from tests.kit.workers import Cluster, eventually
 from tests.paths import ROOT
 

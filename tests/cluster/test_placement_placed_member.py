@@ -20,7 +20,7 @@ from teamwright.errors import JournalUnavailable
 from teamwright.journal.protocol import Batch
 from teamwright.runtime.placement.placed_turn import notes_team_of
 from teamwright.runtime.run_reader import read_record
-from teamwright.server.listener import server_engine
+from teamwright.server.app import server_engine
 from tests.kit.placed import PlacedCluster
 from tests.kit.postgres import schema_url
 from tests.kit.queued_members import EFFECTS, TOKENS

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 import psycopg
 import pytest
 
-from teamwright.cluster.queue_entries import (
+from teamwright.cluster.queue_database import (
     ClaimedDrive,
     QueueEntry,
     QueueLimits,

@@ -6,7 +6,7 @@ from signal import SIGKILL, SIGTERM
 
 import pytest
 
-from teamwright.cluster import worker_report as presence
+from teamwright.cluster import status as presence
 from teamwright.cluster.status import ClusterStatus, read_set_aside, read_status
 from teamwright.journal.postgres.paces import PostgresPaces
 from teamwright.values.models import JsonValue

@@ -9,8 +9,7 @@ from anyio import fail_after, sleep
 from msgspec import structs
 
 from teamwright.cluster.needs import CodeFolder
-from teamwright.cluster.submission import PreparedTeam, prepare_team, record_wait
-from teamwright.cluster.team_loader import Lacks
+from teamwright.cluster.submission import Lacks, PreparedTeam, prepare_team, record_wait
 from teamwright.history.event_notes import note_text
 from teamwright.journal.protocol import Batch
 from teamwright.teams.load import source_of

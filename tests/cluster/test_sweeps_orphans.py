@@ -6,7 +6,7 @@ import anyio
 
 from teamwright import Engine
 from teamwright.cluster.placement import WorkerPlacement
-from teamwright.cluster.queue_entries import branch_queue
+from teamwright.cluster.queue_database import branch_queue
 from teamwright.cluster.sweeps import Orphans
 from teamwright.errors import JournalUnavailable
 from tests.kit.placed import PlacedCluster

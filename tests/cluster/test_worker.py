@@ -13,12 +13,11 @@ from anyio.to_thread import run_sync
 from teamwright.cli.main import main
 from teamwright.cluster.permissions import Permissions
 from teamwright.cluster.queue_client import QueueClient
-from teamwright.cluster.queue_entries import QueueLimits
-from teamwright.cluster.status import SetAside, read_set_aside
+from teamwright.cluster.queue_database import QueueLimits
+from teamwright.cluster.status import SetAside, WorkerLog, read_set_aside
 from teamwright.cluster.submission import prepare_team
 from teamwright.cluster.sweeps import TakeOver
 from teamwright.cluster.worker import Worker
-from teamwright.cluster.worker_report import WorkerLog
 from teamwright.events import Event
 from teamwright.journal.postgres.journal import PostgresJournal
 from teamwright.teams.load import load_team, read_manifest, source_of

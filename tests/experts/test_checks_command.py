@@ -9,7 +9,7 @@ import pytest
 
 from teamwright.agents.functions.imports import modules_of
 from teamwright.errors import AgentError
-from teamwright.experts.checks import SHOWN_BYTES, run_command
+from teamwright.experts.rubric import SHOWN_BYTES, run_command
 
 PYTHON = sys.executable
 

@@ -12,7 +12,7 @@ from teamwright import Engine, FunctionAgent, Reply, Team, Turn
 from teamwright.agents.contract.context import Context
 from teamwright.errors import UsageError
 from teamwright.experts import CheckContext, CheckFile, Criterion, Evaluate, Rubric
-from teamwright.experts.checks import takes_context
+from teamwright.experts.rubric import takes_context
 from teamwright.values.events.event import Event
 from teamwright.values.events.team import TeamEvaluationResult
 from teamwright.values.turns.messages import Message

@@ -14,8 +14,7 @@ import httpx2
 
 from teamwright import Engine
 from teamwright.journal.protocol import Journal
-from teamwright.server.app import make_app
-from teamwright.server.listener import FeedServer, listen, server_config
+from teamwright.server.app import FeedServer, listen, make_app, server_config
 from teamwright.server.security.credentials import Role
 from teamwright.server.security.guard import LOOPBACK
 from teamwright.server.state import ServerState, open_state

@@ -73,6 +73,6 @@ def test_without_the_extra_one_line_names_it(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setitem(sys.modules, "uvicorn", None)
-    monkeypatch.delitem(sys.modules, "teamwright.server.listener", raising=False)
+    monkeypatch.delitem(sys.modules, "teamwright.server.app", raising=False)
     assert main(["serve", "--port", "0"]) == 2
     assert install_command("server") in capsys.readouterr().err

@@ -28,7 +28,7 @@ from teamwright.strategies.selector import Selector
 from teamwright.strategies.sequential import Sequential
 from teamwright.strategies.team_conversation import TeamConversation
 from teamwright.testing.strategy import StrategyConformance, check_strategy
-from teamwright.testing.strategy_trial import TASK
+from teamwright.testing.trial import TASK
 from teamwright.values.turns.messages import Message
 from teamwright.values.turns.results import Outcome
 from teamwright.values.turns.turn import Failure, Reply, Turn

@@ -17,7 +17,7 @@ from teamwright.runtime.engine import Engine
 from teamwright.strategies.protocol import Settings
 from teamwright.strategies.reactive import Reactive
 from teamwright.teams.team import Team
-from teamwright.testing.strategy_trial import StrategyTrial, TrialScript
+from teamwright.testing.trial import StrategyTrial, TrialScript
 from teamwright.values.events.event import Fact
 from teamwright.values.events.team import TeamBounded, TeamEmitted, TeamGoalReached, TeamReplyRejected
 from teamwright.values.limits import Limits

@@ -14,8 +14,7 @@ from threading import Event
 from typing import TYPE_CHECKING
 
 from teamwright.cluster.queue_client import ADOPT_SECONDS
-from teamwright.cluster.queue_database import POLL_SECONDS, QueueDatabase
-from teamwright.cluster.queue_entries import APPLICATION, VERSION, WORKFLOW, queue_schema
+from teamwright.cluster.queue_database import APPLICATION, POLL_SECONDS, VERSION, WORKFLOW, QueueDatabase, queue_schema
 
 if TYPE_CHECKING:
     from dbos import Queue

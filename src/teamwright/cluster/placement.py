@@ -16,7 +16,7 @@ import anyio
 
 from teamwright.cluster.limits import ClusterLimits
 from teamwright.cluster.queue_client import QueueClient
-from teamwright.cluster.queue_entries import DEFAULT_QUEUE, branch_queue
+from teamwright.cluster.queue_database import DEFAULT_QUEUE, branch_queue
 from teamwright.cluster.submission import pack
 from teamwright.errors import AgentError, JournalError, RunError, UsageError
 from teamwright.history.record.run_record import RunRecord

@@ -13,19 +13,21 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from teamwright.cluster.queue_database import QueueDatabase, Queues, table_of
-from teamwright.cluster.queue_entries import (
+from teamwright.cluster.queue_database import (
     DEFAULT_QUEUE,
     VERSION,
     WORKFLOW,
     ClaimedDrive,
     EntryState,
+    QueueDatabase,
     QueueEntry,
     QueueLoad,
+    Queues,
     check_priority,
     check_queue,
     queue_watch,
     stored_priority,
+    table_of,
 )
 from teamwright.errors import JournalError
 from teamwright.journal.postgres.connection import DatabaseAddress

@@ -53,7 +53,7 @@ async def submit_run(server: Server, request: Request, queue: str, new: QueuedRu
     """
     journal = _cluster_journal(server.engine.journal)
     from teamwright.cluster.queue_client import QueueClient
-    from teamwright.cluster.queue_entries import check_own_queue
+    from teamwright.cluster.queue_database import check_own_queue
     from teamwright.cluster.submission import prepare_team
     from teamwright.runtime.admission.same_run import require_same_run
 

@@ -15,7 +15,7 @@ WING = Wing(
     commands={
         "submit": "teamwright.cluster.commands.submit:submit",
         "worker": "teamwright.cluster.commands.worker:worker",
-        "cluster": "teamwright.cluster.commands.status:app",
+        "cluster": "teamwright.cluster.commands.cluster:app",
     },
     hooks={
         "shared_engine": "teamwright.cluster.placement:engine_parts",

@@ -23,13 +23,11 @@ from teamwright.cluster.needs import CodeFolder
 from teamwright.cluster.permissions import Permissions
 from teamwright.cluster.placement import WorkerPlacement
 from teamwright.cluster.queue_client import QueueClient
-from teamwright.cluster.queue_entries import DEFAULT_QUEUE, QueueEntry, check_own_queue, queue_watch, worker_lock
+from teamwright.cluster.queue_database import DEFAULT_QUEUE, QueueEntry, check_own_queue, queue_watch, worker_lock
 from teamwright.cluster.schedules import Scheduler
-from teamwright.cluster.status import ClusterStatus, read_status
-from teamwright.cluster.submission import record_pause, record_wait
+from teamwright.cluster.status import ClusterStatus, Happening, Presence, WorkerLog, read_status
+from teamwright.cluster.submission import NOTHING, Lacks, TeamLoader, record_pause, record_wait
 from teamwright.cluster.sweeps import Orphans, Retention, TakeOver, has_arrived
-from teamwright.cluster.team_loader import NOTHING, Lacks, TeamLoader
-from teamwright.cluster.worker_report import Happening, Presence, WorkerLog
 from teamwright.errors import (
     EventsLost,
     FencedOut,

@@ -1,7 +1,3 @@
-from teamwright.experts.checks import (
-    CheckContext as CheckContext,
-    CheckFile as CheckFile,
-)
 from teamwright.experts.collaboration.change import (
     PlanChange as PlanChange,
     affected_experts as affected_experts,
@@ -54,7 +50,11 @@ from teamwright.experts.router import (
     Router as Router,
     parse_request as parse_request,
 )
-from teamwright.experts.rubric import Rubric as Rubric
+from teamwright.experts.rubric import (
+    CheckContext as CheckContext,
+    CheckFile as CheckFile,
+    Rubric as Rubric,
+)
 from teamwright.experts.skills import read_skills as read_skills
 from teamwright.experts.templates import (
     ExpertTemplate as ExpertTemplate,

@@ -1,20 +1,307 @@
-"""The rubric: deterministic criteria first, then a judge for the rest, if the work can still pass.
+"""The deterministic criteria of a rubric, what they may know of the work, and programs that check a text.
+
+A program gets the text on stdin and no secrets, and leaves nothing behind.
+
+The rubric: deterministic criteria first, then a judge for the rest, if the work can still pass.
 
 It is an evaluator, which is an agent: its checks are effects, and its judges are asked through its context.
 """
 
 from __future__ import annotations
 
+import asyncio
+import inspect
+import math
+import os
+import re
+import signal
+import tempfile
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path, PurePosixPath
+from typing import IO, cast
+
+import anyio
+from pydantic import JsonValue
+from pydantic_core import from_json, to_json
+
 from teamwright.agents.contract.agent import Agent, require_agent
 from teamwright.agents.contract.context import Context
+from teamwright.agents.contract.effect import Attempt, Effect, Returned
 from teamwright.agents.evaluation_gate import is_passing, weighted_score
 from teamwright.agents.evaluator_registry import criteria_problems
 from teamwright.agents.evaluators import EVALUATOR, Evaluator, verdict_reply
-from teamwright.errors import UsageError
-from teamwright.experts.checks import NO_WORK, CheckFailed, run_check
+from teamwright.agents.functions.imports import load_function, own_folder
+from teamwright.agents.functions.instructions import call_off_loop
+from teamwright.agents.schemas import check as check_schema
+from teamwright.errors import AgentError, InvalidOutput, UsageError
 from teamwright.experts.judge import Judge, Judgement
 from teamwright.values.specs.evaluation import Criterion, CriterionResult, Evaluate, EvaluationVerdict, JudgeRecord
+from teamwright.values.text.control_characters import is_blank
+from teamwright.values.text.display import cut
+from teamwright.values.text.timed_regex import PatternSearch
+from teamwright.values.turns.messages import digest
 from teamwright.values.turns.turn import EvaluatedWork, Reply, Turn
+
+CONTEXT = "context"
+CONTEXT_FILE, FILES = "context.json", "files"
+NO_WORK = EvaluatedWork("")
+MOST_NAME_BYTES = 200
+
+
+@dataclass(frozen=True, slots=True)
+class CheckFile:
+    """A file that went with the task or with the reply."""
+
+    name: str
+    media_type: str
+    content: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class CheckContext:
+    """The task of the author and its name, the data of its reply, files, and what the criterion expects."""
+
+    task: str = ""
+    member: str = ""
+    data: JsonValue = None
+    files: tuple[CheckFile, ...] = ()
+    expected: JsonValue = None
+
+    def write_to(self, folder: Path) -> None:
+        """Write the context to a folder: `context.json`, and each file under its own name in `files/`."""
+        names: list[JsonValue] = []
+        taken: set[str] = set()  # without case, as some file systems compare
+        for number, file in enumerate(self.files, start=1):
+            name = _plain_name(file.name) or f"file-{number}"
+            while name.casefold() in taken:
+                name = f"{number}-{name}"
+            taken.add(name.casefold())
+            place = folder / FILES / name
+            place.parent.mkdir(exist_ok=True)
+            place.write_bytes(file.content)
+            names.append(f"{FILES}/{place.name}")
+        found = {"task": self.task, "member": self.member, "data": self.data, "expected": self.expected, FILES: names}
+        (folder / CONTEXT_FILE).write_bytes(to_json(found, indent=1))
+
+
+async def open_context(task: str, work: EvaluatedWork, criterion: Criterion, ctx: Context) -> CheckContext:
+    """Return the context of a check, with the content of the files."""
+    files: list[CheckFile] = []
+    for one in work.files:
+        content = await ctx.workspace.open(one)
+        raw = content.encode("utf-8", "surrogatepass") if isinstance(content, str) else content
+        files.append(CheckFile(one.name, one.media_type, raw))
+    return CheckContext(task, work.member, work.data, tuple(files), criterion.expected)
+
+
+def takes_context(function: Callable[..., object]) -> bool:
+    """Whether a function takes a context after the text: a second parameter without a default, or called `context`."""
+    try:
+        parameters = list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):  # a built-in function without a signature
+        return False
+    positional = [one for one in parameters if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
+    return len(positional) > 1 and (positional[1].default is inspect.Parameter.empty or positional[1].name == CONTEXT)
+
+
+def _plain_name(name: str) -> str:
+    """Return the last part of a name, without what leads out of a folder, and no longer than a file system takes."""
+    last = PurePosixPath(name.replace("\\", "/")).name.replace("\0", "")
+    return "" if last in (".", "..") else last.encode(errors="replace")[:MOST_NAME_BYTES].decode(errors="ignore")
+
+
+INHERITED = ("HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER")
+"""The variables that a program inherits: none of them is a secret."""
+MOST_BYTES, LOOK_SECONDS = 16 << 20, 0.1
+"""How much a program may print, and how often that is looked at."""
+SHOWN_BYTES = 400
+"""How much of the end of the program's output becomes the reason."""
+EMPTY = CheckContext()
+BESIDE = re.compile(r"\.\.?/")
+"""The beginning of an argument that is a path beside the manifest."""
+
+
+async def run_command(command: Sequence[str], text: str, context: CheckContext = EMPTY) -> tuple[int, str]:
+    """Return the exit code of a program that gets this text, and the end of its output; its folder has the context."""
+    environment = {name: os.environ[name] for name in INHERITED if name in os.environ}
+    with tempfile.TemporaryFile() as output, tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        await anyio.to_thread.run_sync(context.write_to, Path(folder))
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *_located(command),
+                cwd=folder,
+                stdin=asyncio.subprocess.PIPE,
+                stdout=output,
+                stderr=output,
+                env=environment,
+                start_new_session=True,
+            )
+        except (OSError, ValueError) as error:
+            raise AgentError(f"the program {command[0]!r} can't be started: {error}") from error
+        try:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(_bound_output, process, output)
+                await process.communicate(text.encode("utf-8", "replace"))
+                tasks.cancel_scope.cancel()
+        finally:
+            _kill(process)
+            with anyio.CancelScope(shield=True):
+                await process.wait()
+        assert process.returncode is not None
+        size = output.seek(0, os.SEEK_END)
+        if size > MOST_BYTES:
+            raise AgentError(f"the program {command[0]!r} printed more than {MOST_BYTES >> 20} MiB")
+        output.seek(max(0, size - SHOWN_BYTES))
+        return process.returncode, output.read().decode("utf-8", "replace").strip()
+
+
+async def _bound_output(process: asyncio.subprocess.Process, output: IO[bytes]) -> None:
+    """Kill a program that prints without end, before it fills the disk."""
+    while os.fstat(output.fileno()).st_size <= MOST_BYTES:  # noqa: ASYNC110 - nothing tells that a file grows
+        await anyio.sleep(LOOK_SECONDS)
+    _kill(process)
+
+
+def _kill(process: asyncio.subprocess.Process) -> None:
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+def _located(command: Sequence[str]) -> list[str]:
+    """Return the command with its paths beside the manifest in full, since it works in another folder.
+
+    These are a program with a relative path, and arguments that begin with `./` or `../`.
+    """
+    program, *arguments = command
+    beside = own_folder() or os.getcwd()  # noqa: PTH109 - as text
+    found = [os.path.normpath(os.path.join(beside, one)) if BESIDE.match(one) else one for one in arguments]  # noqa: PTH118
+    if "/" not in program:
+        return [program, *found]
+    path = os.path.normpath(os.path.join(beside, program))  # noqa: PTH118
+    if not os.path.isfile(path):  # noqa: PTH113
+        raise AgentError(f"the program {program!r} can't be started: there is no file {path!r}")
+    return [path, *found]
+
+
+LONGEST_REASON = 500
+
+Finding = tuple[float, str]
+"""A score, and the reason of one that is too low."""
+OpenContext = Callable[[], Awaitable[CheckContext]]
+"""Reads what a check may know of the work besides its text, once it is needed."""
+
+
+class CheckFailed(AgentError):
+    """A check could not be completed."""
+
+
+async def run_check(
+    criterion: Criterion, work: str, ctx: Context, task: str = "", about: EvaluatedWork = NO_WORK
+) -> CriterionResult:
+    """Return the result of a criterion that needs no judge; raises `CheckFailed` if the check itself fails.
+
+    `task` is what the author was asked for, and `about` what else is known of the work.
+    """
+    finding = _simple_finding(criterion, work)
+    if finding is None:
+        finding = await _recorded_finding(criterion, work, partial(open_context, task, about, criterion, ctx), ctx)
+    score, reason = finding
+    passed = score >= criterion.at_least
+    return CriterionResult(id=criterion.id, passed=passed, score=score, reason="" if passed else reason)
+
+
+def _simple_finding(criterion: Criterion, work: str) -> Finding | None:
+    """Return the finding of a criterion that only looks at the text; `None` for another one."""
+    if criterion.non_blank is not None:
+        return _finding(not is_blank(work), "it is blank")
+    if criterion.contains is not None:
+        return _finding(criterion.contains in work, f"it does not contain {cut(criterion.contains, 80)!r}")
+    if criterion.length is not None:
+        least, most, count = criterion.length.min, criterion.length.max, len(work)
+        bounds = f"at least {least}" if most is None else f"{least} to {most}"
+        fits = least <= count and (most is None or count <= most)
+        return _finding(fits, f"it has {count} characters, and {bounds} are wanted")
+    return None
+
+
+def _finding(passed: bool, reason: str) -> Finding:
+    return (1.0, "") if passed else (0.0, reason)
+
+
+async def _recorded_finding(criterion: Criterion, work: str, open_it: OpenContext, ctx: Context) -> Finding:
+    """Make the check as an effect, and return what was found or recorded."""
+    find = _finder(criterion, work, open_it)
+
+    async def call(_: Attempt) -> Returned:
+        score, reason = await find()
+        return Returned({"score": score, "reason": cut(reason, LONGEST_REASON)})
+
+    declared = criterion.model_dump_json(exclude_defaults=True)
+    effect = Effect(
+        kind="function", name=criterion.id, request=digest(declared, work), call=call, timeout=criterion.timeout
+    )
+    try:
+        found = cast("dict[str, JsonValue]", (await ctx.effect(f"check-{criterion.id}", effect)).value)
+    except AgentError as error:
+        raise CheckFailed(f"the check {criterion.id!r} failed: {error}") from error
+    return float(cast("float", found["score"])), str(found["reason"])
+
+
+def _finder(criterion: Criterion, work: str, open_it: OpenContext) -> Callable[[], Awaitable[Finding]]:
+    if criterion.command is not None:
+        return partial(_find_by_command, criterion.command, work, open_it)
+    if criterion.python is not None:
+        return partial(_find_by_function, criterion.python, criterion.id, work, open_it)
+    if criterion.regex is not None:
+        return partial(call_off_loop, partial(_search, criterion.regex), criterion.id, work)  # pyright: ignore[reportReturnType]
+    assert criterion.json_schema is not None
+    return partial(call_off_loop, partial(_fit, criterion.json_schema), criterion.id, work)  # pyright: ignore[reportReturnType]
+
+
+def _search(pattern: str, work: str) -> Finding:
+    return _finding(PatternSearch().found(pattern, work), f"nothing matches '{cut(pattern, 80)}'")
+
+
+def _fit(schema: dict[str, JsonValue], work: str) -> Finding:
+    try:
+        value = cast("JsonValue", from_json(work.strip(), allow_inf_nan=False))
+        check_schema(schema, value, "it")
+    except InvalidOutput as error:
+        return 0.0, str(error)
+    except ValueError as error:
+        return 0.0, f"it is not JSON ({error})"
+    return 1.0, ""
+
+
+async def _find_by_command(command: tuple[str, ...], work: str, open_it: OpenContext) -> Finding:
+    code, output = await run_command(command, work, await open_it())
+    return _finding(code == 0, f"{command[0]} exited with {code}: {output}" if output else f"it exited with {code}")
+
+
+async def _find_by_function(path: str, name: str, work: str, open_it: OpenContext) -> Finding:
+    try:
+        function = load_function(path, f"the check {name!r}")
+    except UsageError as error:
+        raise AgentError(str(error)) from error
+    more = (await open_it(),) if takes_context(function) else ()
+    return _read_finding(await call_off_loop(function, f"the check {name!r}", work, *more))
+
+
+def _read_finding(found: object) -> Finding:
+    """Read what a function returned: true, false, a score from 0 to 1, or one of them in a pair with the reason."""
+    reason = "the check says no"
+    if isinstance(found, tuple) and len(cast("tuple[object, ...]", found)) == 2:
+        found, said = cast("tuple[object, object]", found)
+        reason = str(said)
+    if isinstance(found, bool):
+        return _finding(found, reason)
+    if isinstance(found, int | float) and math.isfinite(found) and 0 <= found <= 1:
+        return float(found), reason
+    raise AgentError(f"it must return True, False, a score from 0 to 1, or a pair with the reason, not {found!r:.100}")
+
 
 NOT_ASKED = "not judged, because the checks before it did not pass"
 NOT_REACHED = "not evaluated, because the evaluation broke off"

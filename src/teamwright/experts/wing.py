@@ -7,7 +7,7 @@ WING = Wing(
     commands={"ask": "teamwright.experts.commands:ask", "experts": "teamwright.experts.commands:app"},
     hooks={
         "team_templates": "teamwright.experts.team_templates:TEMPLATES",
-        "expand_agents": "teamwright.experts.declarations:expand",
+        "expand_agents": "teamwright.experts.expert_agent:expand",
         "routes": "teamwright.experts.routes:router",
     },
 )

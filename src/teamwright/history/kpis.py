@@ -14,8 +14,7 @@ from teamwright.budget.estimates import dollars, picodollars
 from teamwright.budget.ledger import Cost, charge_for
 from teamwright.errors import RunNotFound
 from teamwright.history.record.run_record import EFFECTS, RunRecord
-from teamwright.journal.protocol import Journal
-from teamwright.journal.run_status import RunStatus
+from teamwright.journal.protocol import Journal, RunStatus
 from teamwright.values.events.agent import (
     AgentAsked,
     AgentCalled,

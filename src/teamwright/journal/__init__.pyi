@@ -22,11 +22,11 @@ from teamwright.journal.protocol import (
     Committed as Committed,
     InboxItem as InboxItem,
     Journal as Journal,
+    RunStatus as RunStatus,
     fenced_out as fenced_out,
     missing_bodies as missing_bodies,
     missing_source as missing_source,
 )
-from teamwright.journal.run_status import RunStatus as RunStatus
 from teamwright.journal.sqlite.journal import SqliteJournal as SqliteJournal
 from teamwright.journal.stores import (
     BudgetClaim as BudgetClaim,

@@ -18,8 +18,7 @@ from pydantic import JsonValue
 from pydantic_core import from_json, to_json
 
 from teamwright.errors import JournalCorrupt, JournalTooNew
-from teamwright.journal.protocol import damaged
-from teamwright.journal.run_status import RunStatus
+from teamwright.journal.protocol import RunStatus, damaged
 from teamwright.values.events.agent import Body
 from teamwright.values.events.event import SCHEMA_VERSION, Event, Fact
 from teamwright.values.key import key_depth

@@ -13,8 +13,16 @@ from operator import attrgetter
 
 from teamwright.errors import JournalError, RunIsLive
 from teamwright.journal.codec import references, to_text
-from teamwright.journal.protocol import Batch, Committed, InboxItem, Journal, fenced_out, missing_bodies, missing_source
-from teamwright.journal.run_status import RunStatus
+from teamwright.journal.protocol import (
+    Batch,
+    Committed,
+    InboxItem,
+    Journal,
+    RunStatus,
+    fenced_out,
+    missing_bodies,
+    missing_source,
+)
 from teamwright.journal.stores import Note, rank_notes
 from teamwright.values.events.agent import Body
 from teamwright.values.events.event import Event, fold

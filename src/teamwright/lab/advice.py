@@ -20,14 +20,16 @@ from teamwright.lab.topology.decision import (
     Confidence,
     Decision,
     KnownWork,
+    Prior,
     ShapeFigures,
     assumed_work,
     decide,
     plan_work,
+    priors,
+    validation_reason,
 )
 from teamwright.lab.topology.model import EvaluationSettings
 from teamwright.lab.topology.profiles import BudgetLevel, Preference, Topology, Workload
-from teamwright.lab.topology.published import Prior, priors, validation_reason
 from teamwright.teams.team import Team, require_team
 
 UNKNOWN_SHARE = 0.5

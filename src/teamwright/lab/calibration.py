@@ -20,8 +20,15 @@ from teamwright.lab.evaluation.options import refusal
 from teamwright.lab.observations import Observation
 from teamwright.lab.simulation.agents import Learnt
 from teamwright.lab.topology.decision import OwnRuns
-from teamwright.lab.topology.formulas import MOST_CACHED, TIME_DIGITS
-from teamwright.lab.topology.model import MOST_ROUNDS, MOST_TOKENS, Evaluation, EvaluationSettings, evaluate_topology
+from teamwright.lab.topology.model import (
+    MOST_CACHED,
+    MOST_ROUNDS,
+    MOST_TOKENS,
+    TIME_DIGITS,
+    Evaluation,
+    EvaluationSettings,
+    evaluate_topology,
+)
 from teamwright.lab.topology.profiles import (
     BUDGETS,
     PROTOCOLS,

@@ -1,26 +1,41 @@
-"""The ASGI application: routes, errors, the guard before them, and an answer for what is open when the server stops."""
+"""The ASGI application: routes, errors, the guard before them, and an answer for what is open when the server stops.
+
+Serves an application until a signal stops it, over an engine that drives the runs it starts.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Collection
+import os
+import socket
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
 from importlib.metadata import version
+from pathlib import Path
 from typing import cast
 
 import anyio
+import uvicorn
 from fastapi import APIRouter, FastAPI
 from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from typing_extensions import override
+from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
-from teamwright.errors import TeamwrightError
+from teamwright.errors import TeamwrightError, UsageError
+from teamwright.journal.location import database_url, resolve_journal
+from teamwright.runtime.engine import Engine
+from teamwright.runtime.webhooks.notice import SERVER
 from teamwright.server.errors import add_handlers
 from teamwright.server.feeds import Feeds
+from teamwright.server.frames import RecentBodies
 from teamwright.server.routes import chat_completions, interventions, page, records, runs, sockets
 from teamwright.server.security.access import known_visitor
 from teamwright.server.security.audit import Audited
+from teamwright.server.security.credentials import OWNER_NAME, Visitor, tokens_file
 from teamwright.server.security.guard import LOOPBACK, Guard
-from teamwright.server.state import ServerState
+from teamwright.server.state import ServerState, open_state
 from teamwright.wings import hooks
 
 GRACE_SECONDS = 1.0
@@ -112,3 +127,139 @@ async def _refuse(send: Send) -> None:
     headers += [(b"retry-after", COME_BACK), (b"connection", b"close")]
     await send({"type": "http.response.start", "status": 503, "headers": headers})
     await send({"type": "http.response.body", "body": body})
+
+
+LARGEST_MESSAGE = 64 * 1024
+"""The largest message that a socket takes, in bytes."""
+HEAD_SECONDS = 10.0
+OWNER = Visitor(OWNER_NAME, "admin")
+"""Who started the server, and opens the address that it prints."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerSettings:
+    """What a server serves, and where. `hosts` are further names under which it may be called."""
+
+    folders: tuple[Path, ...]
+    host: str = "127.0.0.1"
+    port: int = 0
+    hosts: tuple[str, ...] = ()
+    journal: Path | None = None
+
+
+def server_engine(given: Path | None) -> Engine:
+    """Return the engine of a server; in Postgres, it has the limits and the workers of the cluster."""
+    journal, url = resolve_journal(given), database_url(given)
+    if url is None:
+        return Engine(RecentBodies(journal))
+    shared = {name: part for parts in hooks("shared_engine") for name, part in parts(url, journal).items()}
+    return Engine(RecentBodies(journal), **shared)
+
+
+async def serve(settings: ServerSettings, started: Callable[[str], None]) -> None:
+    """Serve until a signal arrives; `started` gets the address to open, with a code that works once."""
+    host = settings.host
+    listener = listen(host, settings.port)
+    data = tokens_file(settings.journal).parent
+    async with (
+        server_engine(settings.journal) as engine,
+        open_state(engine, settings.folders, data) as state,
+    ):
+        app = make_app(state, {*LOOPBACK, _shown(host), *settings.hosts})
+        number = listener.getsockname()[1]
+        server = FeedServer(server_config(app), state.feeds)
+        address = f"http://{_shown(host)}:{number}"
+        os.environ.setdefault(SERVER, address)
+        started(f"{address}/?code={state.sessions.new_code(OWNER)}")
+        await server.serve([listener])
+
+
+def server_config(app: ASGIApp) -> uvicorn.Config:
+    """Return the settings of uvicorn. Frames are not compressed, which would cost each socket memory and time."""
+    return uvicorn.Config(
+        app,
+        log_level="warning",
+        lifespan="off",
+        server_header=False,
+        proxy_headers=False,  # a client could forge the addresses of the audit
+        http=TimedProtocol,
+        ws="websockets-sansio",
+        ws_max_size=LARGEST_MESSAGE,
+        ws_per_message_deflate=False,
+        timeout_graceful_shutdown=3,
+        h11_max_incomplete_event_size=64 * 1024,
+    )
+
+
+class TimedProtocol(H11Protocol):
+    """Closes a connection that has waited for the head of a request at two looks, `HEAD_SECONDS` apart.
+
+    Uvicorn waits for it without end, so that a few clients could take all connections of a server.
+    """
+
+    _look: asyncio.TimerHandle | None = None
+    _waited: bool = False
+    _after: RequestResponseCycle | None = None
+
+    @override
+    def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Begin to look."""
+        super().connection_made(transport)
+        self._look_later()
+
+    @override
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Look no more."""
+        if self._look is not None:
+            self._look.cancel()
+        super().connection_lost(exc)
+
+    def _look_later(self) -> None:
+        self._look = self.loop.call_later(HEAD_SECONDS, self._check)
+
+    def _check(self) -> None:
+        if self.transport.get_protocol() is not self:  # it is a socket now
+            return
+        cycle = cast("RequestResponseCycle | None", self.cycle)
+        waits = (cycle is None or cycle.response_complete) and self.timeout_keep_alive_task is None
+        if waits and self._waited and cycle is self._after:
+            self.transport.abort()
+            return
+        self._waited, self._after = waits, cycle
+        self._look_later()
+
+
+class FeedServer(uvicorn.Server):
+    """Ends all feeds first when it stops, so that no client holds it up."""
+
+    def __init__(self, config: uvicorn.Config, feeds: Feeds) -> None:
+        super().__init__(config)
+        self._feeds = feeds
+
+    @override
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Stop."""
+        self._feeds.close()
+        await super().shutdown(sockets)
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Return a socket that listens; raises `UsageError` where that is not possible.
+
+    It names TCP as its protocol: only then asyncio sets `TCP_NODELAY` on the connections, without which the second part
+    of an answer waits for the client to acknowledge the first.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host.strip("[]"), port))
+    except OSError as error:
+        listener.close()
+        raise UsageError(f"Can't listen on {host}:{port}: {error.strerror}; choose another with --port.") from error
+    listener.listen(2048)
+    return listener
+
+
+def _shown(host: str) -> str:
+    return f"[{host}]" if ":" in host and not host.startswith("[") else host

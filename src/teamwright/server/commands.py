@@ -99,7 +99,7 @@ def serve(
     import anyio
 
     with WING.needed("The command `teamwright serve`"):
-        from teamwright.server.listener import ServerSettings, serve as listen
+        from teamwright.server.app import ServerSettings, serve as listen
     from teamwright.cli.terminal.interrupts import raise_on_interrupt
 
     def started(address: str) -> None:

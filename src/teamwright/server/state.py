@@ -8,9 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from teamwright.runtime.engine import Engine
-from teamwright.server.awaited_runs import AwaitedRuns
 from teamwright.server.catalogue import Catalogue
-from teamwright.server.driven_runs import DrivenRuns
+from teamwright.server.driven_runs import AwaitedRuns, DrivenRuns
 from teamwright.server.feeds import Feeds
 from teamwright.server.jobs import JobPool
 from teamwright.server.overview import Inbox, Overview

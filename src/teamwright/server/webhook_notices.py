@@ -28,7 +28,7 @@ from teamwright.runtime.background_tasks import BackgroundTasks
 from teamwright.runtime.webhooks.deliveries import BACKOFF
 from teamwright.runtime.webhooks.notice import page_address
 from teamwright.runtime.webhooks.request import Response, Webhook, post
-from teamwright.server.security.private_files import JsonLines
+from teamwright.server.security.credentials import JsonLines
 from teamwright.values.events.budget import BudgetDegraded, BudgetExceeded, BudgetRefused
 from teamwright.values.events.event import AnyDelta, Event
 from teamwright.values.events.run import RunEnded

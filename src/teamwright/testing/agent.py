@@ -21,9 +21,15 @@ from teamwright.agents.contract.agent import Agent, require_agent
 from teamwright.errors import InvalidName, NonDeterminism
 from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team
-from teamwright.testing.agent_trial import INJECTED_ERROR, FaultInjector, ObservedAgent
-from teamwright.testing.checks import run_checks
-from teamwright.testing.strategy_trial import RUN_ID, BodyJournal, TrialLog
+from teamwright.testing.trial import (
+    INJECTED_CALL_ERROR,
+    RUN_ID,
+    BodyJournal,
+    FaultInjector,
+    ObservedAgent,
+    TrialLog,
+    run_checks,
+)
 from teamwright.values.names import check_name
 from teamwright.values.specs.manifest import AgentSpec, TeamSpec
 from teamwright.values.turns.results import RunResult
@@ -107,7 +113,7 @@ async def check_failure(trial: AgentTrial) -> None:
         )
         return
     text = observed.reply.text if isinstance(observed.reply, Reply) else ""
-    assert INJECTED_ERROR not in text, (
+    assert INJECTED_CALL_ERROR not in text, (
         "When a call fails, the agent returns the text of the error as its answer; raise it."
     )
 

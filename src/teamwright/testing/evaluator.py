@@ -21,8 +21,7 @@ import anyio
 from teamwright.agents.evaluators import EVALUATOR, Evaluator, read_verdict, require_evaluator
 from teamwright.errors import InvalidOutput, UsageError
 from teamwright.testing.agent import CHECKS as AGENT_CHECKS, AgentConformance, AgentTrial
-from teamwright.testing.agent_trial import FaultInjector
-from teamwright.testing.checks import run_checks
+from teamwright.testing.trial import FaultInjector, run_checks
 from teamwright.values.events.agent import AgentAsked
 from teamwright.values.specs.evaluation import Evaluate, EvaluationVerdict
 from teamwright.values.turns.turn import Reply

@@ -25,8 +25,7 @@ from teamwright.runtime.engine import Engine
 from teamwright.strategies.envelopes import limits_of
 from teamwright.strategies.protocol import Members, Settings, Strategy
 from teamwright.teams.team import Team
-from teamwright.testing.checks import run_checks
-from teamwright.testing.strategy_trial import (
+from teamwright.testing.trial import (
     HISTORY,
     INJECTED_ERROR,
     RUN_ID,
@@ -38,6 +37,7 @@ from teamwright.testing.strategy_trial import (
     StrategyTrial,
     TrialLog,
     TrialScript,
+    run_checks,
 )
 from teamwright.values.names import check_name
 from teamwright.values.people import Cancel

@@ -31,8 +31,7 @@ from teamwright.agents.tools.toolbox import Toolbox
 from teamwright.errors import InvalidName, ToolError
 from teamwright.journal.memory import MemoryJournal
 from teamwright.runtime.engine import Engine
-from teamwright.testing.checks import run_checks
-from teamwright.testing.strategy_trial import BodyJournal, TrialLog
+from teamwright.testing.trial import BodyJournal, TrialLog, run_checks
 from teamwright.values.call_limits import MAX_BYTES
 from teamwright.values.names import check_name
 from teamwright.values.turns.messages import Message, digest

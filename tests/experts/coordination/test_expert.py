@@ -19,7 +19,7 @@ from teamwright.strategies.plan.step_options import has_evaluated_steps, without
 from teamwright.strategies.protocol import Members, Settings, Strategy
 from teamwright.teams.team import Team
 from teamwright.testing.strategy import StrategyConformance
-from teamwright.testing.strategy_trial import TASK as TRIAL
+from teamwright.testing.trial import TASK as TRIAL
 from teamwright.values.events.event import Event, Fact
 from teamwright.values.events.team import TeamPlanChanged, TeamStepFailed
 from teamwright.values.limits import Limits

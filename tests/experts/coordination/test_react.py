@@ -16,7 +16,7 @@ from teamwright.runtime.engine import Engine
 from teamwright.strategies.protocol import Members, Settings, Strategy
 from teamwright.teams.team import Team
 from teamwright.testing.strategy import StrategyConformance
-from teamwright.testing.strategy_trial import TASK as TRIAL
+from teamwright.testing.trial import TASK as TRIAL
 from teamwright.values.events.event import Event
 from teamwright.values.events.run import RunRefused
 from teamwright.values.events.team import TeamEnded, TeamLife, TeamReplyRejected, TeamRoleBound, TeamStepCompleted

@@ -19,7 +19,7 @@ from teamwright.history.history import RunHistory
 from teamwright.journal.memory import MemoryJournal
 from teamwright.runtime.run_reader import read_texts
 from teamwright.server.page.page_events import PageMessage
-from teamwright.server.page.reader import read_page_events
+from teamwright.server.page.projection import read_page_events
 from teamwright.strategies.protocol import Settings, Strategy
 from teamwright.testing.strategy import StrategyConformance
 from teamwright.values.events.event import Event

@@ -13,7 +13,7 @@ from teamwright.errors import UnknownName, UsageError
 from teamwright.history.fork import fork_limits
 from teamwright.history.history import RunHistory
 from teamwright.journal.memory import MemoryJournal
-from teamwright.lab.simulation.recorded_turns import RecordedTurn, TimedCall
+from teamwright.lab.simulation.replay import RecordedTurn, TimedCall
 from teamwright.lab.simulation.what_if import RunChanges, WhatIfReport, what_if
 from teamwright.teams.load import load_team
 from teamwright.testing.chat import CallTools, ChatAnswer, ChatRequest, Fail, Say, ToolCall

@@ -15,7 +15,7 @@ from teamwright.agents.contract.effect import Attempt, Effect, Returned
 from teamwright.errors import RateLimited
 from teamwright.history.kpis import kpis_of
 from teamwright.journal.memory import MemoryJournal
-from teamwright.journal.run_status import RunStatus
+from teamwright.journal.protocol import RunStatus
 from teamwright.runtime.driver.steady_clock import remaining_wait, steady_clock
 from teamwright.strategies import Outcome, Task
 from teamwright.strategies.protocol import Members

@@ -16,7 +16,7 @@ from teamwright import Engine, FunctionAgent, Team
 from teamwright.errors import UsageError
 from teamwright.server.page.export import PageBundle, export_html, html_file
 from teamwright.server.page.page_events import encode
-from teamwright.server.page.reader import read_page_events
+from teamwright.server.page.projection import read_page_events
 
 BUNDLE = PageBundle("console.log(1)", "body { margin: 0 }")
 HOSTILE = "</script><script>alert(1)</script> <!-- <script> \u2028\u2029 ]]> &lt; \"' </style>"

@@ -37,8 +37,7 @@ from teamwright.server.page.page_events import (
     PageWarning,
     encode,
 )
-from teamwright.server.page.projection import PageProjection
-from teamwright.server.page.reader import read_page_events
+from teamwright.server.page.projection import PageProjection, read_page_events
 from teamwright.testing.sample_facts import a_fact_of_each_kind
 from teamwright.values.events.agent import AgentAsked, AgentFailed, AgentReplied, AgentReturned
 from teamwright.values.events.event import ArgumentsDelta, Delta, Event, Fact, ThinkingDelta

@@ -15,7 +15,7 @@ from teamwright import FunctionAgent, Team
 from teamwright.errors import JournalError
 from teamwright.journal import Journal, MemoryJournal
 from teamwright.journal.sqlite.journal import SqliteJournal
-from teamwright.server import awaited_runs
+from teamwright.server import driven_runs as awaited_runs
 from teamwright.server.routes import chat_completions
 from tests.kit.server import TestServer, serving
 from tests.kit.terminal import write_team

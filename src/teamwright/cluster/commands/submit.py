@@ -222,7 +222,7 @@ def _submit_guarded(submission: Submission, shown: ViewOptions) -> int:
 async def _submit(submission: Submission, shown: ViewOptions) -> int:
     with WING.needed("A queue with workers"):
         from teamwright.cluster.queue_client import QueueClient
-        from teamwright.cluster.queue_entries import check_own_queue, check_priority
+        from teamwright.cluster.queue_database import check_own_queue, check_priority
         from teamwright.cluster.status import cluster_journal, has_worker
     from teamwright.cli.terminal.open import extend_sys_path
     from teamwright.runtime.admission.same_run import require_same_run

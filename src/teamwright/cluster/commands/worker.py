@@ -17,8 +17,8 @@ from teamwright.cli.terminal.output import flush_all, one_line, redirect_prints,
 from teamwright.cluster.wing import WING
 
 if TYPE_CHECKING:
+    from teamwright.cluster.status import WorkerLog
     from teamwright.cluster.worker import Worker
-    from teamwright.cluster.worker_report import WorkerLog
 
 END_SECONDS = 5.0
 """How long a worker that has stopped may need to hand its runs back and to close its connections."""
@@ -89,9 +89,8 @@ def worker(
     with WING.needed("A queue with workers"):
         from teamwright.cluster.needs import CodeFolder
         from teamwright.cluster.permissions import Permissions
-        from teamwright.cluster.status import cluster_journal
+        from teamwright.cluster.status import WorkerLog, cluster_journal, silence_libraries
         from teamwright.cluster.worker import Worker
-        from teamwright.cluster.worker_report import WorkerLog, silence_libraries
         from teamwright.teams.run_files import FileCache
     from anyio.to_thread import run_sync
 

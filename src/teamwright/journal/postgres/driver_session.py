@@ -27,8 +27,7 @@ from teamwright.journal.postgres.connection import (
 from teamwright.journal.postgres.driver_connection import DriverConnection, PreparedStatements, Statement
 from teamwright.journal.postgres.queries import read_events, read_run
 from teamwright.journal.postgres.rows import DrivenRun, commit_statement
-from teamwright.journal.protocol import Batch, Committed, events_lost, fenced_out, missing_source
-from teamwright.journal.run_status import RunStatus
+from teamwright.journal.protocol import Batch, Committed, RunStatus, events_lost, fenced_out, missing_source
 
 T = TypeVar("T")
 

@@ -13,8 +13,7 @@ from teamwright.errors import JournalCorrupt, JournalTooNew, RunIsLive
 from teamwright.journal.codec import decode_events, decode_intervention, decode_run, encode_intervention, is_body
 from teamwright.journal.postgres.connection import Connection, DatabaseAddress
 from teamwright.journal.postgres.rows import STATUS_COLUMNS
-from teamwright.journal.protocol import InboxItem
-from teamwright.journal.run_status import RunStatus
+from teamwright.journal.protocol import InboxItem, RunStatus
 from teamwright.values.events.agent import Body
 from teamwright.values.events.event import Event, fold
 from teamwright.values.models import collection_paused

@@ -13,8 +13,7 @@ from typing import LiteralString
 from teamwright.journal.codec import references, to_row
 from teamwright.journal.postgres.budgets import reserve_parameters
 from teamwright.journal.postgres.driver_connection import Statement
-from teamwright.journal.protocol import Batch
-from teamwright.journal.run_status import STATUS_FACTS, RunStatus
+from teamwright.journal.protocol import STATUS_FACTS, Batch, RunStatus
 from teamwright.values.events.agent import Body
 from teamwright.values.events.event import Event, fold
 

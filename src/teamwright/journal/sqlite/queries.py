@@ -21,8 +21,7 @@ from teamwright.journal.codec import (
     references,
     split_bodies,
 )
-from teamwright.journal.protocol import damaged
-from teamwright.journal.run_status import COLUMNS, RunStatus
+from teamwright.journal.protocol import COLUMNS, RunStatus, damaged
 from teamwright.values.events.agent import Body
 from teamwright.values.events.event import Event, fold
 from teamwright.values.models import collection_paused

@@ -26,8 +26,7 @@ from teamwright.journal.memory import MemoryJournal
 from teamwright.journal.protocol import Batch, Journal
 from teamwright.lab.observations import learn
 from teamwright.lab.simulation.agents import Simulator, declared_behaviour
-from teamwright.lab.simulation.recorded_turns import RecordedTurn, recorded_turns
-from teamwright.lab.simulation.replayed_agents import Replay, replayed_team
+from teamwright.lab.simulation.replay import RecordedTurn, Replay, recorded_turns, replayed_team
 from teamwright.lab.simulation.trials import Trial, declared_team, in_topology
 from teamwright.lab.simulation.virtual_loop import run_virtually, virtual_now
 from teamwright.lab.topology.profiles import topology_named

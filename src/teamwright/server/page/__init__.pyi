@@ -40,4 +40,4 @@ from teamwright.server.page.page_events import (
     PageWarning as PageWarning,
     page_schema as page_schema,
 )
-from teamwright.server.page.reader import read_page_events as read_page_events
+from teamwright.server.page.projection import read_page_events as read_page_events

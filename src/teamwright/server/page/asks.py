@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 from teamwright.history.event_texts import texts_of
-from teamwright.server.page.builder import EventBuilder, page_artifacts, page_value
 from teamwright.server.page.page_events import (
     PageExpertJoined,
     PageExpertResult,
@@ -20,7 +19,7 @@ from teamwright.server.page.page_events import (
     PageUsage,
     StepState,
 )
-from teamwright.server.page.state import AskAtWork
+from teamwright.server.page.state import AskAtWork, EventBuilder, page_artifacts, page_value
 from teamwright.server.page.teams import close_plan
 from teamwright.values.events.agent import (
     AgentAsked,

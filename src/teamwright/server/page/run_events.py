@@ -1,11 +1,17 @@
-"""Facts about a run and about people as page events."""
+"""Facts about a run and about people as page events.
+
+What experts wait for, and what the levels of a budget have spent and reserved, as page events.
+"""
 
 from __future__ import annotations
 
-from teamwright.server.page.builder import EventBuilder, page_value
+from collections.abc import Iterator
+
+from teamwright.history.budget_levels import BudgetLevels, Level
 from teamwright.server.page.page_events import (
     PageAmounts,
     PageAnswer,
+    PageBudget,
     PageCheckpoint,
     PageFailure,
     PageForecast,
@@ -14,8 +20,20 @@ from teamwright.server.page.page_events import (
     PageQuestion,
     PageRun,
     PageUsage,
+    PageWait,
+    WaitKind,
 )
+from teamwright.server.page.state import EventBuilder, page_value
 from teamwright.server.page.teams import decide_plan, propose_plan
+from teamwright.values.events.agent import (
+    AgentAsked,
+    AgentCalled,
+    AgentCallFailed,
+    AgentFailed,
+    AgentReplied,
+    AgentReturned,
+)
+from teamwright.values.events.budget import BudgetAwaited, BudgetDegraded, BudgetOpened, BudgetRaised, BudgetRefused
 from teamwright.values.events.event import Fact
 from teamwright.values.events.run import (
     PersonAnswered,
@@ -32,6 +50,9 @@ from teamwright.values.events.run import (
     RunResumed,
     RunStarted,
 )
+from teamwright.values.events.team import StepHeldUp, StepSkipped
+from teamwright.values.key import in_scope, join_key, key_and_parents
+from teamwright.values.limits import NOTHING, Usage
 from teamwright.values.models import JsonValue
 from teamwright.values.people import (
     ActionClaim,
@@ -196,3 +217,142 @@ def _question(builder: EventBuilder, fact: PersonAsked) -> None:
     )
     if fact.draft is not None and question.form == "json":
         propose_plan(builder, fact.draft)
+
+
+NONE_RESERVED = PageAmounts(tokens=0, usd=0.0, calls=0)
+
+
+class Waits:
+    """The open waits of a run, by key. The page event of a wait is kept, so that its end repeats it."""
+
+    def __init__(self) -> None:
+        self._open: dict[str, PageWait] = {}
+
+    def project(self, builder: EventBuilder, fact: Fact) -> None:
+        """Add the waits that an event begins or ends."""
+        match fact:
+            case PersonAsked(question=question):
+                whom = (mask_text(question.to),) if question.to else ()
+                self._begin(builder, builder.key, "person", whom, mask_text(question.text))
+            case PersonAnswered():
+                self._end(builder, builder.key)
+            case AgentCallFailed(retry_in=float() | int() as seconds, message=message):
+                self._begin(builder, builder.key, "retry", (), mask_text(message), seconds=float(seconds))
+            case BudgetAwaited(level=level, holders=holders):
+                self._begin(builder, builder.key, "budget", holders, level)
+            case StepHeldUp(keys=keys, by=by, step=step):
+                key = join_key(builder.team.scope, step) if step else builder.event.scope
+                self._begin(builder, key, "keys", by, ", ".join(keys), step=step)
+                builder.set_step(step, "waiting")
+            case AgentAsked():
+                self._asked(builder)
+            case AgentCalled() | BudgetRefused() | StepSkipped() if self._open:
+                self._end(builder, builder.key)
+                self._end(builder, builder.event.scope)
+            case AgentReplied() | AgentFailed() if self._open:
+                self._end_inside(builder, builder.key)
+            case RunEnded():
+                self._end_inside(builder, "")
+            case _:
+                pass
+
+    def _asked(self, builder: EventBuilder) -> None:
+        """Let a member that asks another one as a tool wait for it, and end the wait of the step that starts."""
+        ask = builder.state.asks[builder.key]
+        if self._open and ask.step:
+            self._end(builder, join_key(ask.team.scope, ask.step))
+        if ask.asker is not None:
+            wait = PageWait(**builder.head(ask.asker.expert), what="member", whom=(ask.expert.id,))
+            self._open[builder.key] = wait
+            builder.add(wait)
+
+    def _begin(
+        self,
+        builder: EventBuilder,
+        key: str,
+        what: WaitKind,
+        whom: tuple[str, ...],
+        text: str,
+        *,
+        step: str = "",
+        seconds: float | None = None,
+    ) -> None:
+        ask = builder.state.ask_around(builder.key)
+        expert = None if ask is None or ask.is_team else ask.expert
+        wait = PageWait(**builder.head(expert, key), what=what, whom=whom, text=text, step=step, seconds=seconds)
+        self._open[key] = wait
+        builder.add(wait)
+
+    def _end(self, builder: EventBuilder, key: str) -> None:
+        wait = self._open.pop(key, None)
+        if wait is not None:
+            seconds = round(max(0.0, builder.event.time - wait.time), 3)
+            head = builder.head(wait.expert, key)
+            builder.add(wait.changed(**{**head, "scope": wait.scope}, seconds=seconds, ended=True))
+
+    def _end_inside(self, builder: EventBuilder, key: str) -> None:
+        for one in [one for one in self._open if in_scope(one, key)]:
+            self._end(builder, one)
+
+
+class BudgetView:
+    """The budget of a run: its levels, and what the run has used where it has no limits itself."""
+
+    def __init__(self) -> None:
+        self._levels = BudgetLevels()
+        self._used: Usage = NOTHING
+        self._calls = 0
+
+    def project(self, builder: EventBuilder, fact: Fact) -> None:
+        """Apply an event, and add the levels that it has changed, the innermost first."""
+        event = builder.event
+        self._levels.apply(event)
+        match fact:
+            case AgentReturned(usage=usage) if usage.total_tokens or usage.usd or usage.tool_calls:
+                self._used, self._calls = self._used + usage, self._calls + 1
+                self._add_around(builder, event.scope)
+            case AgentCallFailed(charged=True, usage=usage):
+                self._used, self._calls = self._used + usage, self._calls + 1
+                self._add_around(builder, event.scope)
+            case BudgetOpened() | BudgetRaised():
+                self._add(builder, event.scope)
+            case BudgetDegraded(rung=rung, undone=undone):
+                builder.team.rungs.pop(rung, None)
+                if not undone:
+                    builder.team.rungs[rung] = None
+                level = next(self._around(event.scope), None)
+                self._add(builder, "" if level is None else level.scope, rung)
+            case _:
+                pass
+
+    def _around(self, scope: str) -> Iterator[Level]:
+        levels = self._levels.by_scope
+        return (levels[one] for one in key_and_parents(scope) if one in levels)
+
+    def _add_around(self, builder: EventBuilder, scope: str) -> None:
+        for level in self._around(scope):
+            if level.scope:
+                self._add(builder, level.scope)
+        self._add(builder, "")
+
+    def _add(self, builder: EventBuilder, scope: str, rung: str = "") -> None:
+        level = self._levels.by_scope.get(scope)
+        seconds = round(self._levels.driver_seconds, 3)
+        if level is None:
+            used = self._used
+            spent = PageAmounts(tokens=used.total_tokens, usd=used.usd, calls=self._calls, seconds=seconds)
+            reserved, limits = NONE_RESERVED, None
+        else:
+            spent = page_value(PageAmounts, level.used(self._levels.driver_seconds))
+            reserved, limits = page_value(PageAmounts, level.reserved()), page_value(PageAmounts, level.limits)
+        builder.add(
+            PageBudget(
+                **builder.head(key=scope),
+                level=scope,
+                spent=spent,
+                reserved=reserved,
+                limits=limits,
+                rung=rung,
+                rungs=tuple(builder.team.rungs),
+            )
+        )

@@ -20,7 +20,7 @@ from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from teamwright.errors import TeamwrightError, UnknownName, UsageError
-from teamwright.server.awaited_runs import AwaitedRun, identity_of, run_id_of
+from teamwright.server.driven_runs import AwaitedRun, identity_of, run_id_of
 from teamwright.server.errors import NotAllowed, NotKnown, error_response, responses, while_connected
 from teamwright.server.feeds import TooSlow
 from teamwright.server.frames import Frame

@@ -16,7 +16,7 @@ from teamwright.history.kpis import read_kpis
 from teamwright.runtime.prompts import rebuild_prompt
 from teamwright.server.errors import require_run, responses
 from teamwright.server.page.page_events import encode
-from teamwright.server.page.reader import list_artifacts, read_artifact, read_page_events
+from teamwright.server.page.projection import list_artifacts, read_artifact, read_page_events
 from teamwright.server.routes.runs import GivenLimits, StartedRun
 from teamwright.server.security.access import MAY_ADMIN, MAY_READ, MAY_RUN, Server
 from teamwright.server.security.audit import AuditLine, note_started

@@ -1,4 +1,6 @@
-"""Who may use a server: tokens, and sessions of browsers, which are short-lived tokens that a page keeps.
+"""Files beside the journal that only their owner can read: replaced as a whole, or growing line by line.
+
+Who may use a server: tokens, and sessions of browsers, which are short-lived tokens that a page keeps.
 
 Both are made once and stored as hashes. A session begins with the one-time code of the printed address, or with a
 token, and then lasts no longer than it.
@@ -9,16 +11,62 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
+import os
 import secrets
 import time
+from collections import deque
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Literal, cast, get_args
+from typing import Generic, Literal, TypeVar, cast, get_args
+
+from pydantic import BaseModel, ValidationError
 
 from teamwright.errors import UsageError, nearest
-from teamwright.journal.location import companion_folder
-from teamwright.server.security.private_files import write_private
+from teamwright.journal.location import FILE_MODE, companion_folder, make_folder
+
+Line = TypeVar("Line", bound=BaseModel)
+
+
+def write_private(file: Path, value: object) -> None:
+    """Replace a file, which only its owner can read."""
+    make_folder(file.parent)
+    part = file.with_suffix(".part")
+    part.touch(mode=FILE_MODE)
+    part.write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
+    part.replace(file)
+
+
+class JsonLines(Generic[Line]):
+    """A file of lines of one type, which only grows. A line that a crash cut off is skipped."""
+
+    def __init__(self, file: Path, line: type[Line]) -> None:
+        self._file, self._line = file, line
+
+    def write(self, line: Line) -> None:
+        """Append a line."""
+        make_folder(self._file.parent)
+        file = os.open(self._file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, FILE_MODE)
+        try:
+            os.write(file, line.model_dump_json().encode() + b"\n")
+        finally:
+            os.close(file)
+
+    def read(self, limit: int) -> list[Line]:
+        """Return the last lines, newest first."""
+        try:
+            with self._file.open(encoding="utf-8", errors="replace") as lines:
+                last = deque(lines, maxlen=limit)
+        except FileNotFoundError:
+            return []
+        found: list[Line] = []
+        for text in reversed(last):
+            try:
+                found.append(self._line.model_validate(json.loads(text)))
+            except (ValueError, ValidationError):
+                continue
+        return found
+
 
 Role = Literal["read", "answer", "run", "admin"]
 """What a visitor may do; each role may do what those before it may."""

@@ -7,7 +7,7 @@ from typing import get_args
 import pytest
 from hypothesis import given, strategies as st
 
-from teamwright.lab.topology.formulas import Figures, TopologyBounds, TopologyInput, check_bounds, figures, score
+from teamwright.lab.topology.model import Figures, TopologyBounds, TopologyInput, check_bounds, figures, score
 from teamwright.lab.topology.profiles import (
     BUDGETS,
     DEGRADATIONS,

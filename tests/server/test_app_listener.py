@@ -11,7 +11,7 @@ import pytest
 import websockets
 
 from teamwright.journal import MemoryJournal
-from teamwright.server import listener
+from teamwright.server import app as listener
 from tests.kit.server import serving
 
 

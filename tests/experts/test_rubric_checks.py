@@ -10,12 +10,12 @@ import pytest
 from teamwright.agents.contract.context import Context
 from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.experts import Criterion, CriterionResult
-from teamwright.experts.checks import CheckFailed, run_check
+from teamwright.experts.rubric import CheckFailed, run_check
 from teamwright.teams.team import Team
 from teamwright.values.turns.turn import Turn
 from tests.kit.runs import run
 
-HERE = "tests.experts.test_checks"
+HERE = "tests.experts.test_rubric_checks"
 
 
 async def checked(work: str, **criterion: Any) -> CriterionResult | str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from teamwright import Engine
-from teamwright.server.awaited_runs import RETURN_SECONDS, AwaitedRuns, identity_of, run_id_of
+from teamwright.server.driven_runs import RETURN_SECONDS, AwaitedRuns, identity_of, run_id_of
 
 
 def awaited(now: list[float]) -> AwaitedRuns:

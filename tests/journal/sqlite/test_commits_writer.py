@@ -11,9 +11,9 @@ import anyio.to_thread
 import pytest
 
 from teamwright.journal.protocol import Batch
+from teamwright.journal.sqlite.commits import Writer
 from teamwright.journal.sqlite.database import Database
 from teamwright.journal.sqlite.journal import SqliteJournal
-from teamwright.journal.sqlite.writer import Writer
 from teamwright.testing.journal import commit, event
 from teamwright.values.people import Pause
 

@@ -1,23 +1,29 @@
-"""Runs a strategy under test with fake members that answer, fail, terminate or hang, and cuts its record anywhere.
+"""Runs the checks of a conformance suite one after the other and reports every mistake at once.
+
+Runs a strategy under test with fake members that answer, fail, terminate or hang, and cuts its record anywhere.
 
 Nothing here reaches the outside world: the journal is in memory, and members return in a repeatable order.
+
+Observes an agent under test, and injects faults into its calls.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any, Literal, TypeVar, cast
 
 import anyio
+from msgspec import structs
 from typing_extensions import override
 
 from teamwright.agents.contract.agent import Agent
 from teamwright.agents.contract.context import Context
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
 from teamwright.agents.contract.policy import UNSET, Policy
-from teamwright.errors import Refused
+from teamwright.errors import Refused, TeamwrightError
 from teamwright.journal.memory import MemoryJournal
 from teamwright.journal.protocol import Batch, Committed
 from teamwright.runtime.engine import Engine
@@ -29,7 +35,22 @@ from teamwright.values.events.event import Event
 from teamwright.values.limits import Usage
 from teamwright.values.turns.messages import Message, digest
 from teamwright.values.turns.results import Outcome, RunResult
-from teamwright.values.turns.turn import Reply, Turn
+from teamwright.values.turns.turn import Failure, Reply, Turn
+
+T = TypeVar("T")
+
+
+def run_checks(checks: Iterable[Callable[[T], Awaitable[None]]], trial: T) -> None:
+    """Run each check on the trial; raises one `AssertionError` that lists every mistake under the name of its check."""
+    found: list[str] = []
+    for check in checks:
+        try:
+            anyio.run(check, trial)
+        except (AssertionError, TeamwrightError) as error:
+            found.append(f"{check.__name__.removeprefix('check_')}: {error}")
+    if found:
+        raise AssertionError("\n".join(found))
+
 
 RUN_ID, TEAM, TASK = "trial", "team-on-trial", "Find out which of the two is heavier."
 INJECTED_ERROR = "the-words-of-an-error"
@@ -245,3 +266,111 @@ class TrialLog:
     def returned_effects(self, number: int | None = None) -> list[str]:
         """The idempotency keys of the effects that returned up to this event, in order."""
         return [digest(RUN_ID, event.key) for event in self.events[:number] if event.kind == "agent.returned"]
+
+
+INJECTED_CALL_ERROR = "an error that the conformance suite injects"
+GRACE = 5.0
+"""Seconds within which a cancelled agent has to end."""
+
+
+class FaultInjector:
+    """Lets the calls and asks of an agent pass, fail or hang."""
+
+    def __init__(self, mode: Literal["pass", "fail", "hang"] = "pass") -> None:
+        self.mode = mode
+        self.injected = asyncio.Event()
+
+    @property
+    def has_injected(self) -> bool:
+        """Whether a call or an ask failed or hung."""
+        return self.injected.is_set()
+
+    async def apply(self) -> None:
+        """Raise, hang or return, as the mode says."""
+        if self.mode == "pass":
+            return
+        self.injected.set()
+        if self.mode == "fail":
+            raise Refused(INJECTED_CALL_ERROR)
+        await asyncio.get_running_loop().create_future()
+
+
+class FaultyContext:
+    """The context of a turn with faults injected into its effects and asks, which also records the calls made."""
+
+    def __init__(self, inner: Context, faults: FaultInjector, calls: set[str]) -> None:
+        self._inner, self._faults, self._calls = inner, faults, calls
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    async def effect(self, key: str, effect: Effect) -> Returned:
+        """Make the effect, unless a fault is injected."""
+        await self._faults.apply()
+
+        async def call(attempt: Attempt) -> Returned:
+            self._calls.add(attempt.key)
+            return await effect.call(attempt)
+
+        return await self._inner.effect(key, structs.replace(effect, call=call))
+
+    async def ask(self, member: Agent, turn: Turn, *, key: str) -> Reply | Failure:
+        """Ask the member, unless a fault is injected; an injected failure is a value."""
+        try:
+            await self._faults.apply()
+        except Refused as error:
+            return Failure(member=member.name, error=error.kind, message=str(error))
+        return await self._inner.ask(member, turn, key=key)
+
+
+class ObservedAgent(Agent):
+    """Wraps the agent under test, and records its reply or error, its calls, and the tasks it leaks."""
+
+    def __init__(self, agent: Agent, faults: FaultInjector | None = None) -> None:
+        self.name, self.kind, self.policy = agent.name, agent.kind, agent.policy
+        self.description = agent.description
+        self.faults = faults or FaultInjector()
+        self.reply: object = None
+        self.error: Exception | None = None
+        self.ended = self.cancelled = False
+        self.leaked_tasks: tuple[str, ...] = ()
+        self.calls: set[str] = set()
+        self._agent = agent
+
+    async def respond(self, turn: Turn, ctx: Context) -> Reply:
+        """Run the agent's turn; if its calls hang, cancel it."""
+        guarded = cast("Context", FaultyContext(ctx, self.faults, self.calls))
+        before = asyncio.all_tasks()
+        try:
+            if self.faults.mode == "hang":
+                await self._cancelled_turn(turn, guarded)
+                return Reply.of(self.name, "cancelled")
+            self.reply = reply = await self._agent.respond(turn, guarded)
+            return reply
+        except Exception as error:
+            self.error = error
+            raise
+        finally:
+            self.leaked_tasks = await _leaked_tasks(before)
+
+    async def _cancelled_turn(self, turn: Turn, ctx: Context) -> None:
+        turn_task = asyncio.ensure_future(self._agent.respond(turn, ctx))
+        hanging = asyncio.ensure_future(self.faults.injected.wait())
+        await asyncio.wait((turn_task, hanging), return_when=asyncio.FIRST_COMPLETED)
+        hanging.cancel()
+        turn_task.cancel()
+        await asyncio.wait((turn_task, hanging), timeout=GRACE)
+        self.ended, self.cancelled = turn_task.done(), turn_task.done() and turn_task.cancelled()
+        if turn_task.done() and not turn_task.cancelled():
+            turn_task.exception()  # retrieved, so that asyncio logs no warning
+
+    def recorded_calls(self, log: TrialLog, number: int) -> set[str]:
+        """The keys of its calls whose results are recorded up to this event."""
+        return {event.key for event in log.events[:number] if event.kind == "agent.returned"} & self.calls
+
+
+async def _leaked_tasks(before: set[asyncio.Task[Any]]) -> tuple[str, ...]:
+    """The names of the tasks that were started since `before` and still run a few iterations later."""
+    for _ in range(10):
+        await asyncio.sleep(0)
+    return tuple(sorted(task.get_name() for task in asyncio.all_tasks() - before if not task.done()))

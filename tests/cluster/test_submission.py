@@ -7,8 +7,7 @@ from msgspec import structs
 
 from teamwright.cluster.needs import CodeFolder
 from teamwright.cluster.permissions import Permissions
-from teamwright.cluster.submission import prepare_team
-from teamwright.cluster.team_loader import NOTHING, Lacks, TeamLoader, source_on_worker
+from teamwright.cluster.submission import NOTHING, Lacks, TeamLoader, prepare_team, source_on_worker
 from teamwright.errors import UsageError
 from teamwright.journal.protocol import Batch, commit
 from teamwright.runtime.engine import Engine
