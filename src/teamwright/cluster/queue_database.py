@@ -1,8 +1,6 @@
-"""Queues of runs: their names, what is in them, and settings that all programs of a cluster share.
+"""Queues of runs: their names, entries and limits, and the connections of a process to their database.
 
-It imports nothing of DBOS.
-
-The connections of a process to the queue, DBOS's client over them, and the list of queues with their limits.
+DBOS and SQLAlchemy are imported when the first connection is made.
 """
 
 from __future__ import annotations
@@ -36,6 +34,11 @@ MOST_PRIORITY: Final = 1_000_000
 
 
 EntryState = Literal["queued", "claimed", "parked"]
+T = TypeVar("T")
+MOST_CONNECTIONS = 10
+"""The most connections of a process to the queue; each opens when it is needed first."""
+POLL_SECONDS = 0.5
+"""How often an idle worker looks for new drives; of most it is notified."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,13 +142,6 @@ def stored_priority(priority: int, *, has_begun: bool) -> int:
     Of two runs with one priority, the one that has begun comes first: it was in the queue before.
     """
     return 2 * (MOST_PRIORITY - priority) + (0 if has_begun else 1)
-
-
-T = TypeVar("T")
-MOST_CONNECTIONS = 10
-"""The most connections of a process to the queue; each opens when it is needed first."""
-POLL_SECONDS = 0.5
-"""How often an idle worker looks for new drives; of most it is notified."""
 
 
 def _make_engine(address: DatabaseAddress, name: str) -> sa.Engine:

@@ -1,8 +1,6 @@
-"""What a worker says of itself: lines of its log for its operator, and its presence for the other processes.
+"""What workers say of themselves, and the cluster as its journal shows it: workers, queues and models at this moment.
 
 No process decides by it: the driver lock of a run shows whether it has a driver.
-
-A cluster as its journal shows it: its workers, queues and models at this moment, and the events of a queued run.
 """
 
 from __future__ import annotations
@@ -69,6 +67,8 @@ LOST_SECONDS: Final = 10.0
 """A worker that was not seen for so long has died or is cut off."""
 REFUSAL: Final = "FATAL:"
 """How a server begins that refuses a connection, in any language."""
+WorkerState = Literal["ready", "draining", "lost"]
+POLL_SECONDS = 0.2
 
 
 def silence_libraries() -> None:
@@ -179,10 +179,6 @@ class Presence:
         """Remove the worker from the list."""
         with suppress(JournalError):
             await self._journal.cluster.workers.remove(self._worker_id)
-
-
-WorkerState = Literal["ready", "draining", "lost"]
-POLL_SECONDS = 0.2
 
 
 @dataclass(frozen=True, slots=True)

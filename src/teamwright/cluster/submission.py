@@ -1,6 +1,4 @@
-"""Builds the team of a recorded run on a worker: from its manifest, its files, and the code that the worker has.
-
-Submitting a team to workers: what travels with its run, what they must have, and that the run waits for them.
+"""A team on its way to a worker: what travels with its run, what a worker must have, and building the team there.
 
 Scripts and the folders of tools travel. Attachments need not, because the start of a run records their contents.
 Secrets and settings stay names of environment variables, which the worker resolves.
@@ -43,6 +41,9 @@ from teamwright.values.turns.messages import digest
 from teamwright.values.turns.results import FINAL
 
 NOTHING = Permissions()
+MCP = "mcp"
+_SECTIONS = {"agents": "agent", "models": "model", "tools": "tool"}
+_SKIPPED = {"__pycache__", "node_modules"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,11 +148,6 @@ def _tool_in(tool: str | ToolSpec, folder: Path) -> str | ToolSpec:
     if not isinstance(tool, McpSpec) or tool.mcp.cwd is None or VARIABLE in tool.mcp.cwd:
         return tool
     return McpSpec(mcp=tool.mcp.model_copy(update={"cwd": str(folder / tool.mcp.cwd)}))
-
-
-MCP = "mcp"
-_SECTIONS = {"agents": "agent", "models": "model", "tools": "tool"}
-_SKIPPED = {"__pycache__", "node_modules"}
 
 
 @dataclass(frozen=True, slots=True)

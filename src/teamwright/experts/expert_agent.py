@@ -1,6 +1,6 @@
-"""Experts in Python: agents from templates and profiles who know each other by prompts, and the lead of a team.
+"""Experts: agents from templates and profiles who know each other by prompts, and the lead of a team.
 
-Expands the experts of a manifest: template, profile, team and skills become plain settings of agents.
+Python makes them with `make_expert`; `expand` turns those of a manifest into plain settings of agents.
 """
 
 from __future__ import annotations
@@ -41,6 +41,17 @@ from teamwright.values.specs.expert import EXPERT_NAME, EXPERT_NAME_FORM, Expert
 from teamwright.values.specs.manifest import AnyModel, MemoryTool
 from teamwright.values.specs.model_settings import ModelSettings
 from teamwright.values.text.validation_messages import misfits_of
+
+A = TypeVar("A", bound=Agent)
+EMPTY = ExpertTemplate.model_construct(name="")
+EXPERT, INSTRUCTIONS, DESCRIPTION, CAPABILITIES, TOOLS = (
+    "expert", "instructions", "description", "capabilities", "tools",
+)  # fmt: skip
+FOR_FUNCTIONS = (DESCRIPTION, CAPABILITIES)
+"""The settings of a template that a function uses."""
+CHECKED_HERE = {(field,) for field in ("template", "color", "avatar")}
+"""The fields of a profile that have more rules than the schema of the manifest knows."""
+LIST_HINT = "see  teamwright experts list"
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,10 +99,6 @@ def team_prompt(team: str, colleagues: Sequence[Colleague], *, is_lead: bool = F
     lead = " You lead it: what you decide holds." if is_lead else ""
     listed = "\n".join(one.line for one in colleagues)
     return f"## Your team: {team}\n\nYou work with these members.{lead} Address them by name.\n\n{listed}"
-
-
-A = TypeVar("A", bound=Agent)
-EMPTY = ExpertTemplate.model_construct(name="")
 
 
 class ExpertSettings(ModelKeywords, total=False):
@@ -200,16 +207,6 @@ def default_lead(members: Members) -> Agent:
         if profile is not None and profile.is_lead:
             return member
     return members[0]
-
-
-EXPERT, INSTRUCTIONS, DESCRIPTION, CAPABILITIES, TOOLS = (
-    "expert", "instructions", "description", "capabilities", "tools",
-)  # fmt: skip
-FOR_FUNCTIONS = (DESCRIPTION, CAPABILITIES)
-"""The settings of a template that a function uses."""
-CHECKED_HERE = {(field,) for field in ("template", "color", "avatar")}
-"""The fields of a profile that have more rules than the schema of the manifest knows."""
-LIST_HINT = "see  teamwright experts list"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,11 +1,11 @@
-"""Templates of experts, and how teams of this server are planned; templates need the optional package."""
+"""Templates of experts for clients of the server."""
 
 from __future__ import annotations
 
 from fastapi import APIRouter
 from pydantic import JsonValue
-from starlette.exceptions import HTTPException
 
+from teamwright.experts.templates import ExpertTemplates
 from teamwright.server.errors import responses
 from teamwright.server.security.access import MAY_READ
 
@@ -15,11 +15,6 @@ router = APIRouter(prefix="/api/experts", tags=["experts"])
 @router.get("", responses=responses(404), dependencies=[MAY_READ])
 async def list_templates(search: str = "") -> list[dict[str, JsonValue]]:
     """Return the templates of experts, or those that fit some words, the best first."""
-    try:
-        from teamwright.experts.templates import ExpertTemplates
-    except ModuleNotFoundError:
-        raise HTTPException(404, "this installation has no expert teams") from None
-
     templates = ExpertTemplates()
     found = templates.search(search) if search else templates.list_readable()[0]
     return [_summary(one.to_json()) for one in found]
@@ -28,11 +23,6 @@ async def list_templates(search: str = "") -> list[dict[str, JsonValue]]:
 @router.get("/{name}", responses=responses(404), dependencies=[MAY_READ])
 async def read_template(name: str) -> dict[str, JsonValue]:
     """Return a template whole, with its instructions."""
-    try:
-        from teamwright.experts.templates import ExpertTemplates
-    except ModuleNotFoundError:
-        raise HTTPException(404, "this installation has no expert teams") from None
-
     return _public(ExpertTemplates().get(name).to_json())
 
 

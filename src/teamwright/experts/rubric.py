@@ -1,10 +1,7 @@
-"""The deterministic criteria of a rubric, what they may know of the work, and programs that check a text.
+"""The rubric: deterministic criteria first, then a judge for the rest, if the work can still pass.
 
-A program gets the text on stdin and no secrets, and leaves nothing behind.
-
-The rubric: deterministic criteria first, then a judge for the rest, if the work can still pass.
-
-It is an evaluator, which is an agent: its checks are effects, and its judges are asked through its context.
+A rubric is an evaluator, which is an agent: its checks are effects, and its judges are asked through its context. A
+program that checks a text gets it on stdin and no secrets, and leaves nothing behind.
 """
 
 from __future__ import annotations
@@ -49,6 +46,19 @@ CONTEXT = "context"
 CONTEXT_FILE, FILES = "context.json", "files"
 NO_WORK = EvaluatedWork("")
 MOST_NAME_BYTES = 200
+INHERITED = ("HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER")
+"""The variables that a program inherits: none of them is a secret."""
+MOST_BYTES, LOOK_SECONDS = 16 << 20, 0.1
+"""How much a program may print, and how often that is looked at."""
+SHOWN_BYTES = 400
+"""How much of the end of the program's output becomes the reason."""
+BESIDE = re.compile(r"\.\.?/")
+"""The beginning of an argument that is a path beside the manifest."""
+LONGEST_REASON = 500
+Finding = tuple[float, str]
+"""A score, and the reason of one that is too low."""
+NOT_ASKED = "not judged, because the checks before it did not pass"
+NOT_REACHED = "not evaluated, because the evaluation broke off"
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,15 +123,7 @@ def _plain_name(name: str) -> str:
     return "" if last in (".", "..") else last.encode(errors="replace")[:MOST_NAME_BYTES].decode(errors="ignore")
 
 
-INHERITED = ("HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER")
-"""The variables that a program inherits: none of them is a secret."""
-MOST_BYTES, LOOK_SECONDS = 16 << 20, 0.1
-"""How much a program may print, and how often that is looked at."""
-SHOWN_BYTES = 400
-"""How much of the end of the program's output becomes the reason."""
 EMPTY = CheckContext()
-BESIDE = re.compile(r"\.\.?/")
-"""The beginning of an argument that is a path beside the manifest."""
 
 
 async def run_command(command: Sequence[str], text: str, context: CheckContext = EMPTY) -> tuple[int, str]:
@@ -186,10 +188,6 @@ def _located(command: Sequence[str]) -> list[str]:
     return [path, *found]
 
 
-LONGEST_REASON = 500
-
-Finding = tuple[float, str]
-"""A score, and the reason of one that is too low."""
 OpenContext = Callable[[], Awaitable[CheckContext]]
 """Reads what a check may know of the work besides its text, once it is needed."""
 
@@ -301,10 +299,6 @@ def _read_finding(found: object) -> Finding:
     if isinstance(found, int | float) and math.isfinite(found) and 0 <= found <= 1:
         return float(found), reason
     raise AgentError(f"it must return True, False, a score from 0 to 1, or a pair with the reason, not {found!r:.100}")
-
-
-NOT_ASKED = "not judged, because the checks before it did not pass"
-NOT_REACHED = "not evaluated, because the evaluation broke off"
 
 
 class Rubric(Evaluator):

@@ -1,6 +1,6 @@
-"""The status of a run, folded from its events alone, for the list of runs.
+"""The contract of a journal, and the status of a run, folded from its events alone.
 
-The contract of a journal. The driver of a run appends its events; other processes read, or send to its inbox.
+The driver of a run appends its events; other processes read, or send to its inbox.
 """
 
 from __future__ import annotations
@@ -39,6 +39,10 @@ STATUS_FACTS = frozenset((RunStarted, RunResumed, RunPaused, RunInterrupted, Run
 """Facts that change the status of a run, or attach or detach its driver."""
 SUMMED_FACTS = STATUS_FACTS | {AgentReturned, ScopeWaited}
 """Facts that change more than the number and the time."""
+GROWTH = 4
+"""How many more runs are read if too many of the newest are children."""
+Committed = Callable[[BaseException | None], None]
+"""Called in the event loop's thread when a batch is durable, or with the error that prevented it."""
 
 
 @dataclass(slots=True)
@@ -139,10 +143,6 @@ COLUMNS = tuple(field.name for field in fields(RunStatus))
 """The names of the fields, which are columns of the database."""
 
 
-GROWTH = 4
-"""How many more runs are read if too many of the newest are children."""
-
-
 class Batch(Struct, frozen=True):
     """The content of one commit: one or more events of a run in order, and the new bodies that they refer to.
 
@@ -171,10 +171,6 @@ class InboxItem:
     id: int
     run_id: str
     intervention: Intervention
-
-
-Committed = Callable[[BaseException | None], None]
-"""Called in the event loop's thread when a batch is durable, or with the error that prevented it."""
 
 
 class Journal(ABC):

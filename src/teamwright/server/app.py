@@ -1,6 +1,6 @@
-"""The ASGI application: routes, errors, the guard before them, and an answer for what is open when the server stops.
+"""The ASGI application, and serving it until a signal stops the server, over an engine that drives the runs it starts.
 
-Serves an application until a signal stops it, over an engine that drives the runs it starts.
+The application is routes, errors, the guard before them, and an answer for what is open when the server stops.
 """
 
 from __future__ import annotations
@@ -54,6 +54,11 @@ OWN_ROUTERS = (
     records.router,
     chat_completions.router,
 )
+LARGEST_MESSAGE = 64 * 1024
+"""The largest message that a socket takes, in bytes."""
+HEAD_SECONDS = 10.0
+OWNER = Visitor(OWNER_NAME, "admin")
+"""Who started the server, and opens the address that it prints."""
 
 
 def make_app(state: ServerState, hosts: Collection[str] = LOOPBACK) -> Guard:
@@ -127,13 +132,6 @@ async def _refuse(send: Send) -> None:
     headers += [(b"retry-after", COME_BACK), (b"connection", b"close")]
     await send({"type": "http.response.start", "status": 503, "headers": headers})
     await send({"type": "http.response.body", "body": body})
-
-
-LARGEST_MESSAGE = 64 * 1024
-"""The largest message that a socket takes, in bytes."""
-HEAD_SECONDS = 10.0
-OWNER = Visitor(OWNER_NAME, "admin")
-"""Who started the server, and opens the address that it prints."""
 
 
 @dataclass(frozen=True, slots=True)

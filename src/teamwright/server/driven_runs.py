@@ -1,13 +1,9 @@
-"""The runs that a server drives. Their records say so: a server is the driver of what it starts, forks or resumes.
+"""The runs that a server drives, and those of them that clients of `/v1` wait for.
 
-After a restart, also after a crash, it resumes those that were interrupted, and paused ones that were answered
-meanwhile. One server uses a journal at a time. Runs that other programs drive are never taken over.
-
-The runs that clients of `/v1` wait for: who asks the same again finds its run, and who leaves for good ends it.
-
-Such a client can't name its run, and its library repeats a request that timed out. A run is never started twice for one
-request, and never goes on for long without anyone who waits for it, unless that was asked for. The id of a run contains
-what identifies its request, so that it is found after a restart, too.
+The record of a run says that a server drives it. After a restart, also after a crash, the server resumes those that
+were interrupted, and paused ones that were answered meanwhile; runs that other programs drive are never taken over.
+One server uses a journal at a time. A client of `/v1` can't name its run: the id contains what identifies the request,
+so that a repeated request finds its run. Such a run ends once nobody waits for it any more, unless it is to go on.
 """
 
 from __future__ import annotations
@@ -48,6 +44,13 @@ DRIVER = "server@"
 """What the name of a server as a driver begins with; the name of a worker can't contain it."""
 RESUMED_INTERVAL = 0.05
 """Seconds between two looks at a run that is about to be resumed."""
+RETURN_SECONDS = 60.0
+"""How long a run goes on after its last client has left, and is found by the same request."""
+MOST_REMEMBERED = 10_000
+DIGITS = 32
+"""Hexadecimal digits of a digest: 128 bits."""
+RUN_ID = re.compile(rf"v1-([0-9a-f]{{{DIGITS}}})-[0-9a-f]{{8}}")
+"""The id of a run whose request names no key."""
 
 
 class DrivenRuns:
@@ -187,16 +190,6 @@ def _is_left(run: RunSummary) -> bool:
     return run.driver.startswith(DRIVER) and run.damage is None and not run.parent and run.status != "queued"
 
 
-_LOG = logging.getLogger("teamwright")
-RETURN_SECONDS = 60.0
-"""How long a run goes on after its last client has left, and is found by the same request."""
-MOST_REMEMBERED = 10_000
-DIGITS = 32
-"""Hexadecimal digits of a digest: 128 bits."""
-RUN_ID = re.compile(rf"v1-([0-9a-f]{{{DIGITS}}})-[0-9a-f]{{8}}")
-"""The id of a run whose request names no key."""
-
-
 @dataclass(slots=True, eq=False)
 class AwaitedRun:
     """One request and its run. `waiting` counts the clients; `is_kept` says that the run goes on without them.
@@ -273,7 +266,7 @@ class AwaitedRuns:
                 if found is not None and found.status != "paused":  # a person may be about to answer
                     await self._engine.runs.cancel(run.run_id, "its client has left", wait=False)
             except TeamwrightError as error:  # it has ended
-                _LOG.debug("run %s is not ended: %s", run.run_id, error)
+                LOG.debug("run %s is not ended: %s", run.run_id, error)
 
     def _forget(self, run: AwaitedRun) -> None:
         if self._runs.get(run.identity) is run:

@@ -1,10 +1,7 @@
-"""Runs the checks of a conformance suite one after the other and reports every mistake at once.
+"""Runs parts under test: fake members that answer, fail, terminate or hang, injected faults, and records cut anywhere.
 
-Runs a strategy under test with fake members that answer, fail, terminate or hang, and cuts its record anywhere.
-
-Nothing here reaches the outside world: the journal is in memory, and members return in a repeatable order.
-
-Observes an agent under test, and injects faults into its calls.
+Nothing here reaches the outside world: the journal is in memory, and members return in a repeatable order. All checks
+of a suite run, and every mistake is reported at once.
 """
 
 from __future__ import annotations
@@ -38,6 +35,17 @@ from teamwright.values.turns.results import Outcome, RunResult
 from teamwright.values.turns.turn import Failure, Reply, Turn
 
 T = TypeVar("T")
+RUN_ID, TEAM, TASK = "trial", "team-on-trial", "Find out which of the two is heavier."
+INJECTED_ERROR = "the-words-of-an-error"
+HISTORY = (Message(name="user", content="an earlier question", role="user"), Message(name="old", content="old answer"))
+SETTLE_ITERATIONS = 60
+"""Event-loop iterations after which the strategy has processed one reply completely."""
+Lines = Callable[[str, Turn], str | None]
+"""Returns the reply text of the named member to a turn, or `None` for the default text."""
+CAN_TERMINATE_POLICY = UNSET.model_copy(update={"can_terminate": True})
+INJECTED_CALL_ERROR = "an error that the conformance suite injects"
+GRACE = 5.0
+"""Seconds within which a cancelled agent has to end."""
 
 
 def run_checks(checks: Iterable[Callable[[T], Awaitable[None]]], trial: T) -> None:
@@ -50,17 +58,6 @@ def run_checks(checks: Iterable[Callable[[T], Awaitable[None]]], trial: T) -> No
             found.append(f"{check.__name__.removeprefix('check_')}: {error}")
     if found:
         raise AssertionError("\n".join(found))
-
-
-RUN_ID, TEAM, TASK = "trial", "team-on-trial", "Find out which of the two is heavier."
-INJECTED_ERROR = "the-words-of-an-error"
-HISTORY = (Message(name="user", content="an earlier question", role="user"), Message(name="old", content="old answer"))
-SETTLE_ITERATIONS = 60
-"""Event-loop iterations after which the strategy has processed one reply completely."""
-
-
-Lines = Callable[[str, Turn], str | None]
-"""Returns the reply text of the named member to a turn, or `None` for the default text."""
 
 
 @dataclass
@@ -99,9 +96,6 @@ class TrialScript:
                 await asyncio.sleep(0)
         self._returned.add(effect)
         self._changed.set()
-
-
-CAN_TERMINATE_POLICY = UNSET.model_copy(update={"can_terminate": True})
 
 
 @dataclass(frozen=True)
@@ -266,11 +260,6 @@ class TrialLog:
     def returned_effects(self, number: int | None = None) -> list[str]:
         """The idempotency keys of the effects that returned up to this event, in order."""
         return [digest(RUN_ID, event.key) for event in self.events[:number] if event.kind == "agent.returned"]
-
-
-INJECTED_CALL_ERROR = "an error that the conformance suite injects"
-GRACE = 5.0
-"""Seconds within which a cancelled agent has to end."""
 
 
 class FaultInjector:

@@ -1,7 +1,4 @@
-"""`teamwright cluster queue` and `cluster schedules`: the limits of queues, and the schedules that fill them.
-
-`teamwright cluster`, and `cluster status`: the workers, queues, open runs and models of many machines.
-"""
+"""`teamwright cluster`: `status` of workers, queues, open runs and models; `queue` for limits; and `schedules`."""
 
 from __future__ import annotations
 
@@ -32,6 +29,13 @@ if TYPE_CHECKING:
     from teamwright.cluster.status import ClusterStatus
     from teamwright.journal.postgres.paces import ModelPace
     from teamwright.journal.postgres.stores import PostgresSchedules, ScheduleRow
+
+schedules = typer.Typer(help="List and remove schedules of runs.", rich_markup_mode=None)
+WATCH_SECONDS = 2.0
+MOST_SET_ASIDE = 20
+app = typer.Typer(
+    help="Show and limit the queues and workers of many machines.", no_args_is_help=True, rich_markup_mode=None
+)
 
 
 def queue(
@@ -100,9 +104,6 @@ def _line(one: QueueLimits) -> str:
     at_once = "any number" if one.at_once is None else str(one.at_once)
     per_minute = "" if one.per_minute is None else f", at most {one.per_minute} started in a minute"
     return f"{one.name}: {at_once} at once{per_minute}"
-
-
-schedules = typer.Typer(help="List and remove schedules of runs.", rich_markup_mode=None)
 
 
 @schedules.callback(invoke_without_command=True)
@@ -176,10 +177,6 @@ def _to_json(one: ScheduleRow) -> dict[str, JsonValue]:
 
 def _time(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
-
-
-WATCH_SECONDS = 2.0
-MOST_SET_ASIDE = 20
 
 
 def status(
@@ -298,11 +295,6 @@ def _pace(one: ModelPace) -> str:
         *([f"asked to wait {seconds_text(one.cooldown)}"] if one.cooldown else []),
     ]
     return ", ".join(parts) or "none"
-
-
-app = typer.Typer(
-    help="Show and limit the queues and workers of many machines.", no_args_is_help=True, rich_markup_mode=None
-)
 
 
 @app.callback()

@@ -1,11 +1,7 @@
-"""Commits batches: which go together, what a failure means for a run, and the rows that are written.
+"""Commits batches: the writer thread, which batches go together, what a failure means for a run, and the rows written.
 
 A batch that can't be stored fails alone, and further batches of its run fail until its driver lock is acquired again,
-so that its record has no gap.
-
-The writer thread: receives batches from the event loop, commits queued ones as a group, and reports back.
-
-It makes no decisions: the committer defines what a commit is and what a failure means.
+so that its record has no gap. The thread makes no decisions: the committer says what a commit and a failure are.
 """
 
 from __future__ import annotations
@@ -48,6 +44,13 @@ _SMALL = 50
 """The most events of a batch that is committed in the thread of the event loop."""
 _add_events = Insert("events", 8)
 _index_bodies = Insert("bodies", 2, "ON CONFLICT DO NOTHING")
+T = TypeVar("T")
+Work = Callable[[], None]
+QUICK = 0.0005
+"""Seconds. When commits take less on average and no other task needs the event loop, a batch is committed in place: two
+thread switches would take as long as the commit itself."""
+SMOOTHING = 0.1
+"""The weight of the last commit in the moving average."""
 
 
 class Committer:
@@ -257,17 +260,6 @@ def _remove_duplicates(cursor: sqlite3.Cursor, bodies: Sequence[tuple[bytes, int
         cursor.execute(
             "UPDATE events SET bodies = ? WHERE position = ?", (join_bodies(left) if left else None, position)
         )
-
-
-T = TypeVar("T")
-Work = Callable[[], None]
-
-
-QUICK = 0.0005
-"""Seconds. When commits take less on average and no other task needs the event loop, a batch is committed in place: two
-thread switches would take as long as the commit itself."""
-SMOOTHING = 0.1
-"""The weight of the last commit in the moving average."""
 
 
 class _QueuedBatch(NamedTuple):

@@ -1,6 +1,4 @@
-"""Reads the turns of a recorded run for a replay: the calls of each, their usage and durations, and how it ended.
-
-Members that repeat what they did in a recorded run, in its order and with its durations, on virtual time.
+"""Replays a recorded run on virtual time: members repeat what they did in it, in its order and with its durations.
 
 A turn is matched by the digest of its input: as long as every turn is found, no word differs from the record.
 """
@@ -44,6 +42,8 @@ from teamwright.values.turns.turn import Failure, Purpose, Reply, Turn
 FUNCTION_CALL = "call"
 """The place of a call that its ask announced, so that the record has no events of its own for it."""
 LONGEST_OVERHEAD = 0.05
+END_OF_RECORD = 10.0**9
+"""Virtual seconds after which a run ends that waits for what was never recorded; every deadline comes before it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,10 +200,6 @@ def _writes(events: Iterable[Event], turns: frozenset[str]) -> dict[str, list[Wo
 
 def _turn_around(key: str, turns: frozenset[str]) -> str | None:
     return next((one for one in key_and_parents(key) if one in turns), None)
-
-
-END_OF_RECORD = 10.0**9
-"""Virtual seconds after which a run ends that waits for what was never recorded; every deadline comes before it."""
 
 
 @dataclass(slots=True)

@@ -1,13 +1,9 @@
-"""What published measurements say about teams of agents. Advice uses it until the user's own runs outweigh it.
-
-The figures summarize the 180 rows of arXiv 2512.08296: nine models on four benchmarks, alone and in four kinds of
-teams. A test computes each of them again from the rows, and `docs/lab.md` shows how good advice based on them is.
-
-Decides in which topology a team does its work, from what is known about the work before it runs.
+"""Decides in which topology a team does its work, from what is known about the work before it runs.
 
 `run --auto`, `auto_team` and `lab advise` all use this decision. The analytic model gives the tokens and the time of
 each topology, for the longest chain of the work; published measurements give the pass rate of teams. n runs of the
-user's own have the weight n / (n + `PRIOR_RUNS`) against both. Only judged steps count for pass rates. Pure arithmetic.
+user's own have the weight n / (n + `PRIOR_RUNS`) against both. Only judged steps count for pass rates. The published
+figures summarize the 180 rows of arXiv 2512.08296; a test computes each of them again. Pure arithmetic.
 """
 
 from __future__ import annotations
@@ -37,6 +33,21 @@ from teamwright.values.specs.plan import Plan
 SCALING, EQUAL_TOKENS = "arXiv 2512.08296", "arXiv 2604.02460"
 
 WorkKind = Literal["sequential", "mixed", "divisible"]
+ALWAYS_ALONE = 19
+"""In so many of the 36 cells, one agent came within 0.05 of the best shape."""
+FAILURES_INDEPENDENT, FAILURES_CENTRAL = 1.30, 1.11
+"""Failures divided by those of one agent, on average over cells."""
+MOST_TRUST = 0.66
+"""Each kind of work was measured on one or two benchmarks, so published figures alone never give high confidence."""
+USUAL_TOKENS = 1400
+"""The tokens of a step, if nothing is known about them."""
+PRIOR_RUNS = 10
+"""Published figures weigh as much as so many runs of the user's own."""
+ABOUT_AS_WELL = 0.02
+"""If a team's score is ahead of one agent's by less, one agent is chosen."""
+CLEARLY_AHEAD = 0.10
+MEDIUM, HIGH = 0.34, 0.67
+Level = Literal["low", "medium", "high"]
 
 
 class TeamEffect(NamedTuple):
@@ -79,13 +90,7 @@ HELD_OUT: Mapping[WorkKind, HeldOut] = {
     "mixed": HeldOut(9, 18, ("BrowseComp-Plus", "WorkBench")),
     "divisible": HeldOut(8, 9, ("Finance-Agent",)),
 }
-ALWAYS_ALONE = 19
-"""In so many of the 36 cells, one agent came within 0.05 of the best shape."""
 MEAN_LOSS = MeanLoss(advice=0.032, alone=0.103, low=0.0, high=0.212)
-FAILURES_INDEPENDENT, FAILURES_CENTRAL = 1.30, 1.11
-"""Failures divided by those of one agent, on average over cells."""
-MOST_TRUST = 0.66
-"""Each kind of work was measured on one or two benchmarks, so published figures alone never give high confidence."""
 
 
 class Prior(Record, frozen=True):
@@ -166,10 +171,6 @@ def priors(divisible: float, alone: float) -> tuple[Prior, ...]:
     )
 
 
-USUAL_TOKENS = 1400
-"""The tokens of a step, if nothing is known about them."""
-
-
 class KnownWork(Record, frozen=True):
     """The work as far as it is known; `divisible` is the share of its steps that can run in parallel."""
 
@@ -211,16 +212,6 @@ def assumed_work(steps: int, divisible: float, known: str, *, usual_tokens: int 
         average_tokens=usual_tokens or USUAL_TOKENS,
         known=known,
     )
-
-
-PRIOR_RUNS = 10
-"""Published figures weigh as much as so many runs of the user's own."""
-ABOUT_AS_WELL = 0.02
-"""If a team's score is ahead of one agent's by less, one agent is chosen."""
-CLEARLY_AHEAD = 0.10
-MEDIUM, HIGH = 0.34, 0.67
-
-Level = Literal["low", "medium", "high"]
 
 
 class OwnRuns(NamedTuple):

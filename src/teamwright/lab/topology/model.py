@@ -1,11 +1,8 @@
-"""The formulas of the topology model.
+"""The analytic model of team topologies: estimates the cost, quality and latency of each, and recommends one.
 
-The order of operations is part of the model: another order changes last digits.
-
-The analytic model of team topologies: estimates the cost, quality and latency of each, and recommends one.
-
-Pure arithmetic. Tokens are truncated to integers, message counts are rounded, and gates compare the rounded figures, so
-that every implementation gets the same results.
+Pure arithmetic. The order of operations is part of the model: another order changes last digits. Tokens are truncated
+to integers, message counts are rounded, and gates compare the rounded figures, so that every implementation gets the
+same results.
 """
 
 from __future__ import annotations
@@ -50,6 +47,9 @@ LEAST_TIME = 0.01
 SUMMARY_SHARE, LEAST_SUMMARY, LEAST_SCALED_SUMMARY = 0.08, 24, 16
 DISCOUNT_PER_COMPACTION, MOST_DISCOUNT = 0.10, 0.35
 MOST_CACHED, BEST_PASS_RATE = 0.30, 0.99
+MOST_PARTICIPANTS, LEAST_PARTICIPANTS = 5, 2
+MOST_TASKS, MOST_TOKENS, MOST_ROUNDS = 10_000_000, 100_000_000, 1_000_000
+TopologyName = Annotated[Topology, BeforeValidator(plain_topology)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,12 +183,6 @@ def _coordination(messages: int, topology: TopologyProfile, work: TopologyInput,
 
 def _clamped(value: float, most: float) -> float:
     return min(most, max(0.0, value))
-
-
-MOST_PARTICIPANTS, LEAST_PARTICIPANTS = 5, 2
-MOST_TASKS, MOST_TOKENS, MOST_ROUNDS = 10_000_000, 100_000_000, 1_000_000
-
-TopologyName = Annotated[Topology, BeforeValidator(plain_topology)]
 
 
 class Gates(Value):

@@ -1,10 +1,8 @@
 """The projection of a run: each event of its journal yields zero or more page events, the same live and afterwards.
 
-It is a fold: it does no I/O and reads no clock. A reader that joins in the middle catches up with the events before.
-Pieces of replies are masked as one text from the beginning of their part, with offsets of what is shown. A piece whose
-beginning is not known is never shown: it could be the inside of a secret.
-
-Reads what a page shows of a recorded run: its page events, and the files and large texts that its members stored.
+It is a fold: it does no I/O and reads no clock; `PageReader` and `read_page_events` read a recorded run through it. A
+reader that joins in the middle catches up with the events before. Pieces of replies are masked as one text from the
+beginning of their part. A piece whose beginning is not known is never shown: it could be the inside of a secret.
 """
 
 from __future__ import annotations
@@ -60,6 +58,9 @@ from teamwright.values.turns.artifacts import BYTES, Artifact
 ENDINGS = (AgentReturned, AgentCallFailed, AgentReplied, AgentFailed, AgentAbandoned)
 """What replaces the pieces of a turn."""
 Part = tuple[str, int]
+BATCH = 200
+"""The events whose texts are read at once."""
+NO_BODIES = RecordedBodies()
 
 
 class PageProjection:
@@ -255,11 +256,6 @@ class MaskedDeltas:
         if isinstance(event.fact, ENDINGS):
             self._turns.pop(event.scope, None)
             self._turns.pop(event.key, None)
-
-
-BATCH = 200
-"""The events whose texts are read at once."""
-NO_BODIES = RecordedBodies()
 
 
 class PageReader:

@@ -1,7 +1,4 @@
-"""Facts about a run and about people as page events.
-
-What experts wait for, and what the levels of a budget have spent and reserved, as page events.
-"""
+"""Page events about a run and about people, what experts wait for, and what the levels of a budget have spent."""
 
 from __future__ import annotations
 
@@ -71,6 +68,8 @@ from teamwright.values.people import (
     Undo,
 )
 from teamwright.values.text.secret_patterns import mask_text, mask_value
+
+NONE_RESERVED = PageAmounts(tokens=0, usd=0.0, calls=0)
 
 
 def project_run(builder: EventBuilder, fact: Fact) -> bool:
@@ -217,9 +216,6 @@ def _question(builder: EventBuilder, fact: PersonAsked) -> None:
     )
     if fact.draft is not None and question.form == "json":
         propose_plan(builder, fact.draft)
-
-
-NONE_RESERVED = PageAmounts(tokens=0, usd=0.0, calls=0)
 
 
 class Waits:

@@ -1,8 +1,6 @@
-"""Who is at work in a run, folded from its events: open asks, teams, and how a page shows their experts.
+"""What every projection of an event has at hand: who is at work in the run, and the builder of its page events.
 
-A derived colour depends on the events of a run alone, so that all readers see the same one.
-
-The page events that one event of a journal yields, while they are being made, and the values in them.
+The state is folded from events alone, also the colours of experts, so that all readers see the same.
 """
 
 from __future__ import annotations
@@ -33,6 +31,9 @@ NEAR = 2
 """Hues that are at most so many slots apart look alike beside each other."""
 RINGS = ((0.52, 0.13), (0.42, 0.10), (0.60, 0.11))
 """Lightness and chroma, in OKLCH: white text is readable on the first ring; the others serve large teams."""
+MOST_MASKED = 16
+"""How many texts are kept masked: a task is that of several turns, and an answer ends a turn, its team and the run."""
+Shown = TypeVar("Shown", bound=Record)
 
 
 class ExpertAppearance:
@@ -251,11 +252,6 @@ class PageState:
         if ask is not None:
             self.asks[event.scope] = ask
             ask.team.ended = None
-
-
-MOST_MASKED = 16
-"""How many texts are kept masked: a task is that of several turns, and an answer ends a turn, its team and the run."""
-Shown = TypeVar("Shown", bound=Record)
 
 
 class Head(TypedDict):

@@ -1,9 +1,7 @@
-"""Files beside the journal that only their owner can read: replaced as a whole, or growing line by line.
+"""Who may use a server: tokens, and sessions of browsers, which are short-lived tokens that a page keeps.
 
-Who may use a server: tokens, and sessions of browsers, which are short-lived tokens that a page keeps.
-
-Both are made once and stored as hashes. A session begins with the one-time code of the printed address, or with a
-token, and then lasts no longer than it.
+Both are made once and stored as hashes, in files beside the journal that only their owner can read. A session begins
+with the one-time code of the printed address, or with a token, and then lasts no longer than it.
 """
 
 from __future__ import annotations
@@ -26,6 +24,17 @@ from teamwright.errors import UsageError, nearest
 from teamwright.journal.location import FILE_MODE, companion_folder, make_folder
 
 Line = TypeVar("Line", bound=BaseModel)
+Role = Literal["read", "answer", "run", "admin"]
+"""What a visitor may do; each role may do what those before it may."""
+ROLES: tuple[Role, ...] = get_args(Role)
+TOKEN_PREFIX = "tw_"
+SESSION_PREFIX = "tws_"
+CODE_SECONDS = 180.0
+SESSION_SECONDS = 12 * 3600.0
+MOST_SESSIONS = 20
+"""How many sessions one visitor has at once; a further one ends the oldest."""
+OWNER_NAME = "owner"
+"""The name of who started the server, which no token has."""
 
 
 def write_private(file: Path, value: object) -> None:
@@ -66,19 +75,6 @@ class JsonLines(Generic[Line]):
             except (ValueError, ValidationError):
                 continue
         return found
-
-
-Role = Literal["read", "answer", "run", "admin"]
-"""What a visitor may do; each role may do what those before it may."""
-ROLES: tuple[Role, ...] = get_args(Role)
-TOKEN_PREFIX = "tw_"
-SESSION_PREFIX = "tws_"
-CODE_SECONDS = 180.0
-SESSION_SECONDS = 12 * 3600.0
-MOST_SESSIONS = 20
-"""How many sessions one visitor has at once; a further one ends the oldest."""
-OWNER_NAME = "owner"
-"""The name of who started the server, which no token has."""
 
 
 def tokens_file(journal: Path | None = None) -> Path:
