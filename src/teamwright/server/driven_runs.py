@@ -3,7 +3,7 @@
 The record of a run says that a server drives it. After a restart, also after a crash, the server resumes those that
 were interrupted, and paused ones that were answered meanwhile; runs that other programs drive are never taken over.
 One server uses a journal at a time. A client of `/v1` can't name its run: the id contains what identifies the request,
-so that a repeated request finds its run. Such a run ends once nobody waits for it any more, unless it is to go on.
+so that a repeated request finds its run. A run for which no client waits any more ends, unless it is to go on.
 """
 
 from __future__ import annotations
