@@ -140,7 +140,7 @@ class Run:
             wall=wall,
             read_bodies=journal.bodies,
             limiters=limiters,
-            store=self._record.workspace(),
+            store=self._record.workspace.store(self._record.bodies),
             call_returned=self._on_call_returned,
             grace=grace,
             cancel=self._cancel,
@@ -360,7 +360,7 @@ class Run:
             self._state.answers[confirmation_key(team.name)] = run_input.confirmation
         event = recorder.add("", "", started)
         self._record.started = started
-        self._record.add_attachments(started)
+        self._record.workspace.add_attachments(started)
         self._state.limits = run_input.limits
         # As recorded, so that a resumed run starts at the same instant.
         self._record.started_at = self._state.now = event.time
@@ -402,7 +402,7 @@ class Run:
     async def _end(self, ending: Ending) -> RunResult:
         team, marks = self._team, self._record.charges.marks + self._state.marks
         ending = check_scripts(ending, team.name, team.roster.agents, marks)
-        ending = ending.with_warnings(*self._record.budget_warnings())
+        ending = ending.with_warnings(*self._record.budgets.warnings())
         if ending.status == "completed" and (ask := self._state.unreached_ask()):  # open when the record ended
             self._state.report_mismatch(ask, f"that {ask!r} was asked", "ended without asking it")
         refuse_unapplied(self._state)

@@ -269,8 +269,8 @@ class RunState:
 
     def record_limits(self, scope: str, limits: Limits) -> None:
         """Record, once, that these limits apply to a scope."""
-        if scope not in self.record.opened_budgets and limits.bounds.given:
-            self.record.opened_budgets.add(scope)
+        if scope not in self.record.budgets.opened and limits.bounds.given:
+            self.record.budgets.opened.add(scope)
             before = self.record.charges.by_scope.get(scope)
             spent = None
             if before is not None and before.cost != NO_COST:

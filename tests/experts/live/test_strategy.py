@@ -93,7 +93,7 @@ async def test_a_team_lives_from_forming_to_dissolution_and_its_outputs_stay() -
     assert [one.state for one in cast("list[TeamLife]", facts(events, TeamLife))] == LIFE
     assert asks(events) == [("turn-1", "a"), ("turn-2", "b"), ("turn-3", "c"), ("turn-4", "a")]
     history = await RunHistory.load(journal, events)
-    store = history.record.workspace()
+    store = history.record.workspace.store(history.record.bodies)
     assert {name: held.value for name in store.names(10**9) if (held := store.get(name, 10**9))} == {
         "outputs/look": "a is done",
         "outputs/draw": "b is done",

@@ -104,7 +104,7 @@ class WorkspaceSummary:
 
 def workspace_summary(history: RunHistory) -> WorkspaceSummary:
     """Return the workspace and the figures of a run."""
-    store = history.record.workspace()
+    store = history.record.workspace.store(history.record.bodies)
     values = {name: held for name in store.names() if (held := store.get(name)) is not None}
     kept = [event.fact for event in history.events if isinstance(event.fact, WorkspaceKept)]
     return WorkspaceSummary(values, list({one.artifact.hash: one for one in kept}.values()), _figures(history.events))

@@ -7,13 +7,22 @@ account of a scope starts from these totals, with the charges of turns that were
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import inf
+from typing import Literal
 
 from teamwright.budget.estimates import picodollars
 from teamwright.budget.ledger import BudgetUnit, Cost
 from teamwright.history.record.asks import RecordedAsk
 from teamwright.values.events.agent import AgentFailed, AgentReplied, Tally
+from teamwright.values.events.budget import (
+    BudgetDegraded,
+    BudgetExceeded,
+    BudgetMisreported,
+    BudgetOpened,
+    BudgetUnpriced,
+    exceeded_text,
+)
 from teamwright.values.events.event import Event
 from teamwright.values.events.run import RunInterrupted, RunPaused, RunQueued, RunResumed, RunStarted
 from teamwright.values.key import key_and_parents
@@ -116,6 +125,44 @@ def cost_of_run(usage: Usage, tally: Tally) -> Cost:
 def _charged(usage: Usage, tally: Tally | None) -> tuple[int, int]:
     tokens = usage.total_tokens if tally is None or tally.charged is None else tally.charged
     return tokens, picodollars(usage.usd if tally is None or tally.charged_usd is None else tally.charged_usd)
+
+
+class RecordedBudgets:
+    """The budget levels that a run has opened, their degradation, and why its limits may not have held."""
+
+    __slots__ = ("exceeded", "misreported", "opened", "rungs", "unpriced")
+
+    def __init__(self) -> None:
+        self.opened: set[str] = set()
+        self.rungs: dict[str, list[BudgetDegraded]] = {}
+        self.unpriced: dict[str, BudgetUnpriced] = {}
+        self.exceeded: list[BudgetExceeded] = []
+        self.misreported: dict[tuple[str, str], BudgetMisreported] = {}
+
+    def apply(self, event: Event) -> None:
+        """Apply an event about a budget."""
+        match event.fact:
+            case BudgetOpened():
+                self.opened.add(event.scope)
+            case BudgetDegraded() as fact:
+                self.rungs.setdefault(event.key, []).append(fact)
+            case BudgetUnpriced() as fact:
+                self.unpriced[fact.model] = fact
+            case BudgetExceeded(is_warning=True) as fact:
+                self.exceeded.append(fact)
+            case BudgetMisreported() as fact:
+                self.misreported[fact.model, fact.problem] = fact
+            case _:
+                pass
+
+    def warnings(self) -> Iterator[str]:
+        """Yield why the limits of the run may not have held."""
+        yield from (fact.warning for fact in self.unpriced.values())
+        yield from (fact.warning for fact in self.misreported.values())
+        over: dict[tuple[str, Literal["tokens", "usd"]], list[float]] = {}
+        for fact in self.exceeded:
+            over.setdefault((fact.level, fact.what), []).append(fact.over)
+        yield from (exceeded_text(*where, sum(amounts), len(amounts)) for where, amounts in over.items())
 
 
 Span = tuple[float, float]

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import defaultdict
+from collections.abc import Iterator
 from operator import attrgetter
 from typing import NamedTuple
 
 from pydantic import JsonValue
 
+from teamwright.history.record.asks import RecordedBodies
+from teamwright.values.events.agent import Body, WorkspaceKept, WorkspaceWritten
 from teamwright.values.events.event import Event
-from teamwright.values.events.run import RunApplied, RunIntervened, RunRefused
+from teamwright.values.events.run import RunApplied, RunIntervened, RunRefused, RunStarted
 from teamwright.values.key import parent_key
 from teamwright.values.people import PauseMember, ResumeMember, Steer
 from teamwright.values.turns.artifacts import SharedValue
@@ -152,3 +155,41 @@ class Store:
     def names(self, at: float = LATEST) -> list[str]:
         """The names that existed as of this event, sorted."""
         return sorted(name for name, versions in self._values.items() if versions[0].number <= at)
+
+
+class RecordedWorkspace:
+    """What members have shared: writes by key, the artifacts that members may open, and those that members kept."""
+
+    __slots__ = ("artifacts", "kept", "writes")
+
+    def __init__(self) -> None:
+        self.writes: dict[str, Event] = {}
+        self.artifacts: set[Body] = set()
+        self.kept: list[WorkspaceKept] = []
+
+    def apply(self, event: Event) -> None:
+        """Apply an event about the workspace."""
+        if isinstance(fact := event.fact, WorkspaceKept):
+            self.artifacts.add(fact.artifact.hash)
+            self.kept.append(fact)
+        else:
+            self.writes[event.key] = event
+
+    def add_attachments(self, fact: RunStarted) -> None:
+        """Let members open the files of the task, and of earlier tasks in the conversation that the run continues."""
+        self.artifacts.update(one.hash for one in fact.attachments)
+        self.artifacts.update(one.hash for ref in fact.history for one in ref.attachments)
+        if fact.placed is not None:
+            self.artifacts.update(fact.placed.artifacts)
+
+    def bodies(self) -> Iterator[Body]:
+        """Yield the hashes of the written values."""
+        return (event.fact.body for event in self.writes.values() if isinstance(event.fact, WorkspaceWritten))
+
+    def store(self, bodies: RecordedBodies) -> Store:
+        """Return the values as of the last event."""
+        store = Store()
+        for event in self.writes.values():
+            if isinstance(fact := event.fact, WorkspaceWritten):
+                store.write(fact.name, bodies.value(fact.body), by=fact.by, number=event.number)
+        return store

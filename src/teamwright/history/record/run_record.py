@@ -1,23 +1,24 @@
 """The record of a run, indexed by key: asks, calls, answers, timers and charges, and the order of deliveries.
 
-The recorded ending of an ask stands for everything inside the ask, so a replay skips the inside.
+A reducer for each type of fact fills the index. The recorded ending of an ask stands for everything inside the ask, so
+a replay skips the inside.
 """
 
 from __future__ import annotations
 
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from typing import Any
 
 from pydantic import ValidationError
 
 from teamwright.budget.estimates import picodollars
 from teamwright.budget.ledger import ONE_CALL, Cost, charge_for
 from teamwright.history.record.asks import RecordedAsk, RecordedBodies, RecordedCall, Recovered, superseded_asks
-from teamwright.history.record.charges import DriverTime, RecordedCharges, cost_of_run
-from teamwright.history.record.deliveries import RecordedDeliveries, RecordedInterventions, Store
+from teamwright.history.record.charges import DriverTime, RecordedBudgets, RecordedCharges, cost_of_run
+from teamwright.history.record.deliveries import RecordedDeliveries, RecordedInterventions, RecordedWorkspace
 from teamwright.journal.protocol import damaged
 from teamwright.values.events.agent import (
     RUN_KIND,
@@ -40,9 +41,8 @@ from teamwright.values.events.budget import (
     BudgetOpened,
     BudgetRefused,
     BudgetUnpriced,
-    exceeded_text,
 )
-from teamwright.values.events.event import Event, fold
+from teamwright.values.events.event import Event, Fact, fold
 from teamwright.values.events.run import (
     PersonAnswered,
     PersonAsked,
@@ -115,23 +115,16 @@ class RunRecord:
     expired_scopes: set[str] = field(default_factory=set[str])
     reopened_teams: set[str] = field(default_factory=set[str])
     emitted: set[tuple[str, str, str]] = field(default_factory=set[tuple[str, str, str]])
-    opened_budgets: set[str] = field(default_factory=set[str])
-    rungs: dict[str, list[BudgetDegraded]] = field(default_factory=dict[str, list[BudgetDegraded]])
-    unpriced: dict[str, BudgetUnpriced] = field(default_factory=dict[str, BudgetUnpriced])
-    exceeded: list[BudgetExceeded] = field(default_factory=list[BudgetExceeded])
-    misreported: dict[tuple[str, str], BudgetMisreported] = field(
-        default_factory=dict[tuple[str, str], BudgetMisreported]
-    )
+    budgets: RecordedBudgets = field(default_factory=RecordedBudgets)
     charges: RecordedCharges = field(default_factory=RecordedCharges)
     deliveries: RecordedDeliveries = field(default_factory=RecordedDeliveries)
     driver_time: DriverTime = field(default_factory=DriverTime)
     recovered: set[Recovered] = field(default_factory=set[Recovered])
     interventions: RecordedInterventions = field(default_factory=RecordedInterventions)
     bodies: RecordedBodies = field(default_factory=RecordedBodies)
-    writes: dict[str, Event] = field(default_factory=dict[str, Event])
-    artifacts: set[Body] = field(default_factory=set[Body])
-    kept: list[WorkspaceKept] = field(default_factory=list[WorkspaceKept])
-    _superseded: frozenset[str] | None = None
+    workspace: RecordedWorkspace = field(default_factory=RecordedWorkspace)
+    superseded: frozenset[str] | None = None
+    """The asks that a fork has superseded, once computed; an ask that begins or ends may add to them."""
 
     @classmethod
     def from_events(cls, events: Iterable[Event]) -> RunRecord:
@@ -142,7 +135,7 @@ class RunRecord:
     def apply(self, event: Event) -> None:
         """Apply one event."""
         self.number = event.number
-        handle = self._handlers.get(type(event.fact))
+        handle = _REDUCERS.get(type(event.fact))
         if handle is None:
             self.emitted.add((event.fact.kind, event.scope, event.place))
         else:
@@ -165,15 +158,6 @@ class RunRecord:
             raise damaged(self.run_id, "its recorded manifest is invalid") from error
         return source.moved(self.folder) if self.folder else source
 
-    def budget_warnings(self) -> Iterator[str]:
-        """Yield why the limits of the run may not have held."""
-        yield from (fact.warning for fact in self.unpriced.values())
-        yield from (fact.warning for fact in self.misreported.values())
-        over: dict[tuple[str, Literal["tokens", "usd"]], list[float]] = {}
-        for fact in self.exceeded:
-            over.setdefault((fact.level, fact.what), []).append(fact.over)
-        yield from (exceeded_text(*where, sum(amounts), len(amounts)) for where, amounts in over.items())
-
     def limits(self) -> Limits | None:
         """The limits of the run."""
         bounds = self.start.limits
@@ -187,202 +171,8 @@ class RunRecord:
         self.number = max(self.number, event.number)
         scope = self.turn_of(event.scope)
         if scope in self.asks and self.asks[scope].ending is None:
-            self._handlers[type(event.fact)](self, event, event.fact)
+            _REDUCERS[type(event.fact)](self, event, event.fact)
         self.driver_time.last = max(self.driver_time.last, event.time)
-
-    def _started(self, event: Event, fact: RunStarted) -> None:
-        self.run_id, self.started, self.started_at = event.run_id, fact, event.time
-        self.add_attachments(fact)
-        if fact.origin is not None and fact.origin.how == "fork":
-            self.inherited = EVERYTHING
-        self.driver_time.apply_change(event)
-
-    def add_attachments(self, fact: RunStarted) -> None:
-        """Let members open the files of the task, and of earlier tasks in the conversation that the run continues."""
-        self.artifacts.update(one.hash for one in fact.attachments)
-        self.artifacts.update(one.hash for ref in fact.history for one in ref.attachments)
-        if fact.placed is not None:
-            self.artifacts.update(fact.placed.artifacts)
-
-    def _resumed(self, event: Event, fact: RunResumed) -> None:
-        self.paused = None
-        self.folder = fact.folder or self.folder
-        self.driver_time.apply_change(event)
-        if self.inherited == EVERYTHING:
-            self.inherited = event.number - 1
-
-    def _paused(self, event: Event, fact: RunPaused) -> None:
-        self.paused = fact
-        self.driver_time.apply_change(event)
-
-    def _interrupted(self, event: Event, fact: RunInterrupted | RunQueued) -> None:
-        self.driver_time.apply_change(event)
-
-    def _intervened(self, event: Event, fact: RunIntervened) -> None:
-        self.last_inbox_item = max(self.last_inbox_item, fact.inbox_id)
-        if self.cancelled is None and isinstance(fact.intervention, Cancel):
-            self.cancelled = fact.intervention
-        self.interventions.accept(fact)
-
-    def _applied(self, event: Event, fact: RunApplied) -> None:
-        self.interventions.apply(event.key, fact, inherited=self.inherited == EVERYTHING)
-
-    def _steer_refused(self, event: Event, fact: RunRefused) -> None:
-        self.last_inbox_item = max(self.last_inbox_item, fact.inbox_id)
-        if fact.inbox_id in self.interventions.accepted:
-            self.interventions.refuse(event.key, fact.inbox_id)
-
-    def _aborted(self, event: Event, fact: RunAborted) -> None:
-        self.aborted = fact
-
-    def _run_ended(self, event: Event, fact: RunEnded) -> None:
-        self.ended = fact
-
-    def _asked(self, event: Event, fact: AgentAsked) -> None:
-        key = event.key
-        if key in self.asks or not event.place:
-            raise damaged(event.run_id, f"event {event.number} repeats the ask at {key!r}")
-        self.asks[key] = RecordedAsk(fact, event.time, event.number)
-        self._superseded = None
-
-    def _called(self, event: Event, fact: AgentCalled) -> None:
-        call = self.calls.setdefault(event.key, RecordedCall(fact.request))
-        if call.in_doubt and not self.starts_run(event.scope):
-            self._charge(event.scope, call.reserved)
-        call.attempts, call.in_doubt = fact.attempt, True
-        call.reserved = Cost(fact.reserved, picodollars(fact.reserved_usd), fact.reserved_calls)
-        call.request = fact.request
-
-    def _returned(self, event: Event, fact: AgentReturned) -> None:
-        call = self.calls.setdefault(event.key, RecordedCall(""))
-        call.outcome, call.in_doubt = fact, False
-        if fact.tally is not None:
-            charge = cost_of_run(fact.usage, fact.tally)
-        else:
-            charge = charge_for(fact.usage, call.reserved, is_partial=fact.partial_usage is not None)
-        self._charge(event.scope, charge, fact.mark)
-
-    def _call_failed(self, event: Event, fact: AgentCallFailed) -> None:
-        call = self.calls.setdefault(event.key, RecordedCall(""))
-        call.attempts = fact.attempt
-        call.failures, call.in_doubt = call.failures + 1, False
-        call.usage += fact.usage
-        self._charge(event.scope, call.reserved if fact.charged else ONE_CALL, fact.mark)
-        if fact.retry_in is None:
-            call.outcome = fact
-        else:
-            call.retry_at, call.retry_in = event.time + fact.retry_in, fact.retry_in
-
-    def _refused(self, event: Event, fact: BudgetRefused) -> None:
-        self.calls.setdefault(event.key, RecordedCall("")).outcome = fact
-
-    def _opened(self, event: Event, fact: BudgetOpened) -> None:
-        self.opened_budgets.add(event.scope)
-
-    def _degraded(self, event: Event, fact: BudgetDegraded) -> None:
-        self.rungs.setdefault(event.key, []).append(fact)
-
-    def _unpriced(self, event: Event, fact: BudgetUnpriced) -> None:
-        self.unpriced[fact.model] = fact
-
-    def _exceeded(self, event: Event, fact: BudgetExceeded) -> None:
-        if fact.is_warning:
-            self.exceeded.append(fact)
-
-    def _misreported(self, event: Event, fact: BudgetMisreported) -> None:
-        self.misreported[fact.model, fact.problem] = fact
-
-    def _answered(self, event: Event, fact: PersonAnswered) -> None:
-        self.answers[event.key] = event
-        self.interventions.resume_at(event.key)
-        turn = self.turn_of(event.scope)
-        if not turn or self.asks[turn].is_team:
-            self.deliveries.add(event, event.key)
-
-    def _person_asked(self, event: Event, fact: PersonAsked) -> None:
-        self.questions[event.key] = event
-        if fact.question.reason == "pause":
-            self.interventions.pause_at(event.key, fact.question.about)
-
-    def _waited(self, event: Event, fact: ScopeWaited) -> None:
-        self.waited[event.scope] += fact.seconds
-
-    def _timer_set(self, event: Event, fact: TimerSet) -> None:
-        self.timers[event.key] = event.time + fact.seconds
-
-    def _timer_fired(self, event: Event, fact: TimerFired) -> None:
-        self.fired_timers.add(event.key)
-        self.deliveries.add(event, event.key)
-
-    def _expired(self, event: Event, fact: ScopeExpired) -> None:
-        self.expired_scopes.add(event.key)
-        self.deliveries.add(event, event.key + EXPIRED)
-
-    def _ended(self, event: Event, fact: AgentReplied | AgentFailed) -> None:
-        key = event.key
-        ask = self.asks.get(key)
-        if ask is None or ask.ending is not None or not event.place:
-            raise damaged(event.run_id, f"event {event.number} ends an ask that is not open")
-        ask.ending = fact
-        self._superseded = None
-        self.deliveries.remove_inside(key)
-        self.charges.end_turn(key, event.scope, ask)
-        if not ask.is_cancelled:
-            self.deliveries.add(event, key)
-
-    def _recovered(self, event: Event, fact: AgentRecovered) -> None:
-        self.recovered.add((event.scope, fact.error, fact.to or fact.member))
-        self.emitted.add((fact.kind, event.scope, event.place))
-
-    def _reopened(self, event: Event, fact: TeamReopened) -> None:
-        """Deliver the team's next ending at the place of the former one."""
-        self.reopened_teams.add(event.key)
-        self.deliveries.add(event, event.key)
-
-    def _written(self, event: Event, fact: WorkspaceWritten | WorkspaceConflicted) -> None:
-        self.writes[event.key] = event
-
-    def _kept(self, event: Event, fact: WorkspaceKept) -> None:
-        self.artifacts.add(fact.artifact.hash)
-        self.kept.append(fact)
-        self.emitted.add((fact.kind, event.scope, event.place))
-
-    _handlers: ClassVar[dict[type[object], Callable[[RunRecord, Event, Any], None]]] = {
-        RunStarted: _started,
-        RunResumed: _resumed,
-        RunPaused: _paused,
-        RunInterrupted: _interrupted,
-        RunQueued: _interrupted,
-        RunIntervened: _intervened,
-        RunApplied: _applied,
-        RunRefused: _steer_refused,
-        RunAborted: _aborted,
-        RunEnded: _run_ended,
-        AgentAsked: _asked,
-        AgentReplied: _ended,
-        AgentFailed: _ended,
-        AgentRecovered: _recovered,
-        AgentCalled: _called,
-        AgentReturned: _returned,
-        AgentCallFailed: _call_failed,
-        BudgetOpened: _opened,
-        BudgetRefused: _refused,
-        BudgetUnpriced: _unpriced,
-        BudgetExceeded: _exceeded,
-        BudgetMisreported: _misreported,
-        BudgetDegraded: _degraded,
-        PersonAsked: _person_asked,
-        PersonAnswered: _answered,
-        ScopeWaited: _waited,
-        TimerSet: _timer_set,
-        TimerFired: _timer_fired,
-        ScopeExpired: _expired,
-        TeamReopened: _reopened,
-        WorkspaceWritten: _written,
-        WorkspaceConflicted: _written,
-        WorkspaceKept: _kept,
-    }
-    """The handler of each type of fact; a fact of another type is only recorded as emitted."""
 
     def supersede(self, key: str) -> None:
         """Refund the charges of an ask and the turns inside it, because a fork makes the ask again."""
@@ -390,7 +180,7 @@ class RunRecord:
             if in_scope(inner, key):
                 self.charges.refund_turn(parent_key(inner), ask)
 
-    def _charge(self, scope: str, cost: Cost, mark: str | None = None) -> None:
+    def charge(self, scope: str, cost: Cost, mark: str | None = None) -> None:
         """Charge an effect to its turn, which is still open."""
         self.charges.charge_effect(self.turn_of(scope), scope, cost, mark)
 
@@ -398,9 +188,9 @@ class RunRecord:
         """Whether a fork has made this ask, or one around it, again; its reply no longer counts."""
         if not self.inherited:
             return False
-        if self._superseded is None:
-            self._superseded = superseded_asks(self.asks, self.recovered, self.inherited)
-        return bool(nearest_key(key, self._superseded))
+        if self.superseded is None:
+            self.superseded = superseded_asks(self.asks, self.recovered, self.inherited)
+        return bool(nearest_key(key, self.superseded))
 
     def turn_of(self, scope: str) -> str:
         """The key of the innermost ask around a scope; empty for the scope of the run."""
@@ -413,7 +203,7 @@ class RunRecord:
         """
         for key, call in self.calls.items():
             if call.in_doubt and not self.starts_run(parent_key(key)):
-                self._charge(parent_key(key), call.reserved)
+                self.charge(parent_key(key), call.reserved)
         self.charges.charge_open_turns(self.asks)
 
     def starts_run(self, scope: str) -> bool:
@@ -448,7 +238,7 @@ class RunRecord:
         for call in self.calls.values():
             if isinstance(call.outcome, AgentReturned):
                 found.update(call.outcome.bodies)
-        found.update(event.fact.body for event in self.writes.values() if isinstance(event.fact, WorkspaceWritten))
+        found.update(self.workspace.bodies())
         if self.started and self.started.confirm is not None:
             asked = (event.fact for event in self.questions.values())
             found.update(fact.draft for fact in asked if isinstance(fact, PersonAsked) and fact.draft is not None)
@@ -458,10 +248,202 @@ class RunRecord:
                 found.add(self.started.placed.turn)
         return found
 
-    def workspace(self) -> Store:
-        """Return the workspace as of the last event."""
-        store = Store()
-        for event in self.writes.values():
-            if isinstance(fact := event.fact, WorkspaceWritten):
-                store.write(fact.name, self.bodies.value(fact.body), by=fact.by, number=event.number)
-        return store
+
+def _started(record: RunRecord, event: Event, fact: RunStarted) -> None:
+    record.run_id, record.started, record.started_at = event.run_id, fact, event.time
+    record.workspace.add_attachments(fact)
+    if fact.origin is not None and fact.origin.how == "fork":
+        record.inherited = EVERYTHING
+    record.driver_time.apply_change(event)
+
+
+def _resumed(record: RunRecord, event: Event, fact: RunResumed) -> None:
+    record.paused = None
+    record.folder = fact.folder or record.folder
+    record.driver_time.apply_change(event)
+    if record.inherited == EVERYTHING:
+        record.inherited = event.number - 1
+
+
+def _paused(record: RunRecord, event: Event, fact: RunPaused) -> None:
+    record.paused = fact
+    record.driver_time.apply_change(event)
+
+
+def _interrupted(record: RunRecord, event: Event, _: RunInterrupted | RunQueued) -> None:
+    record.driver_time.apply_change(event)
+
+
+def _intervened(record: RunRecord, _: Event, fact: RunIntervened) -> None:
+    record.last_inbox_item = max(record.last_inbox_item, fact.inbox_id)
+    if record.cancelled is None and isinstance(fact.intervention, Cancel):
+        record.cancelled = fact.intervention
+    record.interventions.accept(fact)
+
+
+def _applied(record: RunRecord, event: Event, fact: RunApplied) -> None:
+    record.interventions.apply(event.key, fact, inherited=record.inherited == EVERYTHING)
+
+
+def _steer_refused(record: RunRecord, event: Event, fact: RunRefused) -> None:
+    record.last_inbox_item = max(record.last_inbox_item, fact.inbox_id)
+    if fact.inbox_id in record.interventions.accepted:
+        record.interventions.refuse(event.key, fact.inbox_id)
+
+
+def _aborted(record: RunRecord, _: Event, fact: RunAborted) -> None:
+    record.aborted = fact
+
+
+def _run_ended(record: RunRecord, _: Event, fact: RunEnded) -> None:
+    record.ended = fact
+
+
+def _asked(record: RunRecord, event: Event, fact: AgentAsked) -> None:
+    key = event.key
+    if key in record.asks or not event.place:
+        raise damaged(event.run_id, f"event {event.number} repeats the ask at {key!r}")
+    record.asks[key] = RecordedAsk(fact, event.time, event.number)
+    record.superseded = None
+
+
+def _ended(record: RunRecord, event: Event, fact: AgentReplied | AgentFailed) -> None:
+    key = event.key
+    ask = record.asks.get(key)
+    if ask is None or ask.ending is not None or not event.place:
+        raise damaged(event.run_id, f"event {event.number} ends an ask that is not open")
+    ask.ending = fact
+    record.superseded = None
+    record.deliveries.remove_inside(key)
+    record.charges.end_turn(key, event.scope, ask)
+    if not ask.is_cancelled:
+        record.deliveries.add(event, key)
+
+
+def _recovered(record: RunRecord, event: Event, fact: AgentRecovered) -> None:
+    record.recovered.add((event.scope, fact.error, fact.to or fact.member))
+    record.emitted.add((fact.kind, event.scope, event.place))
+
+
+def _called(record: RunRecord, event: Event, fact: AgentCalled) -> None:
+    call = record.calls.setdefault(event.key, RecordedCall(fact.request))
+    if call.in_doubt and not record.starts_run(event.scope):
+        record.charge(event.scope, call.reserved)
+    call.attempts, call.in_doubt = fact.attempt, True
+    call.reserved = Cost(fact.reserved, picodollars(fact.reserved_usd), fact.reserved_calls)
+    call.request = fact.request
+
+
+def _returned(record: RunRecord, event: Event, fact: AgentReturned) -> None:
+    call = record.calls.setdefault(event.key, RecordedCall(""))
+    call.outcome, call.in_doubt = fact, False
+    if fact.tally is not None:
+        charge = cost_of_run(fact.usage, fact.tally)
+    else:
+        charge = charge_for(fact.usage, call.reserved, is_partial=fact.partial_usage is not None)
+    record.charge(event.scope, charge, fact.mark)
+
+
+def _call_failed(record: RunRecord, event: Event, fact: AgentCallFailed) -> None:
+    call = record.calls.setdefault(event.key, RecordedCall(""))
+    call.attempts = fact.attempt
+    call.failures, call.in_doubt = call.failures + 1, False
+    call.usage += fact.usage
+    record.charge(event.scope, call.reserved if fact.charged else ONE_CALL, fact.mark)
+    if fact.retry_in is None:
+        call.outcome = fact
+    else:
+        call.retry_at, call.retry_in = event.time + fact.retry_in, fact.retry_in
+
+
+def _refused(record: RunRecord, event: Event, fact: BudgetRefused) -> None:
+    record.calls.setdefault(event.key, RecordedCall("")).outcome = fact
+
+
+def _person_asked(record: RunRecord, event: Event, fact: PersonAsked) -> None:
+    record.questions[event.key] = event
+    if fact.question.reason == "pause":
+        record.interventions.pause_at(event.key, fact.question.about)
+
+
+def _answered(record: RunRecord, event: Event, _: PersonAnswered) -> None:
+    record.answers[event.key] = event
+    record.interventions.resume_at(event.key)
+    turn = record.turn_of(event.scope)
+    if not turn or record.asks[turn].is_team:
+        record.deliveries.add(event, event.key)
+
+
+def _waited(record: RunRecord, event: Event, fact: ScopeWaited) -> None:
+    record.waited[event.scope] += fact.seconds
+
+
+def _timer_set(record: RunRecord, event: Event, fact: TimerSet) -> None:
+    record.timers[event.key] = event.time + fact.seconds
+
+
+def _timer_fired(record: RunRecord, event: Event, _: TimerFired) -> None:
+    record.fired_timers.add(event.key)
+    record.deliveries.add(event, event.key)
+
+
+def _expired(record: RunRecord, event: Event, _: ScopeExpired) -> None:
+    record.expired_scopes.add(event.key)
+    record.deliveries.add(event, event.key + EXPIRED)
+
+
+def _reopened(record: RunRecord, event: Event, _: TeamReopened) -> None:
+    """Deliver the team's next ending at the place of the former one."""
+    record.reopened_teams.add(event.key)
+    record.deliveries.add(event, event.key)
+
+
+def _kept(record: RunRecord, event: Event, fact: WorkspaceKept) -> None:
+    record.workspace.apply(event)
+    record.emitted.add((fact.kind, event.scope, event.place))
+
+
+def _written(record: RunRecord, event: Event, _: WorkspaceWritten | WorkspaceConflicted) -> None:
+    record.workspace.apply(event)
+
+
+def _budget_changed(record: RunRecord, event: Event, _: Fact) -> None:
+    record.budgets.apply(event)
+
+
+_REDUCERS: dict[type[object], Callable[[RunRecord, Event, Any], None]] = {
+    RunStarted: _started,
+    RunResumed: _resumed,
+    RunPaused: _paused,
+    RunInterrupted: _interrupted,
+    RunQueued: _interrupted,
+    RunIntervened: _intervened,
+    RunApplied: _applied,
+    RunRefused: _steer_refused,
+    RunAborted: _aborted,
+    RunEnded: _run_ended,
+    AgentAsked: _asked,
+    AgentReplied: _ended,
+    AgentFailed: _ended,
+    AgentRecovered: _recovered,
+    AgentCalled: _called,
+    AgentReturned: _returned,
+    AgentCallFailed: _call_failed,
+    BudgetOpened: _budget_changed,
+    BudgetRefused: _refused,
+    BudgetUnpriced: _budget_changed,
+    BudgetExceeded: _budget_changed,
+    BudgetMisreported: _budget_changed,
+    BudgetDegraded: _budget_changed,
+    PersonAsked: _person_asked,
+    PersonAnswered: _answered,
+    ScopeWaited: _waited,
+    TimerSet: _timer_set,
+    TimerFired: _timer_fired,
+    ScopeExpired: _expired,
+    TeamReopened: _reopened,
+    WorkspaceWritten: _written,
+    WorkspaceConflicted: _written,
+    WorkspaceKept: _kept,
+}
+"""How each type of fact changes the record; a fact of another type is only recorded as emitted."""

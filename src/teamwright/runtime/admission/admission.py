@@ -207,9 +207,9 @@ class Admission:
         effect, run = self._effect, self._scope.run
         rate = effect.rate(prompt) if effect.rate is not None else None
         model = effect.model or effect.name
-        if rate is None and model not in run.record.unpriced:
+        if rate is None and model not in run.record.budgets.unpriced:
             fact = BudgetUnpriced(model=model)
-            run.record.unpriced[model] = fact
+            run.record.budgets.unpriced[model] = fact
             run.recorder.add("", "", fact)
         return rate
 

@@ -126,7 +126,7 @@ class Degradation:
         Nothing is undone for a closing ask: its cost was kept back as it is now, and nothing comes after it.
         """
         full, record = join_key(scope.path, place), scope.run.record
-        recorded = record.rungs.get(full)
+        recorded = record.budgets.rungs.get(full)
         if recorded is None and full not in record.asks:
             await self._decide(scope, place, ask_person, closing=closing)
         else:
@@ -178,7 +178,7 @@ class Degradation:
         full = join_key(scope.path, place)
         if full in self._cut_back_at:
             return True
-        recorded = scope.run.record.rungs.get(full)
+        recorded = scope.run.record.budgets.rungs.get(full)
         if recorded is None:
             return False
         self._cut_back_at.add(full)

@@ -180,7 +180,7 @@ class EffectCall:
 
     def _replay(self, recorded: RecordedCall) -> Returned:
         record = self._scope.run.record
-        if record.writes:
+        if record.workspace.writes:
             include_writes(self._scope, self._key)
         self._scope.spend(recorded.usage)
         returned = recorded_result(recorded, record.bodies)
@@ -415,7 +415,7 @@ class EffectCall:
             found.append(BudgetExceeded(level=level, what="usd", overspent=overspent, **money))
         for fact in found:
             if fact.is_warning:
-                self._scope.run.record.exceeded.append(fact)
+                self._scope.run.record.budgets.exceeded.append(fact)
             self._scope.run.recorder.add(self._scope.path, self._place, fact)
 
     def _learn(self, returned: Returned, reservation: Reservation) -> None:
@@ -436,8 +436,8 @@ class EffectCall:
             fact = BudgetMisreported(model=model, problem="over_cap", reported=output, cap=cap)
         else:
             return
-        if (model, fact.problem) not in run.record.misreported:
-            run.record.misreported[model, fact.problem] = fact
+        if (model, fact.problem) not in run.record.budgets.misreported:
+            run.record.budgets.misreported[model, fact.problem] = fact
             run.recorder.add("", "", fact)
 
     def _record_rate_change(self, change: BudgetThrottled | BudgetEased) -> None:

@@ -109,7 +109,7 @@ def _raise_budget(run: RunState, team: Team, steer: RaiseBudget, inbox_id: int) 
     before = interventions.raised(run.limits), interventions.raised(team.limits)
     interventions.accept(steer, inbox_id)
     run.limits, own = interventions.raised(run.limits), interventions.raised(team.limits)
-    for scope in sorted(run.record.opened_budgets):
+    for scope in sorted(run.record.budgets.opened):
         limits = own if scope else run.limits
         if limits is None or parent_key(scope) or limits == before[bool(scope)]:
             continue

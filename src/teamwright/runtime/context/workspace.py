@@ -77,7 +77,7 @@ class RunWorkspace:
             await run.park_until_cancelled()
         self._writes += 1
         place = scope.claim(key or f"write-{self._writes}")
-        event = run.record.writes.get(join_key(scope.path, place))
+        event = run.record.workspace.writes.get(join_key(scope.path, place))
         if event is None:
             event = run.recorder.add(scope.path, place, _write_fact(scope, name, value, version))
             if isinstance(event.fact, WorkspaceWritten):
@@ -116,7 +116,7 @@ class RunWorkspace:
         if not scope.agent_scope:
             raise MisplacedEffect(join_key(scope.path, "open"))
         body = artifact.removeprefix(POINTER) if isinstance(artifact, str) else artifact.hash
-        if body not in run.record.artifacts:
+        if body not in run.record.workspace.artifacts:
             raise ArtifactNotFound(artifact if isinstance(artifact, str) else artifact.hash)
         await run.recorder.flush()
         found: JsonValue = decode_body((await run.bodies([body]))[body])
@@ -131,14 +131,14 @@ def store_file(run: RunState, file: Attachment) -> Artifact:
 def _store(run: RunState, content: str | bytes, name: str, media_type: str) -> Artifact:
     content, name = run.redactor.content(content), run.redactor.text(name)
     body = run.recorder.store(content if isinstance(content, str) else {BYTES: b64encode(content).decode()})
-    run.record.artifacts.add(body)
+    run.record.workspace.artifacts.add(body)
     return Artifact(hash=body, name=name, media_type=media_type, size=len(content))
 
 
 def include_writes(scope: Scope, key: str) -> None:
     """Let the scope see the recorded writes of an effect, as it did when the effect was made."""
     horizon = scope.horizon
-    numbers = (event.number for event in scope.run.record.writes.values() if is_inside(event.key, key))
+    numbers = (event.number for event in scope.run.record.workspace.writes.values() if is_inside(event.key, key))
     horizon.number = max((horizon.number, *numbers))
 
 

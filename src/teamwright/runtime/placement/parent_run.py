@@ -80,7 +80,7 @@ class ParentRun:
         """Return the first batch of the run in which a member answers a turn. Equal calls give the same run."""
         packed, run_id, start = await self._pack(), self.child_id(attempt.key), self.state.record.start
         values = _shared_values(ctx.workspace)
-        artifacts = tuple(sorted(pointed_artifacts(turn, values) & self.state.record.artifacts))
+        artifacts = tuple(sorted(pointed_artifacts(turn, values) & self.state.record.workspace.artifacts))
         given = RunInput(
             turn.task,
             seed=int(digest(run_id)[:12], 16),

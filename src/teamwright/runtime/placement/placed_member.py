@@ -91,8 +91,8 @@ class PlacedMember(Agent):
         assert ended is not None
         tally = Tally(calls=cost.calls, charged=cost.tokens, charged_usd=dollars(cost.usd))
         ending = _ending_of(record)
-        for kept in record.kept:  # only these: that a reply names an artifact proves nothing
-            self._parent.state.record.artifacts.add(kept.artifact.hash)
+        for kept in record.workspace.kept:  # only these: that a reply names an artifact proves nothing
+            self._parent.state.record.workspace.artifacts.add(kept.artifact.hash)
             attempt.emit(kept)
         if ended.error is None and isinstance(ending, Reply):
             reply = ending.changed(usage=NOTHING, context_updates=_updates(record))
@@ -132,7 +132,7 @@ def _ending_of(record: RunRecord) -> Reply | Failure | None:
 
 def _updates(record: RunRecord) -> dict[str, JsonValue]:
     """What the child has written to its workspace, by name, besides what the parent gave it."""
-    own = (event.fact for event in record.writes.values() if event.scope or not event.place.startswith(GIVEN))
+    own = (event.fact for event in record.workspace.writes.values() if event.scope or not event.place.startswith(GIVEN))
     return {fact.name: record.bodies.value(fact.body) for fact in own if isinstance(fact, WorkspaceWritten)}
 
 
