@@ -15,7 +15,7 @@ from tests.core_alone import CHOICES, copy_without, main, run_tests_without
 from tests.paths import ROOT
 
 SAMPLE = (
-    "tests/agents/test_evaluator_registry.py", "tests/teams/manifests/checks/test_evaluations.py",
+    "tests/agents/test_evaluators_registry.py", "tests/teams/manifests/checks/test_evaluations.py",
     "tests/teams/manifests/test_load_experts.py",
     "tests/cli/test_new.py::test_a_new_team_runs_at_once_with_the_command_it_says",
 )  # fmt: skip
@@ -33,7 +33,7 @@ import importlib, pkgutil, teamwright
 for one in pkgutil.walk_packages(teamwright.__path__, "teamwright."):
     if not one.name.endswith("__main__"):
         importlib.import_module(one.name)
-from teamwright.agents.evaluator_registry import evaluator_names
+from teamwright.agents.evaluators import evaluator_names
 from teamwright.strategies.registry import BUILT_IN_STRATEGIES, strategy_names
 print(teamwright.__file__, evaluator_names(), {*strategy_names()} == {*BUILT_IN_STRATEGIES})
 """

@@ -13,8 +13,7 @@ from teamwright import FunctionAgent, Limits, ScriptedAgent, Team, load_team
 from teamwright.cli.main import main
 from teamwright.cli.team_picture import draw_picture, draw_team, mermaid, picture_of
 from teamwright.strategies import Outcome
-from teamwright.strategies.diagram import Arrow, Diagram, Node
-from teamwright.strategies.protocol import Members, Settings, Strategy
+from teamwright.strategies.protocol import Arrow, Diagram, Members, Node, Settings, Strategy
 from teamwright.strategies.registry import BUILT_IN_STRATEGIES
 from tests.kit.terminal import Call
 from tests.paths import EXAMPLES

@@ -9,7 +9,7 @@ from importlib.metadata import EntryPoint
 import pytest
 
 from teamwright import wings
-from teamwright.agents import evaluator_registry
+from teamwright.agents import evaluators
 from teamwright.agents.tools import registry as tool_registry
 from teamwright.strategies import registry
 from teamwright.teams.manifests import schema
@@ -45,7 +45,7 @@ def without_wings(monkeypatch: pytest.MonkeyPatch, *names: str) -> Generator[Non
     hidden, is_there = tuple(f"teamwright.{name}." for name in names), wings.is_there
     caches = (
         wings.find_wings, wings._absent, registry._third_party, tool_registry._registered, tool_registry._load,
-        evaluator_registry._registered, schema._schema,
+        evaluators._registered, schema._schema,
     )  # fmt: skip
     with monkeypatch.context() as patch:
         patch.setattr(wings, "is_there", lambda module: not module.startswith(hidden) and is_there(module))

@@ -15,7 +15,7 @@ from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.agents.model.agent import ModelAgent
 from teamwright.agents.scripted import Rule, ScriptedAgent, ToolRule
 from teamwright.agents.tools.agent_tool import as_tool
-from teamwright.agents.tools.end_turn import transfer_definition, transfer_message
+from teamwright.agents.tools.built_in import transfer_definition, transfer_message
 from teamwright.errors import ManifestError, UsageError
 from teamwright.history.script_export import to_script
 from teamwright.runtime.engine import Engine

@@ -14,12 +14,11 @@ import pytest
 from pydantic import JsonValue
 
 from teamwright.agents import Context, FilesTool, McpTool, ToolContext, ToolDefinition, ToolSource
-from teamwright.agents.tools.end_turn import TerminateSource
+from teamwright.agents.tools.built_in import TerminateSource, WorkspaceSource
 from teamwright.agents.tools.files import FilesSource
 from teamwright.agents.tools.mcp_source import McpSource
 from teamwright.agents.tools.protocol import Arguments
 from teamwright.agents.tools.python import PythonTool
-from teamwright.agents.tools.workspace import WorkspaceSource
 from teamwright.testing import ToolSourceConformance, check_tool_source
 from tests.paths import ROOT
 

@@ -54,11 +54,11 @@ from teamwright.agents.scripted import (
     ToolRule as ToolRule,
 )
 from teamwright.agents.tools.agent_tool import as_tool as as_tool
-from teamwright.agents.tools.context import ToolContext as ToolContext
 from teamwright.agents.tools.protocol import (
     Arguments as Arguments,
     BuildOptions as BuildOptions,
     CallPolicy as CallPolicy,
+    ToolContext as ToolContext,
     ToolDefinition as ToolDefinition,
     ToolKind as ToolKind,
     ToolSource as ToolSource,

@@ -28,7 +28,7 @@ from teamwright.agents.functions.guardrails import CheckFunction, make_guardrail
 from teamwright.agents.prices import rate_of
 from teamwright.agents.prompt_notes import low_budget_notice
 from teamwright.agents.schemas import check_input, with_data, with_preferred_data
-from teamwright.agents.tools.end_turn import final_response, transfer_message
+from teamwright.agents.tools.built_in import final_response, transfer_message
 from teamwright.agents.tools.protocol import Arguments
 from teamwright.agents.tools.registry import ToolLike
 from teamwright.agents.tools.toolbox import Toolbox, Tools

@@ -14,7 +14,7 @@ from pathlib import Path
 from pkgutil import iter_modules
 from shutil import which
 
-from teamwright.agents.evaluator_registry import evaluator_names
+from teamwright.agents.evaluators import evaluator_names
 from teamwright.agents.functions.imports import is_importable, modules_of
 from teamwright.agents.tools.registry import kind_names
 from teamwright.errors import TeamwrightError, UsageError

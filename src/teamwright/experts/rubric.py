@@ -28,8 +28,7 @@ from teamwright.agents.contract.agent import Agent, require_agent
 from teamwright.agents.contract.context import Context
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
 from teamwright.agents.evaluation_gate import is_passing, weighted_score
-from teamwright.agents.evaluator_registry import criteria_problems
-from teamwright.agents.evaluators import EVALUATOR, Evaluator, verdict_reply
+from teamwright.agents.evaluators import EVALUATOR, Evaluator, criteria_problems, verdict_reply
 from teamwright.agents.functions.imports import load_function, own_folder
 from teamwright.agents.functions.instructions import call_off_loop
 from teamwright.agents.schemas import check as check_schema

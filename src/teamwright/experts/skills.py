@@ -18,8 +18,7 @@ from typing import cast
 from pydantic import Field, JsonValue
 
 from teamwright.agents.contract.context import Context
-from teamwright.agents.tools.context import ToolContext
-from teamwright.agents.tools.protocol import BuildOptions, ToolKind, ToolSource
+from teamwright.agents.tools.protocol import BuildOptions, ToolContext, ToolKind, ToolSource
 from teamwright.agents.tools.python import MethodSource
 from teamwright.documents.nodes import Fields, Place, ProblemReport
 from teamwright.documents.reader import parse_documents

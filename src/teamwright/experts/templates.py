@@ -27,7 +27,7 @@ from teamwright.documents.nodes import (
 from teamwright.documents.reader import mapping_form, read_file
 from teamwright.documents.schema_check import Schema, SchemaCheck
 from teamwright.errors import ManifestError, Problem, UnknownName, UsageError
-from teamwright.teams.manifests.native import expand_tools
+from teamwright.teams.manifests.declarations import expand_tools
 from teamwright.teams.manifests.schema import definitions, part
 from teamwright.values.models import Value
 from teamwright.values.specs.expert import ExpertName, ExpertProfile

@@ -10,7 +10,7 @@ from pydantic import JsonValue
 
 from teamwright.agents.prompt_notes import KEY, note_fields, with_note_block
 from teamwright.agents.scripted import Rule, Script, ToolRule
-from teamwright.agents.tools.end_turn import final_response
+from teamwright.agents.tools.built_in import final_response
 from teamwright.history.history import RunHistory
 from teamwright.history.record.asks import RecordedBodies
 from teamwright.history.record.run_record import RunRecord

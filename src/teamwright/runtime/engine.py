@@ -83,8 +83,8 @@ class Engine:
     ) -> None:
         # What drives runs loads with the first engine, so that importing the class is cheap.
         from teamwright.agents.clients.models import Models
-        from teamwright.agents.tools.context import Dependencies
         from teamwright.agents.tools.mcp_connection import McpPool
+        from teamwright.agents.tools.protocol import Dependencies
         from teamwright.runtime.admission.prompt_meter import PromptMeter
         from teamwright.runtime.admission.rate_limiter import RateLimiters
         from teamwright.runtime.admission.tenant_budgets import TenantBudgets

@@ -12,7 +12,7 @@ import anyio
 from pydantic_core import to_json
 
 from teamwright.agents.functions.imports import modules_of
-from teamwright.agents.tools.context import Dependencies
+from teamwright.agents.tools.protocol import Dependencies
 from teamwright.errors import JournalError, NotResumable
 from teamwright.history.ending import Ending, abort_failure, ending_of
 from teamwright.history.record.run_record import RunRecord

@@ -1,21 +1,19 @@
-from teamwright.strategies.diagram import (
-    Arrow as Arrow,
-    Diagram as Diagram,
-    Node as Node,
-    places as places,
-)
 from teamwright.strategies.expressions.conditions_and_templates import (
     Condition as Condition,
     Template as Template,
 )
 from teamwright.strategies.protocol import (
+    Arrow as Arrow,
+    Diagram as Diagram,
     ExpectedAsks as ExpectedAsks,
     Issue as Issue,
     Members as Members,
+    Node as Node,
     NoOptions as NoOptions,
     Settings as Settings,
     Strategy as Strategy,
     Task as Task,
+    places as places,
 )
 from teamwright.strategies.registry import (
     find_strategy as find_strategy,

@@ -12,9 +12,8 @@ from pydantic import ConfigDict, Field, JsonValue
 
 from teamwright.agents.contract.context import Workspace
 from teamwright.errors import ExpressionFailed
-from teamwright.strategies.diagram import Arrow, condition_label
 from teamwright.strategies.expressions.conditions_and_templates import Condition, Template
-from teamwright.strategies.protocol import Issue, Members, Task
+from teamwright.strategies.protocol import Arrow, Issue, Members, Task, condition_label
 from teamwright.values.models import Value
 from teamwright.values.specs.manifest import MemberName
 from teamwright.values.turns.turn import Failure, Reply, Turn

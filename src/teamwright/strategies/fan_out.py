@@ -14,10 +14,20 @@ from typing_extensions import TypedDict
 
 from teamwright.agents.contract.agent import Agent
 from teamwright.agents.contract.context import Context
-from teamwright.strategies.diagram import Arrow, Diagram, Node, places
 from teamwright.strategies.expressions.conditions_and_templates import Template
 from teamwright.strategies.parts import BUDGET, FailurePolicy, PartResults, PlacedParts, part_turn, result_of
-from teamwright.strategies.protocol import ExpectedAsks, Issue, Members, Settings, Strategy, Task
+from teamwright.strategies.protocol import (
+    Arrow,
+    Diagram,
+    ExpectedAsks,
+    Issue,
+    Members,
+    Node,
+    Settings,
+    Strategy,
+    Task,
+    places,
+)
 from teamwright.strategies.reply_parsing import ParseFailure, read_answer
 from teamwright.strategies.team_conversation import TeamConversation
 from teamwright.values.limits import ClosingAsk

@@ -10,10 +10,9 @@ from pydantic import Field, JsonValue
 from teamwright.agents.contract.context import Context
 from teamwright.agents.registry import find_cycles
 from teamwright.errors import ExpressionFailed
-from teamwright.strategies.diagram import Diagram, places
 from teamwright.strategies.edges import Edge, RouteHistory, arrows_of, edge_flaws
 from teamwright.strategies.handoffs import Handoffs, handoff_arrows, handoff_targets
-from teamwright.strategies.protocol import ExpectedAsks, Issue, Members, Settings, Strategy, Task
+from teamwright.strategies.protocol import Diagram, ExpectedAsks, Issue, Members, Settings, Strategy, Task, places
 from teamwright.strategies.team_conversation import TeamConversation, is_unaffordable, stop_at_limit, turn_estimate
 from teamwright.values.events.team import TeamRouted
 from teamwright.values.limits import ClosingAsk

@@ -13,8 +13,7 @@ from msgspec import structs
 from teamwright.agents.contract.agent import Agent
 from teamwright.agents.contract.context import Context
 from teamwright.errors import UnknownName
-from teamwright.strategies.diagram import Arrow
-from teamwright.strategies.protocol import Members, Strategy
+from teamwright.strategies.protocol import Arrow, Members, Strategy
 from teamwright.values.events.team import TeamHandoff
 from teamwright.values.names import transfer_tool_name
 from teamwright.values.turns.turn import Failure, HandoffTarget, Reply, Turn

@@ -15,9 +15,19 @@ from pydantic_core import to_json
 
 from teamwright.agents.contract.context import Context
 from teamwright.errors import nearest
-from teamwright.strategies.diagram import Arrow, Diagram, Node, introduction, places
 from teamwright.strategies.parts import FailurePolicy, PartResults
-from teamwright.strategies.protocol import Issue, Members, Settings, Strategy, Task
+from teamwright.strategies.protocol import (
+    Arrow,
+    Diagram,
+    Issue,
+    Members,
+    Node,
+    Settings,
+    Strategy,
+    Task,
+    introduction,
+    places,
+)
 from teamwright.strategies.reply_parsing import ParseFailure, read_answer
 from teamwright.strategies.team_conversation import TeamConversation, stop_at_limit
 from teamwright.values.events.team import TeamDecided, TeamReplyRejected

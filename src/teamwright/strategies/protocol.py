@@ -1,4 +1,8 @@
-"""The contract of strategies, and the checks of strategies and outcomes that come from outside this package.
+"""The diagram of a team before it runs: nodes, arrows between them, and members introduced on one line.
+
+Each strategy draws its own team. Code that displays a diagram knows nodes and arrows, but no strategy by name.
+
+The contract of strategies, and the checks of strategies and outcomes that come from outside this package.
 
 A strategy is deterministic: it reaches members, time and randomness only through its context, and awaits nothing else.
 """
@@ -8,6 +12,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar, cast, get_args, overload
 
 from pydantic import JsonValue
@@ -15,15 +20,79 @@ from pydantic import JsonValue
 from teamwright.agents.contract.agent import Agent, is_package_class
 from teamwright.agents.contract.context import Context
 from teamwright.errors import UnknownName, UsageError
-from teamwright.strategies.diagram import Diagram, places
 from teamwright.values.limits import ClosingAsk
-from teamwright.values.models import Value, misfit_of, plain_json
+from teamwright.values.models import Record, Value, misfit_of, plain_json
 from teamwright.values.specs.manifest import Share
 from teamwright.values.turns.artifacts import Artifact
 from teamwright.values.turns.envelope import EnvelopeSettings
 from teamwright.values.turns.messages import EMPTY, History, Message
 from teamwright.values.turns.results import Outcome
 from teamwright.values.turns.turn import Turn
+
+
+class Node(Record, frozen=True):
+    """A node of the diagram: an agent or, without one, an event, data or another source of work.
+
+    Without a `label` it shows the name of its agent; `about` describes in a few words what happens there.
+    """
+
+    id: str
+    agent: str = ""
+    label: str = ""
+    about: str = ""
+
+    @property
+    def title(self) -> str:
+        """The text shown for the node."""
+        return self.label or self.agent or self.id
+
+
+class Arrow(Record, frozen=True):
+    """An arrow between two nodes, by their ids; `label` gives its condition or purpose."""
+
+    source: str
+    to: str
+    label: str = ""
+
+
+class Diagram(Record, frozen=True):
+    """The nodes in reading order, the arrows between them, and notes about the team."""
+
+    nodes: tuple[Node, ...]
+    arrows: tuple[Arrow, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def places(members: Sequence[Agent]) -> tuple[Node, ...]:
+    """Return a node for each member; a member that is listed several times gets several."""
+    seen: dict[str, int] = {}
+    found: list[Node] = []
+    for member in members:
+        seen[member.name] = count = seen.get(member.name, 0) + 1
+        found.append(Node(id=member.name if count == 1 else f"{member.name}#{count}", agent=member.name))
+    return tuple(found)
+
+
+def chain_arrows(nodes: Sequence[Node]) -> tuple[Arrow, ...]:
+    """Return arrows from each node to the next."""
+    return tuple(Arrow(source=before.id, to=after.id) for before, after in pairwise(nodes))
+
+
+def condition_label(condition: str | None) -> str:
+    """Return the label of an arrow with a condition."""
+    return "" if condition is None else f"when {condition}"
+
+
+def description_line(agent: Agent) -> str:
+    """Return the description of an agent on one line; empty if it has none."""
+    return " ".join(agent.description.split())
+
+
+def introduction(agent: Agent) -> str:
+    """Return the name of an agent, followed by its description if it has one."""
+    about = description_line(agent)
+    return f"{agent.name}: {about}" if about else agent.name
+
 
 V = TypeVar("V", bound=Value)
 

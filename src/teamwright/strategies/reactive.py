@@ -15,11 +15,10 @@ from pydantic import JsonValue
 
 from teamwright.agents.contract.context import Branches, Context
 from teamwright.errors import ExpressionFailed
-from teamwright.strategies.diagram import Diagram
 from teamwright.strategies.envelopes import limits_of, shorten_texts
 from teamwright.strategies.expressions.conditions_and_templates import Condition
 from teamwright.strategies.parts import result_of
-from teamwright.strategies.protocol import Issue, Members, Settings, Strategy, Task
+from teamwright.strategies.protocol import Diagram, Issue, Members, Settings, Strategy, Task
 from teamwright.strategies.reactive_events import (
     ERROR,
     REACTION_SCHEMA,

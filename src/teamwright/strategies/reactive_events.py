@@ -13,10 +13,9 @@ from typing import Annotated, NamedTuple, cast
 from pydantic import AfterValidator, AliasChoices, ConfigDict, Field, JsonValue, TypeAdapter, model_validator
 from pydantic_core import to_json
 
-from teamwright.strategies.diagram import Arrow, Diagram, Node, condition_label
 from teamwright.strategies.expressions.conditions_and_templates import Condition
 from teamwright.strategies.parts import FailurePolicy
-from teamwright.strategies.protocol import Issue
+from teamwright.strategies.protocol import Arrow, Diagram, Issue, Node, condition_label
 from teamwright.strategies.reply_parsing import ParseFailure, candidate_values, read_answer
 from teamwright.values.models import Value
 from teamwright.values.specs.manifest import JsonSchema, MemberName

@@ -1,18 +1,28 @@
 """Finds strategies: built-in ones and those that other packages register by name, any other by its import path.
 
 The entry point group is `teamwright.strategies`; an import path is `module:Class`.
+
+Checks the settings of a team against the options that its strategy declares.
+
+Manifests and teams built in Python go through the same checks, for every strategy alike.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import import_module
+from typing import Literal, NamedTuple, cast
+
+from pydantic import JsonValue, ValidationError
 
 from teamwright.agents.contract.context import Context
 from teamwright.errors import MissingExtra, UnknownName, UsageError
-from teamwright.strategies.protocol import Members, Strategy, Task, require_strategy
-from teamwright.values.names import plain_strategy_name
+from teamwright.strategies.protocol import Issue, Members, Settings, Strategy, Task, require_strategy
+from teamwright.values.models import Value
+from teamwright.values.names import FieldPath, plain_strategy_name
+from teamwright.values.text.validation_messages import misfits_of
 from teamwright.values.turns.results import Outcome
 from teamwright.wings import Registered, entry_points_of
 
@@ -113,3 +123,126 @@ def _import_strategy(path: str) -> Strategy:
             " options from task.settings."
         ) from error
     return require_strategy(strategy)
+
+
+Schema = Mapping[str, JsonValue]
+
+
+class NamedAgent(NamedTuple):
+    """A name in the options, and whether it must name a member or may name any agent."""
+
+    name: str
+    at: FieldPath
+    kind: Literal["agent", "member"]
+
+
+def settings_flaws(strategy: Strategy, settings: Settings, members: Members) -> list[Issue]:
+    """Return every problem in a team's settings, without those that only follow from another one."""
+    found, known = list[Issue](), {member.name for member in members}
+    for named in named_agents(strategy, settings.options):
+        if named.kind == "member" and named.name not in known:
+            found.append(Issue(f"{named.name!r} is not a member", named.at))
+        elif named.name not in members.names:
+            found.append(Issue(f"{named.name!r} is neither a member nor a helper", named.at))
+    wrong = option_flaws(strategy, settings.options)
+    usable = valid_options(strategy, settings.options, wrong)
+    if found or usable is None:
+        return [*wrong, *found]
+    objections = strategy.problems(replace(settings, options=usable), members)
+    return [*wrong, *(Issue(one) if isinstance(one, str) else one for one in objections)]
+
+
+def option_flaws(strategy: Strategy, options: Mapping[str, JsonValue]) -> list[Issue]:
+    """Return where the options do not match the model of the strategy."""
+    model = strategy.options
+    if model is None:
+        return []
+    try:
+        model.model_validate(options)
+    except ValidationError as error:
+        return [
+            Issue(f"{'.'.join(map(str, one.at)) or 'options'}: {one.text}", one.at)
+            for one in misfits_of(error, options)
+        ]
+    return []
+
+
+def valid_options(
+    strategy: Strategy, options: Mapping[str, JsonValue], found: Sequence[Issue]
+) -> Mapping[str, JsonValue] | None:
+    """Return the options without the invalid fields; None if one of those has no default."""
+    model = strategy.options
+    if model is None or not found:
+        return options
+    wrong = {flaw.at[0] if flaw.at else "" for flaw in found}
+    known = cast("Mapping[str, Schema]", options_schema(model).get("properties", {}))
+    if any(name == "" or (name in known and known[name].get("default") is None) for name in map(str, wrong)):
+        return None
+    valid = {name: value for name, value in options.items() if name not in wrong}
+    return None if option_flaws(strategy, valid) else valid
+
+
+def named_agents(strategy: Strategy, options: Mapping[str, JsonValue]) -> list[NamedAgent]:
+    """Return the agents and members that the options name, with their paths."""
+    model = strategy.options
+    if model is None:
+        return []
+    schema = options_schema(model)
+    return list(_names(cast("JsonValue", options), schema, cast("Schema", schema.get("$defs", {})), ()))
+
+
+def rename(options: dict[str, JsonValue], at: FieldPath, name: str) -> None:
+    """Replace the name at this path of the options; a name that is a mapping key is left unchanged.
+
+    So is one whose part of the options was dropped, because it is declared twice or in the wrong form.
+    """
+    around: JsonValue = options
+    for step in at[:-1]:
+        around = _at(around, step)
+    if isinstance(_at(around, at[-1]), str):
+        cast("dict[str | int, JsonValue]", around)[at[-1]] = name
+
+
+def _at(around: JsonValue, step: str | int) -> JsonValue:
+    """Return the part of a value at this key or index; `None` if there is none."""
+    match around:
+        case dict() if isinstance(step, str):
+            return around.get(step)
+        case list() if isinstance(step, int) and 0 <= step < len(around):
+            return around[step]
+        case _:
+            return None
+
+
+@cache
+def options_schema(model: type[Value]) -> Schema:
+    """Return the JSON Schema of the options, with field names as manifests spell them."""
+    return cast("Schema", model.model_json_schema(by_alias=True))
+
+
+def _names(
+    node: JsonValue, schema: Schema, definitions: Mapping[str, JsonValue], at: FieldPath
+) -> Iterator[NamedAgent]:
+    """Walk data and schema in parallel. Of the alternatives for a string or a mapping, only one matches."""
+    if "$ref" in schema:
+        target = definitions[str(schema["$ref"]).rpartition("/")[2]]
+        yield from _names(node, cast("Schema", target), definitions, at)
+        return
+    for alternative in cast("Sequence[Schema]", schema.get("anyOf", ())):
+        yield from _names(node, alternative, definitions, at)
+    if isinstance(node, str) and "names" in schema:
+        yield NamedAgent(node, at, cast("Literal['agent', 'member']", schema["names"]))
+    elif isinstance(node, list) and (items := schema.get("items")):
+        for index, item in enumerate(node):
+            yield from _names(item, cast("Schema", items), definitions, (*at, index))
+    elif isinstance(node, dict):
+        known = cast("Mapping[str, Schema]", schema.get("properties", {}))
+        others = schema.get("additionalProperties")
+        for form in cast("Mapping[str, Schema]", schema.get("patternProperties", {})).values():
+            others = form  # of a mapping whose keys are of one form
+        if isinstance(naming := schema.get("propertyNames"), dict) and "names" in naming:
+            kind = cast("Literal['agent', 'member']", naming["names"])
+            yield from (NamedAgent(key, (*at, key), kind) for key in node)
+        for key, item in node.items():
+            inner = known.get(key, cast("Schema", others) if isinstance(others, dict) else {})
+            yield from _names(item, inner, definitions, (*at, key))

@@ -8,9 +8,19 @@ from itertools import count
 from pydantic import Field
 
 from teamwright.agents.contract.context import Context
-from teamwright.strategies.diagram import Arrow, Diagram, chain_arrows, places
 from teamwright.strategies.handoffs import Handoffs, handoff_arrows
-from teamwright.strategies.protocol import ExpectedAsks, Issue, Members, Settings, Strategy, Task
+from teamwright.strategies.protocol import (
+    Arrow,
+    Diagram,
+    ExpectedAsks,
+    Issue,
+    Members,
+    Settings,
+    Strategy,
+    Task,
+    chain_arrows,
+    places,
+)
 from teamwright.strategies.team_conversation import (
     MOST_ESTIMATED,
     NO_ESTIMATE,

@@ -17,11 +17,22 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, TypeAdapter
 
 from teamwright.agents.contract.context import Context, Workspace
 from teamwright.errors import ExpressionFailed
-from teamwright.strategies.diagram import Arrow, Diagram, Node, introduction, places
 from teamwright.strategies.edges import Edge, RouteHistory, arrows_of, edge_flaws
 from teamwright.strategies.expressions.conditions_and_templates import Template
 from teamwright.strategies.handoffs import Handoffs, handoff_arrows
-from teamwright.strategies.protocol import ExpectedAsks, Issue, Members, Settings, Strategy, Task
+from teamwright.strategies.protocol import (
+    Arrow,
+    Diagram,
+    ExpectedAsks,
+    Issue,
+    Members,
+    Node,
+    Settings,
+    Strategy,
+    Task,
+    introduction,
+    places,
+)
 from teamwright.strategies.reply_parsing import ParseFailure, read_answer
 from teamwright.strategies.team_conversation import TeamConversation, stop_at_limit, turn_estimate
 from teamwright.values.events.team import TeamSelected

@@ -6,9 +6,19 @@ from collections.abc import Sequence
 from itertools import count, islice
 
 from teamwright.agents.contract.context import Context
-from teamwright.strategies.diagram import Diagram, chain_arrows, places
 from teamwright.strategies.handoffs import Handoffs, handoff_arrows, handoff_targets
-from teamwright.strategies.protocol import ExpectedAsks, Issue, Members, NoOptions, Settings, Strategy, Task
+from teamwright.strategies.protocol import (
+    Diagram,
+    ExpectedAsks,
+    Issue,
+    Members,
+    NoOptions,
+    Settings,
+    Strategy,
+    Task,
+    chain_arrows,
+    places,
+)
 from teamwright.strategies.team_conversation import TeamConversation, is_unaffordable, stop_at_limit
 from teamwright.values.limits import ClosingAsk
 from teamwright.values.turns.results import Outcome

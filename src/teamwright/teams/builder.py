@@ -15,8 +15,7 @@ from typing import TypedDict, cast
 from teamwright.agents.clients.models import Models
 from teamwright.agents.contract.agent import Agent
 from teamwright.agents.contract.settings import AgentKeywords
-from teamwright.agents.evaluator_registry import make_evaluator
-from teamwright.agents.evaluators import Evaluator
+from teamwright.agents.evaluators import Evaluator, make_evaluator
 from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.agents.functions.guardrails import CheckFunction
 from teamwright.agents.functions.imports import load_function
@@ -28,8 +27,7 @@ from teamwright.agents.tools.agent_tool import AgentSource
 from teamwright.agents.tools.registry import ToolLike, kind_of
 from teamwright.errors import ManifestError, NotResumable, Problem, UnknownName, UsageError
 from teamwright.strategies.expressions.conditions_and_templates import Template
-from teamwright.strategies.options import named_agents
-from teamwright.strategies.registry import find_strategy
+from teamwright.strategies.registry import find_strategy, named_agents
 from teamwright.teams.team import Team
 from teamwright.values.specs.evaluation import Evaluate
 from teamwright.values.specs.expert import ExpertProfile

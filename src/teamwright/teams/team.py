@@ -153,7 +153,7 @@ class Team(PolicyAttributes):
         self._may_start = False
         self._declaration: tuple[object, JsonValue] = None, None
         if not checked:
-            from teamwright.teams.team_checks import check_team
+            from teamwright.teams.preflight import check_team
 
             self.warnings = check_team(self)
 
@@ -163,7 +163,7 @@ class Team(PolicyAttributes):
         A manifest was checked when it was loaded, but for models that `--model` might have replaced.
         """
         if self.declared is None and not self._may_start:
-            from teamwright.teams.team_checks import check_start
+            from teamwright.teams.preflight import check_start
 
             check_start(self)
             self._may_start = True

@@ -24,8 +24,7 @@ from pydantic import JsonValue
 from teamwright.agents.contract.agent import Agent
 from teamwright.agents.contract.context import Context
 from teamwright.agents.schema_declaration import schema_fault
-from teamwright.agents.tools.context import ToolContext
-from teamwright.agents.tools.protocol import Arguments, ToolDefinition, ToolSource
+from teamwright.agents.tools.protocol import Arguments, ToolContext, ToolDefinition, ToolSource
 from teamwright.agents.tools.registry import make_source
 from teamwright.agents.tools.toolbox import Toolbox
 from teamwright.errors import InvalidName, ToolError

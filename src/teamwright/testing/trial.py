@@ -24,8 +24,8 @@ from teamwright.errors import Refused, TeamwrightError
 from teamwright.journal.memory import MemoryJournal
 from teamwright.journal.protocol import Batch, Committed
 from teamwright.runtime.engine import Engine
-from teamwright.strategies.options import named_agents
 from teamwright.strategies.protocol import Issue, Members, Settings, Strategy, Task
+from teamwright.strategies.registry import named_agents
 from teamwright.teams.team import Team
 from teamwright.values.events.agent import Body
 from teamwright.values.events.event import Event

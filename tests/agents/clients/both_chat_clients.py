@@ -19,7 +19,7 @@ from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
 from pydantic_ai.settings import ModelSettings
 from typing_extensions import override
 
-from teamwright.agents.clients.chat_model import ChatCompletionsModel, server_profile
+from teamwright.agents.clients.model_client import ChatCompletionsModel, server_profile
 from teamwright.values.specs.manifest import ServerModel
 
 URL = "http://server.example/v1/"

@@ -10,7 +10,7 @@ import pytest
 
 from teamwright import Answer, Context, Engine, FunctionAgent, RunResult, ScriptedAgent, Turn
 from teamwright.agents.scripted import Rule, ToolRule
-from teamwright.agents.tools.context import ToolContext
+from teamwright.agents.tools.protocol import ToolContext
 from teamwright.agents.tools.python import tool
 from teamwright.agents.tools.registry import ToolLike
 from teamwright.agents.tools.toolbox import Toolbox

@@ -17,8 +17,8 @@ from teamwright.agents.contract.context import Context
 from teamwright.agents.model.agent import ModelAgent
 from teamwright.agents.scripted import Rule, ScriptedAgent, ToolRule
 from teamwright.agents.tools import files as file_tools
-from teamwright.agents.tools.context import ToolContext
 from teamwright.agents.tools.files import NAMES, Files, FilesSource
+from teamwright.agents.tools.protocol import ToolContext
 from teamwright.agents.tools.toolbox import Toolbox
 from teamwright.errors import DuplicateName, ToolError, UsageError
 from teamwright.runtime.engine import Engine

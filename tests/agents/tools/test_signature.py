@@ -7,7 +7,7 @@ from typing import Annotated
 import pytest
 from pydantic import Field
 
-from teamwright.agents.tools.context import ToolContext
+from teamwright.agents.tools.protocol import ToolContext
 from teamwright.agents.tools.python import PythonTool, tool
 from teamwright.agents.tools.signature import read_signature
 from teamwright.errors import UsageError

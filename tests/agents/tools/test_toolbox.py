@@ -13,7 +13,7 @@ import anyio.lowlevel
 import pytest
 from pydantic import BaseModel, Field, JsonValue
 
-from teamwright.agents.tools.end_turn import final_response
+from teamwright.agents.tools.built_in import final_response
 from teamwright.agents.tools.registry import ToolLike
 from teamwright.agents.tools.toolbox import Toolbox
 from teamwright.errors import DuplicateName, InvalidName, LimitReached, ToolError, UsageError

@@ -13,8 +13,7 @@ from rich.console import Console
 from teamwright.agents.contract.context import Context
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
 from teamwright.agents.scripted import Rule, ScriptedAgent, ToolRule
-from teamwright.agents.tools.context import ToolContext
-from teamwright.agents.tools.protocol import Arguments, ToolDefinition, ToolSource
+from teamwright.agents.tools.protocol import Arguments, ToolContext, ToolDefinition, ToolSource
 from teamwright.cli.runs.explain import explain, explanation_text
 from teamwright.cli.runs.logs import LogBook
 from teamwright.cli.views.live import LiveView

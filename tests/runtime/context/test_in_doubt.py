@@ -8,8 +8,7 @@ import json
 import pytest
 
 from teamwright import Context, Engine, FunctionAgent, Team, Turn
-from teamwright.agents.tools.context import ToolContext
-from teamwright.agents.tools.protocol import ToolSource
+from teamwright.agents.tools.protocol import ToolContext, ToolSource
 from teamwright.agents.tools.python import tool
 from teamwright.agents.tools.toolbox import Toolbox
 from teamwright.errors import AgentError, NotDone

@@ -27,7 +27,7 @@ from teamwright.agents.model.request_template import answer_modes, make_request_
 from teamwright.agents.model.requests import ModelRequests
 from teamwright.agents.model.tool_calls import call_tools, correction_of, in_order
 from teamwright.agents.prompt_notes import low_budget_notice, note_instructions
-from teamwright.agents.tools.end_turn import final_response, transfer_message
+from teamwright.agents.tools.built_in import final_response, transfer_message
 from teamwright.agents.tools.toolbox import Tools
 from teamwright.errors import ContextTooLong, InvalidOutput, Refused
 from teamwright.values.call_limits import output_cut_warning, reply_cut_warning

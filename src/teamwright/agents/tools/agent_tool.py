@@ -17,8 +17,7 @@ from teamwright.agents.contract.agent import Agent, agent_spec_of, require_agent
 from teamwright.agents.contract.arguments import checked_call
 from teamwright.agents.contract.context import Context
 from teamwright.agents.schemas import check
-from teamwright.agents.tools.context import ToolContext
-from teamwright.agents.tools.protocol import Arguments, BuildOptions, ToolDefinition, ToolKind, ToolSource
+from teamwright.agents.tools.protocol import Arguments, BuildOptions, ToolContext, ToolDefinition, ToolKind, ToolSource
 from teamwright.documents.nodes import Fields
 from teamwright.errors import InvalidOutput, ToolError, UsageError
 from teamwright.values.key import join_key

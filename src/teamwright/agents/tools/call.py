@@ -20,8 +20,14 @@ from teamwright.agents.attachments import ToolValue, split_files
 from teamwright.agents.contract.agent import is_package_class
 from teamwright.agents.contract.context import Context, Workspace
 from teamwright.agents.contract.effect import Attempt, Effect, InDoubtPolicy, Returned
-from teamwright.agents.tools.context import LogLevel, ToolContext, shared_dependencies
-from teamwright.agents.tools.protocol import Arguments, CallPolicy, ToolSource
+from teamwright.agents.tools.protocol import (
+    Arguments,
+    CallPolicy,
+    LogLevel,
+    ToolContext,
+    ToolSource,
+    shared_dependencies,
+)
 from teamwright.errors import AgentError, NotDone, StaleWrite, TeamwrightError, ToolError
 from teamwright.values.events.agent import AgentProgressed
 from teamwright.values.events.event import Fact

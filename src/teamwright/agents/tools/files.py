@@ -16,8 +16,7 @@ from pathlib import Path, PurePosixPath
 
 from pydantic import JsonValue
 
-from teamwright.agents.tools.context import ToolContext
-from teamwright.agents.tools.protocol import BuildOptions, ToolKind, ToolSource
+from teamwright.agents.tools.protocol import BuildOptions, ToolContext, ToolKind, ToolSource
 from teamwright.agents.tools.python import MethodSource
 from teamwright.documents.nodes import Fields
 from teamwright.errors import ToolError

@@ -21,10 +21,9 @@ from pydantic import JsonValue
 from teamwright.agents.attachments import FileResult, ToolValue, mcp_data, mcp_files
 from teamwright.agents.contract.context import Context
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
-from teamwright.agents.tools.context import ToolContext
 from teamwright.agents.tools.mcp_connection import McpConnection, McpPool, shared_pool
 from teamwright.agents.tools.mcp_server_environment import ServerNotStarted, missing_folder
-from teamwright.agents.tools.protocol import Arguments, BuildOptions, ToolDefinition, ToolKind, ToolSource
+from teamwright.agents.tools.protocol import Arguments, BuildOptions, ToolContext, ToolDefinition, ToolKind, ToolSource
 from teamwright.documents.nodes import Fields, ProblemReport, shown
 from teamwright.documents.schema_check import check_secrets, check_web_address
 from teamwright.errors import CallInDoubt, MissingExtra, ServiceError, ToolError, UsageError, nearest

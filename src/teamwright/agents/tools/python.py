@@ -31,13 +31,13 @@ from teamwright.agents.contract.arguments import Mistakes, checked_call, listed
 from teamwright.agents.contract.context import Context
 from teamwright.agents.functions.imports import UnloadedFunction, can_load_code, import_path, load_function
 from teamwright.agents.functions.threads import await_steps, blocked_text, run_in_thread, run_to_completion
-from teamwright.agents.tools.context import ToolContext
 from teamwright.agents.tools.protocol import (
     DEFAULT_POLICY,
     Arguments,
     BuildOptions,
     CallPolicy,
     OutcomeCheck,
+    ToolContext,
     ToolDefinition,
     ToolKind,
     ToolSource,

@@ -18,8 +18,7 @@ from teamwright.agents.contract.agent import Agent
 from teamwright.agents.contract.context import Context
 from teamwright.agents.functions.imports import can_load_code
 from teamwright.agents.tools.agent_tool import AgentSource
-from teamwright.agents.tools.context import ToolContext
-from teamwright.agents.tools.protocol import Arguments, BuildOptions, ToolDefinition, ToolKind, ToolSource
+from teamwright.agents.tools.protocol import Arguments, BuildOptions, ToolContext, ToolDefinition, ToolKind, ToolSource
 from teamwright.agents.tools.python import PythonTool
 from teamwright.agents.tools.signature import Function
 from teamwright.errors import MissingExtra, UnknownName, UsageError, nearest
@@ -34,12 +33,12 @@ GROUP = "teamwright.tools"
 FUNCTION = "function"
 OWN = {
     FUNCTION: "teamwright.agents.tools.python:PythonKind",
-    "workspace": "teamwright.agents.tools.workspace:WorkspaceKind",
+    "workspace": "teamwright.agents.tools.built_in:WorkspaceKind",
     "files": "teamwright.agents.tools.files:FilesKind",
-    "memory": "teamwright.agents.tools.memory:MemoryKind",
+    "memory": "teamwright.agents.tools.built_in:MemoryKind",
     "mcp": "teamwright.agents.tools.mcp_source:McpKind",
     "agent": "teamwright.agents.tools.agent_tool:AgentKind",
-    "terminate": "teamwright.agents.tools.end_turn:TerminateKind",
+    "terminate": "teamwright.agents.tools.built_in:TerminateKind",
 }
 """Kinds of this package, in the order in which models see their tools."""
 

@@ -18,7 +18,7 @@ from typing import Annotated, Any, cast
 from pydantic import Field, TypeAdapter
 
 from teamwright.agents.functions.imports import Function
-from teamwright.agents.tools.context import ToolContext
+from teamwright.agents.tools.protocol import ToolContext
 from teamwright.errors import UsageError
 from teamwright.values.text.validation_messages import found_text
 

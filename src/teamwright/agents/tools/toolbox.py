@@ -19,12 +19,11 @@ from teamwright.agents.contract.arguments import Mistakes, listed
 from teamwright.agents.contract.context import Context
 from teamwright.agents.contract.effect import Returned
 from teamwright.agents.tools.agent_tool import AgentSource
+from teamwright.agents.tools.built_in import OPEN, WorkspaceSource, transfer_definition
 from teamwright.agents.tools.call import RecordedToolCall
-from teamwright.agents.tools.end_turn import transfer_definition
 from teamwright.agents.tools.protocol import Arguments, CallPolicy, ToolDefinition, ToolSource
 from teamwright.agents.tools.python import PythonTool
 from teamwright.agents.tools.registry import ToolLike, make_source, order_of, own_kinds, reserved_names
-from teamwright.agents.tools.workspace import OPEN, WorkspaceSource
 from teamwright.errors import DuplicateName, InvalidRequest, ToolError, UsageError, nearest
 from teamwright.values.call_limits import MAX_BYTES, cut_warning
 from teamwright.values.events.agent import AgentCallRejected

@@ -21,8 +21,18 @@ from teamwright.experts.collaboration.plan_check import phase_flaws
 from teamwright.experts.collaboration.planner import write_plan
 from teamwright.experts.collaboration.state import NOTICE, CollaborationState
 from teamwright.experts.collaboration.versions import PlanVersions
-from teamwright.strategies.diagram import Arrow, Diagram, Node
-from teamwright.strategies.protocol import STEERABLE, ExpectedAsks, Issue, Members, Settings, Strategy, Task
+from teamwright.strategies.protocol import (
+    STEERABLE,
+    Arrow,
+    Diagram,
+    ExpectedAsks,
+    Issue,
+    Members,
+    Node,
+    Settings,
+    Strategy,
+    Task,
+)
 from teamwright.strategies.team_conversation import TeamConversation
 from teamwright.values.events.team import TeamPlanChanged, TeamPlanStatus
 from teamwright.values.limits import ClosingAsk

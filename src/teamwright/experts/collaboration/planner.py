@@ -22,7 +22,7 @@ from teamwright.experts.collaboration.drafts import (
 from teamwright.experts.collaboration.plan import CollaborationPlan, Part, Phase, phase_text
 from teamwright.experts.collaboration.plan_check import plan_problems, size_problems
 from teamwright.experts.collaboration.state import CollaborationState
-from teamwright.strategies.diagram import introduction
+from teamwright.strategies.protocol import introduction
 from teamwright.strategies.reply_parsing import ParseFailure
 from teamwright.values.turns.turn import Failure, Reply
 

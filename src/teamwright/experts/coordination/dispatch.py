@@ -14,10 +14,21 @@ from teamwright.experts.coordination.plan_run import SCOPE, PlanRun, run_within
 from teamwright.experts.coordination.planner import MadePlan
 from teamwright.experts.coordination.risk import evaluator_of_step, own_judge_flaws, risk_flaws
 from teamwright.experts.coordination.step_work import StepAssignment
-from teamwright.strategies.diagram import Arrow, Diagram, Node, places
 from teamwright.strategies.parts import WORK
 from teamwright.strategies.plan.step_options import closing_step, plan_flaws, template_flaws
-from teamwright.strategies.protocol import ClosingAsk, ExpectedAsks, Issue, Members, Settings, Strategy, Task
+from teamwright.strategies.protocol import (
+    Arrow,
+    ClosingAsk,
+    Diagram,
+    ExpectedAsks,
+    Issue,
+    Members,
+    Node,
+    Settings,
+    Strategy,
+    Task,
+    places,
+)
 from teamwright.values.specs.plan import Step
 from teamwright.values.turns.results import Outcome
 

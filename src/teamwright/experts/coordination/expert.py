@@ -18,12 +18,23 @@ from teamwright.experts.coordination.planned_steps import example_plan
 from teamwright.experts.coordination.planner import MadePlan, effective_roles, known_plan, make_plan
 from teamwright.experts.coordination.replan import Replanner, example_replan, plan_fact
 from teamwright.experts.coordination.risk import own_judge_flaws, risk_flaws
-from teamwright.strategies.diagram import Arrow, Diagram, Node, condition_label
 from teamwright.strategies.parts import WORK
 from teamwright.strategies.plan.graph import StepGraph
 from teamwright.strategies.plan.planner import nodes_of
 from teamwright.strategies.plan.step_options import closing_step, plan_flaws, template_flaws
-from teamwright.strategies.protocol import ClosingAsk, ExpectedAsks, Issue, Members, Settings, Strategy, Task
+from teamwright.strategies.protocol import (
+    Arrow,
+    ClosingAsk,
+    Diagram,
+    ExpectedAsks,
+    Issue,
+    Members,
+    Node,
+    Settings,
+    Strategy,
+    Task,
+    condition_label,
+)
 from teamwright.strategies.team_conversation import TeamConversation
 from teamwright.values.turns.results import Outcome
 from teamwright.values.turns.turn import Failure, Reply, Turn

@@ -13,8 +13,7 @@ from teamwright.agents.contract.context import Context
 from teamwright.experts.coordination.bound_roles import bind_roles
 from teamwright.experts.coordination.options import ExpertOptions, ExpertStep, Role
 from teamwright.experts.coordination.planned_steps import FORM, ReadSteps, plan_schema, read_plan
-from teamwright.strategies.diagram import description_line
-from teamwright.strategies.protocol import Members, Task
+from teamwright.strategies.protocol import Members, Task, description_line
 from teamwright.strategies.reply_parsing import ParseFailure
 from teamwright.values.events.team import TeamReplyRejected
 from teamwright.values.turns.messages import History, Message

@@ -28,10 +28,20 @@ from teamwright.experts.coordination.react_team import ReactTeam
 from teamwright.experts.coordination.risk import evaluation_of, evaluator_of_step, risk_flaws
 from teamwright.experts.coordination.step_board import StepBoard, with_role
 from teamwright.experts.coordination.step_work import StepAssignment
-from teamwright.strategies.diagram import Arrow, Diagram, Node
 from teamwright.strategies.parts import PartResults, part_turn
 from teamwright.strategies.plan.step_options import EVALUATE
-from teamwright.strategies.protocol import STEERABLE, ClosingAsk, Issue, Members, Settings, Strategy, Task
+from teamwright.strategies.protocol import (
+    STEERABLE,
+    Arrow,
+    ClosingAsk,
+    Diagram,
+    Issue,
+    Members,
+    Node,
+    Settings,
+    Strategy,
+    Task,
+)
 from teamwright.strategies.reply_parsing import ParseFailure
 from teamwright.strategies.team_conversation import BUDGET, TeamConversation
 from teamwright.values.events.team import TeamDecided, TeamReplyRejected

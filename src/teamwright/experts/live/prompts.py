@@ -11,8 +11,7 @@ from teamwright.experts.collaboration.difference import phase_line
 from teamwright.experts.collaboration.members import LiveMembers
 from teamwright.experts.collaboration.plan import CollaborationPlan, Phase
 from teamwright.experts.live.plan import FORM
-from teamwright.strategies.diagram import introduction
-from teamwright.strategies.protocol import Task
+from teamwright.strategies.protocol import Task, introduction
 from teamwright.values.turns.turn import Turn
 
 

@@ -11,8 +11,19 @@ from collections.abc import Sequence
 from teamwright.agents.contract.context import Context
 from teamwright.experts.live.options import LiveOptions, live_flaws, live_lead
 from teamwright.experts.live.run import LiveRun
-from teamwright.strategies.diagram import Arrow, Diagram, Node, places
-from teamwright.strategies.protocol import STEERABLE, ExpectedAsks, Issue, Members, Settings, Strategy, Task
+from teamwright.strategies.protocol import (
+    STEERABLE,
+    Arrow,
+    Diagram,
+    ExpectedAsks,
+    Issue,
+    Members,
+    Node,
+    Settings,
+    Strategy,
+    Task,
+    places,
+)
 from teamwright.values.limits import ClosingAsk
 from teamwright.values.models import JsonValue
 from teamwright.values.turns.results import Outcome

@@ -12,8 +12,7 @@ from contextlib import asynccontextmanager
 from pydantic import JsonValue
 
 from teamwright.agents.contract.context import Context, Workspace
-from teamwright.agents.tools.context import ToolContext
-from teamwright.agents.tools.protocol import BuildOptions, NoSettings, ToolKind, ToolSource
+from teamwright.agents.tools.protocol import BuildOptions, NoSettings, ToolContext, ToolKind, ToolSource
 from teamwright.agents.tools.python import MethodSource
 from teamwright.documents.nodes import Fields
 from teamwright.errors import ArtifactNotFound, ToolError

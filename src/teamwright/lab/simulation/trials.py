@@ -24,10 +24,9 @@ from teamwright.lab.simulation.agents import RIGHT, Simulator
 from teamwright.lab.simulation.virtual_loop import bounded_run, run_virtually, virtual_now
 from teamwright.lab.topology.profiles import Topology
 from teamwright.runtime.engine import Engine
-from teamwright.strategies.options import named_agents
 from teamwright.strategies.plan.step_options import STEPS
 from teamwright.strategies.protocol import Settings
-from teamwright.strategies.registry import find_strategy, strategy_names
+from teamwright.strategies.registry import find_strategy, named_agents, strategy_names
 from teamwright.teams.builder import Builder
 from teamwright.teams.team import Team
 from teamwright.values.events.event import Event

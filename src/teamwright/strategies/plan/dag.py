@@ -10,7 +10,6 @@ from pydantic import Field
 from teamwright.agents.contract.agent import Agent
 from teamwright.agents.contract.context import Context
 from teamwright.errors import nearest
-from teamwright.strategies.diagram import Arrow, Diagram, Node, condition_label
 from teamwright.strategies.parts import PlacedParts, part_turn
 from teamwright.strategies.plan.graph import MOST_SUGGESTIONS, StepGraph
 from teamwright.strategies.plan.planner import nodes_of
@@ -22,7 +21,18 @@ from teamwright.strategies.plan.step_options import (
     turn_per_step,
 )
 from teamwright.strategies.plan.step_runner import Prelude, StepInput, StepRunner
-from teamwright.strategies.protocol import ExpectedAsks, Issue, Members, Settings, Strategy, Task
+from teamwright.strategies.protocol import (
+    Arrow,
+    Diagram,
+    ExpectedAsks,
+    Issue,
+    Members,
+    Node,
+    Settings,
+    Strategy,
+    Task,
+    condition_label,
+)
 from teamwright.strategies.team_conversation import TeamConversation
 from teamwright.values.limits import ClosingAsk
 from teamwright.values.names import NAME

@@ -8,13 +8,12 @@ from pydantic import Field
 
 from teamwright.agents.contract.agent import Agent
 from teamwright.agents.contract.context import Context
-from teamwright.strategies.diagram import Arrow, Diagram, Node
 from teamwright.strategies.plan.graph import StepGraph
 from teamwright.strategies.plan.lead import ANSWER_KEY, Lead, LeadOptions, WorkerPool
 from teamwright.strategies.plan.planner import nodes_of
 from teamwright.strategies.plan.rounds import BriefedRounds, Round
 from teamwright.strategies.plan.step_options import turn_per_step
-from teamwright.strategies.protocol import ExpectedAsks, Issue, Members, Settings, Strategy, Task
+from teamwright.strategies.protocol import Arrow, Diagram, ExpectedAsks, Issue, Members, Node, Settings, Strategy, Task
 from teamwright.values.events.team import TeamPlanned
 from teamwright.values.limits import ClosingAsk
 from teamwright.values.specs.manifest import MemberName

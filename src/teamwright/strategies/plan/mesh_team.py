@@ -12,12 +12,22 @@ from pydantic import Field
 
 from teamwright.agents.contract.agent import Agent
 from teamwright.agents.contract.context import Context
-from teamwright.strategies.diagram import Arrow, Diagram, Node, places
 from teamwright.strategies.plan.lead import ANSWER_KEY, Lead, WorkerPool, forwarded_limits, turn_with_context
 from teamwright.strategies.plan.rounds import Round, RoundOptions, rounds_of
 from teamwright.strategies.plan.step_options import turn_per_step
 from teamwright.strategies.plan.step_runner import Prelude, StepInput, StepRunner
-from teamwright.strategies.protocol import ExpectedAsks, Issue, Members, Settings, Strategy, Task
+from teamwright.strategies.protocol import (
+    Arrow,
+    Diagram,
+    ExpectedAsks,
+    Issue,
+    Members,
+    Node,
+    Settings,
+    Strategy,
+    Task,
+    places,
+)
 from teamwright.values.events.team import TeamMessageSent
 from teamwright.values.limits import ClosingAsk
 from teamwright.values.specs.plan import Step

@@ -8,13 +8,23 @@ from pydantic import Field
 
 from teamwright.agents.contract.agent import Agent
 from teamwright.agents.contract.context import Context
-from teamwright.strategies.diagram import Diagram, Node, chain_arrows, condition_label
 from teamwright.strategies.parts import part_turn
 from teamwright.strategies.plan.graph import StepGraph
 from teamwright.strategies.plan.planner import nodes_of
 from teamwright.strategies.plan.step_options import ShapeOptions, plan_flaws, template_flaws, turn_per_step
 from teamwright.strategies.plan.step_runner import Prelude, StepInput, StepRunner
-from teamwright.strategies.protocol import ExpectedAsks, Issue, Members, Settings, Strategy, Task
+from teamwright.strategies.protocol import (
+    Diagram,
+    ExpectedAsks,
+    Issue,
+    Members,
+    Node,
+    Settings,
+    Strategy,
+    Task,
+    chain_arrows,
+    condition_label,
+)
 from teamwright.strategies.team_conversation import TeamConversation
 from teamwright.values.events.team import TeamPlanned
 from teamwright.values.limits import ClosingAsk

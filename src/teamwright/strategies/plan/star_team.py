@@ -16,14 +16,24 @@ from teamwright.agents.contract.agent import Agent
 from teamwright.agents.contract.context import Context
 from teamwright.agents.evaluation_gate import ask_evaluated
 from teamwright.errors import AgentTimeout, NotOwned
-from teamwright.strategies.diagram import Arrow, Diagram, Node, places
 from teamwright.strategies.envelopes import limits_of
 from teamwright.strategies.escalation import Ruling, ruling_schema
 from teamwright.strategies.parts import WORK
 from teamwright.strategies.plan.lead import ANSWER_KEY, Lead, forwarded_limits
 from teamwright.strategies.plan.rounds import BriefedRounds, RoundOptions, rounds_of
 from teamwright.strategies.plan.step_options import turn_per_step
-from teamwright.strategies.protocol import ExpectedAsks, Issue, Members, Settings, Strategy, Task
+from teamwright.strategies.protocol import (
+    Arrow,
+    Diagram,
+    ExpectedAsks,
+    Issue,
+    Members,
+    Node,
+    Settings,
+    Strategy,
+    Task,
+    places,
+)
 from teamwright.strategies.reply_parsing import ParseFailure, read_answer
 from teamwright.values.events.team import TeamChannelClosed, TeamChannelOpened, TeamMessageSent
 from teamwright.values.limits import ClosingAsk

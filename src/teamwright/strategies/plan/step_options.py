@@ -8,8 +8,7 @@ from typing import cast
 
 from pydantic import Field, JsonValue
 
-from teamwright.agents.evaluator_registry import check_evaluator_name, criteria_problems, make_evaluator
-from teamwright.agents.evaluators import Evaluator
+from teamwright.agents.evaluators import Evaluator, check_evaluator_name, criteria_problems, make_evaluator
 from teamwright.errors import UsageError, nearest
 from teamwright.strategies.expressions.conditions_and_templates import Condition, Template
 from teamwright.strategies.parts import FailurePolicy

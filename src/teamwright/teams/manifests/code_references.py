@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from pydantic import JsonValue
 
-from teamwright.agents.evaluator_registry import is_own
+from teamwright.agents.evaluators import is_own
 from teamwright.agents.tools.registry import OWN, find_kind, kind_name, settings_of
 from teamwright.strategies.registry import is_own as is_own_strategy
 from teamwright.values.names import plain_strategy_name

@@ -19,14 +19,12 @@ from teamwright.agents.tools.registry import find_kind, kinds_in
 from teamwright.documents.nodes import Fields, Node, Place, ProblemReport, described, place_at, plain, sort_problems
 from teamwright.documents.reader import mapping_form, read_file
 from teamwright.errors import ManifestError, Problem
-from teamwright.teams.manifests.ark.documents import ArkReader, is_ark, is_kubernetes
-from teamwright.teams.manifests.ark.names import ArkNames
-from teamwright.teams.manifests.checks.agent_fields import check_model_settings
+from teamwright.teams.manifests.ark_documents import ArkReader, is_ark, is_kubernetes
+from teamwright.teams.manifests.ark_fields import ArkNames
 from teamwright.teams.manifests.checks.imports import check_imports
-from teamwright.teams.manifests.checks.references import ANSWERERS, check, default_model
+from teamwright.teams.manifests.checks.references import ANSWERERS, check, check_model_settings, default_model
 from teamwright.teams.manifests.checks.variables import check_environment, check_variables
-from teamwright.teams.manifests.declarations import Declaration, Declarations, Query
-from teamwright.teams.manifests.native import SECTIONS, read_native
+from teamwright.teams.manifests.declarations import SECTIONS, Declaration, Declarations, Query, read_native
 from teamwright.teams.manifests.plans import TASKS, team_for_tasks
 from teamwright.teams.manifests.secrets import misdirected_keys_in
 from teamwright.values.names import plain_strategy_name

@@ -38,8 +38,7 @@ from teamwright.strategies.plan.single import Single
 from teamwright.strategies.plan.star_team import StarTeam
 from teamwright.strategies.plan.step_options import STEPS
 from teamwright.strategies.registry import find_strategy
-from teamwright.teams.manifests.declarations import Declaration, Declarations
-from teamwright.teams.manifests.native import SECTIONS
+from teamwright.teams.manifests.declarations import SECTIONS, Declaration, Declarations
 from teamwright.values.models import collection_paused
 from teamwright.values.names import suggest_name
 from teamwright.values.specs.manifest import TeamSpec

@@ -12,8 +12,7 @@ from pydantic import JsonValue
 from teamwright.agents.tools.registry import OWN, absent_kind_names, find_kind, kind_names
 from teamwright.documents.schema_check import IMPORT_PATH
 from teamwright.errors import UsageError
-from teamwright.strategies.options import options_schema
-from teamwright.strategies.registry import find_strategy, strategy_names
+from teamwright.strategies.registry import find_strategy, options_schema, strategy_names
 from teamwright.values.specs.manifest import JsonSchema, Manifest
 from teamwright.values.specs.model_settings import settings_schema
 from teamwright.values.specs.plan import Step

@@ -19,11 +19,12 @@ from teamwright.teams.manifests.checks.variables import (
     FULL_ADDRESS,
     OWN_HINT,
     SECRETS_HINT,
+    VariableUse,
     is_address,
+    misdirected_keys,
     not_an_address,
     variables_of,
 )
-from teamwright.teams.manifests.variable_uses import VariableUse, misdirected_keys
 from teamwright.values.names import is_web_address
 from teamwright.values.provider_keys import PROVIDER_KEYS, KeyGrants
 from teamwright.values.specs.manifest import Manifest, Source

@@ -12,9 +12,8 @@ from teamwright.documents.reader import read_file
 from teamwright.errors import ManifestError
 from teamwright.teams.load import source_of, team_from_source
 from teamwright.teams.manifests.checks.variables import check_variables
-from teamwright.teams.manifests.declarations import Declarations
+from teamwright.teams.manifests.declarations import Declarations, read_native
 from teamwright.teams.manifests.load import FORM, load
-from teamwright.teams.manifests.native import read_native
 from tests.growth import assert_linear_calls, count_calls
 
 # S-04

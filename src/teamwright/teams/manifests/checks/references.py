@@ -1,23 +1,33 @@
-"""Checks agents, models, tools and queries, and the names that they refer to; `checks.teams` checks teams."""
+"""Checks the fields of an agent: those that its kind does not use, and its settings of a model.
+
+A kind uses what its class takes in Python, and nothing else. The list of settings is read only where some are given.
+
+Checks agents, models, tools and queries, and the names that they refer to; `checks.teams` checks teams.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import inspect
+from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import cast
 
 from pydantic import JsonValue, ValidationError
 
 from teamwright.agents.attachments import check_file
 from teamwright.agents.clients.models import MODEL, provider_hint, unknown_provider
+from teamwright.agents.contract.settings import AgentKeywords, ModelKeywords
+from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.agents.functions.instructions import NAMES
+from teamwright.agents.model.agent import ModelAgent
 from teamwright.agents.schema_declaration import schema_fault
+from teamwright.agents.scripted import ScriptedAgent
 from teamwright.agents.tools.registry import OWN, AnyKind, built_in_names, find_kind, kinds_in
 from teamwright.documents.nodes import Fields, Items, Node, Place, ProblemReport, Scalar, place_at, plain, shown
 from teamwright.documents.reader import forward_slashes
-from teamwright.documents.schema_check import check_import_path, check_secrets, check_web_address
+from teamwright.documents.schema_check import SchemaCheck, check_import_path, check_secrets, check_web_address
 from teamwright.errors import UsageError
 from teamwright.strategies.expressions.conditions_and_templates import Template
-from teamwright.teams.manifests.checks.agent_fields import INLINE_MODELS, check_unused_fields
 from teamwright.teams.manifests.checks.cycles import agent_named_in, inline_agents
 from teamwright.teams.manifests.checks.evaluations import (
     check_criteria,
@@ -28,9 +38,93 @@ from teamwright.teams.manifests.checks.evaluations import (
 from teamwright.teams.manifests.checks.teams import check_reference, check_teams
 from teamwright.teams.manifests.declarations import Declaration, Declarations
 from teamwright.values.people import signing_key
-from teamwright.values.specs.manifest import TERMINATE
+from teamwright.values.specs.manifest import TERMINATE, AgentSpec
+from teamwright.values.specs.model_settings import settings_schema
 from teamwright.values.text.secret_names import HIDDEN, is_written_out
 from teamwright.values.text.validation_messages import misfits_of
+
+KINDS = {"function": FunctionAgent, "scripted": ScriptedAgent, "model": ModelAgent}
+KEYWORDS = {"function": AgentKeywords, "scripted": AgentKeywords, "model": ModelKeywords}
+
+ELSEWHERE = frozenset(("function", "scripted", "model", "tools", "memory", "simulation"))
+"""Fields that say what kind of agent it is, are checked by themselves, or are not for the agent itself."""
+
+TWICE = ("temperature", "max_tokens")
+"""Settings that are fields of an agent too."""
+
+INLINE_MODELS = (("model",), ("economy",), ("fallback", "model"))
+"""Where an agent may declare a model in place."""
+
+
+def check_unused_fields(agent: Declaration, report: ProblemReport) -> None:
+    """Report fields that an agent of this kind does not use.
+
+    A field that its script does not use is a warning: the script may stand in for a model. A model that is scripted
+    gets none, because a manifest is meant to run with either.
+    """
+    fields = agent.fields
+    kind = next((name for name in KINDS if fields.has(name)), "model")
+    unused = _unused_by(kind)
+    for name in fields.entries:
+        if name not in unused:
+            continue
+        place = fields.key_place(name)
+        if kind == "scripted":
+            report.warning(place, f"{agent.words}: {name!r} changes nothing while its replies are scripted")
+        else:
+            hint = "check it in the function itself" if name.startswith("check_") else f"remove {name!r}"
+            report.problem(place, f"{agent.words} is a {kind}, which has no {name!r}", hint)
+    if kind == "function":
+        _check_tools(agent, report)
+
+
+def _check_tools(agent: Declaration, report: ProblemReport) -> None:
+    """Report tools and a memory of a function; it may be allowed to terminate."""
+    fields = agent.fields
+    if fields.has("memory"):
+        report.problem(fields.key_place("memory"), f"{agent.words} is a function, which has no 'memory'", "remove it")
+    tools = fields.get("tools")
+    for item in tools.items if isinstance(tools, Items) else ():
+        if not isinstance(item, Scalar) or item.value != TERMINATE:
+            hint = f"call it in the function itself; {TERMINATE!r} is the only one"
+            report.problem(item.place, f"{agent.words} is a function, which calls no tools", hint)
+
+
+@cache
+def _unused_by(kind: str) -> frozenset[str]:
+    """The fields of an agent that the class of this kind does not take."""
+    parameters = inspect.signature(KINDS[kind]).parameters.values()
+    taken = {one.name for one in parameters if one.kind is not one.VAR_KEYWORD}
+    return frozenset(AgentSpec.model_fields) - taken - KEYWORDS[kind].__optional_keys__ - ELSEWHERE
+
+
+def check_model_settings(declared: Declarations, report: ProblemReport) -> None:
+    """Report unknown settings, unsuitable values, and settings that are given twice."""
+    for one in declared.every("model"):
+        _check_settings_node(one.node, one, report)
+    for one in declared.every("agent"):
+        _check_settings_node(one.node, one, report)
+        for path in INLINE_MODELS:
+            _check_settings_node(one.fields.get(*path), one, report)
+
+
+def _check_settings_node(node: Node | None, owner: Declaration, report: ProblemReport) -> None:
+    settings = node.get("settings") if isinstance(node, Fields) else None
+    if not isinstance(node, Fields) or not isinstance(settings, Fields):
+        return
+    schema = _settings_schema()
+    SchemaCheck(owner.words, report, cast("Mapping[str, JsonValue]", schema["$defs"])).check(settings, schema)
+    check_secrets(settings.get("extra_headers"), "extra_headers", owner.words, report)
+    for name in TWICE:
+        if node.has(name) and settings.has(name):
+            message = f"{owner.words}: {name!r} is given twice, also under 'settings'"
+            report.problem(settings.key_place(name), message, "keep one of them")
+
+
+@cache
+def _settings_schema() -> Mapping[str, JsonValue]:
+    return settings_schema()
+
 
 ANSWERERS = ("model", "function", "scripted")
 DEFAULT_MODELS = ("primary", "default")
@@ -89,7 +183,7 @@ def _check_agent(agent: Declaration, declared: Declarations, report: ProblemRepo
             _check_model_name(model, agent, declared, report)
     if scripted := fields.text("scripted"):
         _check_replies(str(scripted.value), scripted.place, agent, report)
-    _check_tools(agent, declared, report)
+    _check_named_tools(agent, declared, report)
     check_unused_fields(agent, report)
     _check_fallback(agent, "fallback", declared, report)
     for name in ("input_schema", "output_schema"):
@@ -247,7 +341,7 @@ def _check_attachment(file: str, place: Place, owner: Declaration, report: Probl
         report.problem(place, f"{owner.words}: {error}", forward_slashes(file) or f"the folder is {owner.folder}")
 
 
-def _check_tools(agent: Declaration, declared: Declarations, report: ProblemReport) -> None:
+def _check_named_tools(agent: Declaration, declared: Declarations, report: ProblemReport) -> None:
     tools = agent.fields.get("tools")
     for item in tools.items if isinstance(tools, Items) else ():
         if isinstance(item, Fields):

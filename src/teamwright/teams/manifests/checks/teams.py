@@ -21,18 +21,20 @@ from teamwright.documents.nodes import COMPARISONS, Fields, Items, Place, Proble
 from teamwright.documents.schema_check import SchemaCheck
 from teamwright.errors import UsageError, a
 from teamwright.strategies.handoffs import handoff_flaws
-from teamwright.strategies.options import (
+from teamwright.strategies.plan.step_options import owned_keys
+from teamwright.strategies.protocol import Issue, Members, Settings, Strategy
+from teamwright.strategies.registry import (
     NamedAgent,
+    find_strategy,
+    missing_strategy,
     named_agents,
     option_flaws,
     options_schema,
     rename,
     settings_flaws,
+    strategy_names,
     valid_options,
 )
-from teamwright.strategies.plan.step_options import owned_keys
-from teamwright.strategies.protocol import Issue, Members, Settings, Strategy
-from teamwright.strategies.registry import find_strategy, missing_strategy, strategy_names
 from teamwright.teams.manifests.checks.cycles import AskGraph, agents_in_tools
 from teamwright.teams.manifests.declarations import OPTIONS, Declaration, Declarations, strategy_of
 from teamwright.values.owned_paths import WILD, wildcards_problem

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from teamwright.agents import evaluator_registry as registry
-from teamwright.agents.evaluator_registry import UnloadedEvaluator, make_evaluator
+from teamwright.agents import evaluators as registry
+from teamwright.agents.evaluators import UnloadedEvaluator, make_evaluator
 from teamwright.agents.functions.imports import code_not_loaded
 from teamwright.errors import MissingExtra, UnknownName, UsageError
 from teamwright.values.specs.evaluation import Evaluate

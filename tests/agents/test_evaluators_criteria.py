@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from teamwright.agents.evaluator_registry import criteria_problems
+from teamwright.agents.evaluators import criteria_problems
 from teamwright.strategies.plan.step_options import declaration_problems
 from teamwright.values.specs.evaluation import Criterion, Evaluate
 

@@ -10,9 +10,7 @@ from pathlib import Path
 
 from teamwright.documents.nodes import Entry, Fields, Items, Node, Place, ProblemReport, Scalar, described, shown
 from teamwright.documents.schema_check import SchemaCheck
-from teamwright.teams.manifests.ark.model import translate_model
-from teamwright.teams.manifests.ark.names import ArkNames, namespace_of
-from teamwright.teams.manifests.ark.strategy import translate_options
+from teamwright.teams.manifests.ark_fields import ArkNames, namespace_of, translate_model, translate_options
 from teamwright.teams.manifests.declarations import (
     Declaration,
     Declarations,

@@ -10,7 +10,7 @@ from pydantic_ai.messages import InstructionPart
 from pydantic_ai.models import ModelRequestParameters, override_allow_model_requests
 from typing_extensions import override
 
-from teamwright.agents.clients.chat_model import MOST_PREPARED, ChatCompletionsModel, server_profile
+from teamwright.agents.clients.model_client import MOST_PREPARED, ChatCompletionsModel, server_profile
 from teamwright.testing.model_server import ModelServer
 from teamwright.values.specs.manifest import ServerModel
 from tests.agents.clients.both_chat_clients import HELLO, PLAIN, Pieces, answer, body, chunk

@@ -7,17 +7,19 @@ from pydantic import JsonValue
 
 from teamwright import FunctionAgent, Team, load_team
 from teamwright.strategies import Outcome
-from teamwright.strategies.diagram import (
+from teamwright.strategies.protocol import (
     Arrow,
     Diagram,
+    Members,
     Node,
+    Settings,
+    Strategy,
     chain_arrows,
     condition_label,
     description_line,
     introduction,
     places,
 )
-from teamwright.strategies.protocol import Members, Settings, Strategy
 from teamwright.strategies.registry import BUILT_IN_STRATEGIES, find_strategy
 from tests.paths import EXAMPLES
 

@@ -6,7 +6,7 @@ import pytest
 
 from teamwright.errors import ManifestError
 from teamwright.teams.load import load_team, read_manifest
-from teamwright.teams.manifests.variable_uses import sent_variables
+from teamwright.teams.manifests.checks.variables import sent_variables
 
 KEY = "sk-proj-0123456789abcdef"
 

@@ -6,10 +6,16 @@ import pytest
 from pydantic import Field, JsonValue
 
 from teamwright import FunctionAgent
-from teamwright.strategies.options import named_agents, option_flaws, rename, settings_flaws, valid_options
 from teamwright.strategies.plan.single import Single
 from teamwright.strategies.protocol import Members, Settings
-from teamwright.strategies.registry import find_strategy
+from teamwright.strategies.registry import (
+    find_strategy,
+    named_agents,
+    option_flaws,
+    rename,
+    settings_flaws,
+    valid_options,
+)
 from teamwright.values.models import Value
 
 MEMBERS = Members([FunctionAgent(name, lambda turn: "said") for name in ("a", "b")])

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
 
-from teamwright.agents.clients.chat_model import FAMILIES, has_own_rules, server_profile
+from teamwright.agents.clients.model_client import FAMILIES, has_own_rules, server_profile
 from teamwright.values.specs.manifest import ServerModel
 
 

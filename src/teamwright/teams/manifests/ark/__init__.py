@@ -1,1 +1,0 @@
-"""ARK documents, read into the same declarations as native manifests."""
