@@ -20,11 +20,11 @@ from pydantic import JsonValue
 
 from bench.budget_provider import ECONOMY, INPUT, OUTPUT, Provider, Tokenizer, names_of
 from bench.budget_teams import OPTIONS, Options
-from teamwright import Context, Engine, Limits, Reply, RunResult, Team, Turn
-from teamwright.agents import ModelAgent, Price, ServerModel
+from teamwright import Context, Engine, Limits, ModelAgent, Reply, RunResult, Team, Turn
+from teamwright.agents import ServerModel
 from teamwright.journal import Journal
 from teamwright.strategies.protocol import Members
-from teamwright.values.limits import Degradation
+from teamwright.values.limits import Degradation, Price
 
 Unit = Literal["tokens", "usd"]
 UNITS: tuple[Unit, ...] = ("tokens", "usd")

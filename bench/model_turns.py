@@ -273,8 +273,7 @@ CONTENDERS: dict[str, Callable[[str, int, AsyncExitStack], Awaitable[Ask]]] = {
 
 async def _teamwright(url: str, size: int, chunks: int, at_once: bool, database: Path | None) -> float:
     """One run of `size` turns, one after the other or 200 at once; streamed turns are followed."""
-    from teamwright import Engine, Team
-    from teamwright.agents import ModelAgent
+    from teamwright import Engine, ModelAgent, Team
     from teamwright.journal import MemoryJournal, SqliteJournal
     from teamwright.values.specs.manifest import ServerModel
 

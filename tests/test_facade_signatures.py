@@ -1,4 +1,4 @@
-"""Signatures of public names: each class of this package that one mentions can be imported from a facade."""
+"""Contracts: each class of this package in the signature of what a user implements can be imported from a facade."""
 
 from __future__ import annotations
 
@@ -12,37 +12,18 @@ from typing import get_args
 
 import pytest
 
-from tests.test_facades import FACADES
+from tests.test_facades import FACADES, declared
 
-REPORTS = {"teamwright.cli", "teamwright.history", "teamwright.plans"}
-"""Facades whose functions return reports: users read the parts of a report and write no annotation with them."""
-WINGS = ("teamwright.cluster", "teamwright.experts", "teamwright.lab", "teamwright.server")
-"""Wings offer what a program calls; what they take and return is described where it is used."""
-PARTS = sorted(one for one in FACADES if one not in REPORTS and not one.startswith(WINGS))
-PRIVATE = {
-    "teamwright.agents.contract.settings.AgentKeywords",  # the keywords of constructors, which users write one by one
-    "teamwright.agents.contract.settings.ModelKeywords",
-    "teamwright.teams.team.TeamSettings",
-    "teamwright.teams.team.TeamRoster",  # the agents of a team, found once
-    "teamwright.journal.memory.MemoryTokenRates",  # a `TokenRates`
-    "teamwright.agents.clients.model_client.ModelClient",  # what `Models` opens for model agents
-    "teamwright.runtime.placement.protocol.Placement",  # what lets workers drive branches
-    "teamwright.runtime.handle.Driver",  # the engine, as its handles see it
-    "teamwright.runtime.webhooks.deliveries.Delivery",  # a notice that handles pass to the engine
-    "teamwright.values.specs.manifest.Manifest",  # what a worker examines before it builds a team
-    "teamwright.values.specs.manifest.Source",  # the recorded form of a team
-    "teamwright.agents.contract.effect.Publish",  # the function that streams a piece of a reply
-    "teamwright.agents.model.request_template.RequestTemplate",  # what an agent's last turn offered its model
-    "teamwright.values.text.timed_regex.PatternSearch",  # the time that the rules of one turn share
-}
-"""Classes in signatures that are not for users: the package makes these objects."""
-NOT_CALLED = {"Handle", "Runs"}
-"""Classes whose objects come from the engine, so their constructors are not public."""
-ALIASES = (
-    ("teamwright.agents", "AnyModel Arguments JsonSchema ToolLike ToolSpec"),
-    ("teamwright.engine", "Status"),
-    ("teamwright.strategies", "ExpectedAsks Share Signal StopReason"),
+CONTRACTS = (
+    "teamwright.Agent",
+    "teamwright.Strategy",
+    "teamwright.agents.Evaluator",
+    "teamwright.agents.ToolSource",
+    "teamwright.engine.SharedLimits",
+    "teamwright.journal.Journal",
+    "teamwright.transports.Transport",
 )
+"""What users implement. Values that they only read have no public name: they come with the fields that the docs say."""
 Function = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
@@ -78,9 +59,7 @@ def public_annotations(node: ast.stmt) -> Iterator[ast.expr]:
             for one in node.body:
                 if isinstance(one, ast.AnnAssign) and isinstance(one.target, ast.Name) and one.target.id[0] != "_":
                     yield one.annotation
-                elif isinstance(one, Function) and (
-                    one.name[0] != "_" or (one.name == "__init__" and node.name not in NOT_CALLED)
-                ):
+                elif isinstance(one, Function) and (one.name[0] != "_" or (one.name == "__init__")):
                     yield from signature(one)
         case _:
             return
@@ -105,8 +84,14 @@ def mentioned(value: object) -> Iterator[type]:
             for name in ast.walk(expression):
                 if isinstance(name, ast.Name):
                     home, original = imports(module).get(name.id, (module, name.id))
-                    if home.startswith("teamwright."):
+                    if home.startswith("teamwright.") and (home, original) not in named():
                         yield from classes_in(getattr(import_module(home), original, None))
+
+
+@cache
+def named() -> frozenset[tuple[str, str]]:
+    """Every public name with its home: an alias that has one stands for what it is made of."""
+    return frozenset((home, name) for facade in FACADES for name, home in declared(import_module(facade)).items())
 
 
 @cache
@@ -117,20 +102,8 @@ def exported() -> frozenset[object]:
     return frozenset(errors | {one for one in values if inspect.isclass(one)})
 
 
-@pytest.mark.parametrize("name", PARTS)
-def test_the_classes_in_signatures_of_public_names_can_be_imported_from_a_facade(name: str) -> None:
-    facade = import_module(name)
-    values = [getattr(facade, one) for one in facade.__all__]
-    found = {
-        f"{one.__module__}.{one.__qualname__}"
-        for value in values
-        if inspect.isclass(value) or inspect.isfunction(value)
-        for one in mentioned(value)
-        if one not in exported()
-    }
-    assert sorted(found - PRIVATE) == []
-
-
-@pytest.mark.parametrize(("name", "aliases"), ALIASES)
-def test_the_aliases_that_parts_are_annotated_with_can_be_imported_from_a_facade(name: str, aliases: str) -> None:
-    assert set(aliases.split()) <= set(import_module(name).__all__)
+@pytest.mark.parametrize("contract", CONTRACTS)
+def test_the_classes_in_a_contract_can_be_imported_from_a_facade(contract: str) -> None:
+    facade, _, name = contract.rpartition(".")
+    found = set(mentioned(getattr(import_module(facade), name)))
+    assert sorted(f"{one.__module__}.{one.__qualname__}" for one in found - exported()) == []

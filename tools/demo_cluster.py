@@ -20,12 +20,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from teamwright import Engine
+from teamwright import Engine, Event
 from teamwright.cli.terminal.output import columns
 from teamwright.cluster.queue_client import QueueClient
 from teamwright.cluster.status import follow_queued
 from teamwright.cluster.submission import prepare_team
-from teamwright.events import AgentCalled, AgentReturned, Delta, Event, RunEnded
+from teamwright.events import AgentCalled, AgentReturned, Delta, RunEnded
 from teamwright.journal.postgres.connection import DatabaseAddress
 from teamwright.teams.load import source_of
 from teamwright.teams.manifests.load import load

@@ -18,10 +18,10 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
+from teamwright import Engine, Event
 from teamwright.cli.terminal.open import new_engine
-from teamwright.engine import Engine
 from teamwright.errors import TeamwrightError
-from teamwright.events import AgentCalled, AgentCallFailed, AgentReturned, Event, RunResumed
+from teamwright.events import AgentCalled, AgentCallFailed, AgentReturned, RunResumed
 from teamwright.values.limits import Usage
 from teamwright.values.text.display import number_text, price_text
 

@@ -5,8 +5,8 @@ import re
 from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, TextPart, UserPromptPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
-from teamwright import run_sync
-from teamwright.agents import Mend, ModelAgent, Refuse, TurnContext
+from teamwright import ModelAgent, run_sync
+from teamwright.agents import Mend, Refuse, TurnContext
 
 
 def hide_cards(text: str, ctx: TurnContext) -> Mend | None:

@@ -4,8 +4,8 @@ from pydantic import JsonValue
 from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
-from teamwright import FunctionAgent, Message, Reply, Team, Turn, run_sync
-from teamwright.agents import ModelAgent, TurnContext
+from teamwright import FunctionAgent, Message, ModelAgent, Reply, Team, Turn, run_sync
+from teamwright.agents import TurnContext
 from teamwright.strategies import Template
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart, ToolReturnPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
-from teamwright import Team, run_sync
-from teamwright.agents import McpSpec, McpTool, ModelAgent
+from teamwright import ModelAgent, Team, run_sync
+from teamwright.agents import McpSpec, McpTool
 
 
 def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:

@@ -5,8 +5,7 @@ import asyncio
 from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
-from teamwright import Engine, run_sync
-from teamwright.agents import ModelAgent
+from teamwright import Engine, ModelAgent, run_sync
 
 
 def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:

@@ -5,8 +5,7 @@ from os.path import commonprefix
 from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, UserPromptPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
-from teamwright import Team, run_sync
-from teamwright.agents import ModelAgent
+from teamwright import ModelAgent, Team, run_sync
 
 earlier: dict[str, str] = {}
 

@@ -26,8 +26,8 @@ from pydantic_ai.models.function import (
     FunctionModel,
 )
 
-from teamwright import Engine, ModelAgent
-from teamwright.events import AgentCalled, AgentCallRejected, AgentReturned, Event, ThinkingDelta
+from teamwright import Engine, Event, ModelAgent
+from teamwright.events import AgentCalled, AgentCallRejected, AgentReturned, ThinkingDelta
 
 
 class Stop(BaseModel):

@@ -1,20 +1,15 @@
 from teamwright.agents.clients.models import Models as Models
-from teamwright.budget.rate_limits import Departure as Departure
 from teamwright.runtime.admission.shared_limits import (
     PaceShare as PaceShare,
     SharedLimits as SharedLimits,
     SharingLimiter as SharingLimiter,
 )
 from teamwright.runtime.conversations import Conversations as Conversations
-from teamwright.runtime.engine import Engine as Engine
 from teamwright.runtime.followers.output_stream import PartialOutput as PartialOutput
-from teamwright.runtime.followers.receipt import Receipt as Receipt
 from teamwright.runtime.handle import Handle as Handle
+from teamwright.runtime.prompts import rebuild_prompt as rebuild_prompt
 from teamwright.runtime.runs import Runs as Runs
-from teamwright.runtime.sync import (
-    resume_sync as resume_sync,
-    run_sync as run_sync,
-)
+from teamwright.runtime.sync import resume_sync as resume_sync
 from teamwright.values.turns.results import (
     RunSummary as RunSummary,
     Status as Status,

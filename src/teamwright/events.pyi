@@ -12,9 +12,6 @@ from teamwright.values.events.agent import (
     AgentRecovered as AgentRecovered,
     AgentReplied as AgentReplied,
     AgentReturned as AgentReturned,
-    MessageRef as MessageRef,
-    Tally as Tally,
-    TextRef as TextRef,
     WorkspaceConflicted as WorkspaceConflicted,
     WorkspaceKept as WorkspaceKept,
     WorkspaceWritten as WorkspaceWritten,
@@ -32,21 +29,16 @@ from teamwright.values.events.budget import (
     BudgetUnpriced as BudgetUnpriced,
 )
 from teamwright.values.events.event import (
-    AnyDelta as AnyDelta,
     ArgumentsDelta as ArgumentsDelta,
     Delta as Delta,
-    Event as Event,
-    Fact as Fact,
     Fold as Fold,
     ThinkingDelta as ThinkingDelta,
     fold as fold,
 )
 from teamwright.values.events.run import (
     Custom as Custom,
-    Origin as Origin,
     PersonAnswered as PersonAnswered,
     PersonAsked as PersonAsked,
-    PlacedTurn as PlacedTurn,
     RunAborted as RunAborted,
     RunApplied as RunApplied,
     RunCheckpoint as RunCheckpoint,
@@ -98,9 +90,4 @@ from teamwright.values.events.team import (
     TeamStepAssigned as TeamStepAssigned,
     TeamStepCompleted as TeamStepCompleted,
     TeamStepFailed as TeamStepFailed,
-)
-from teamwright.values.specs.evaluation import (
-    CriterionResult as CriterionResult,
-    EvaluationVerdict as EvaluationVerdict,
-    JudgeRecord as JudgeRecord,
 )

@@ -1,17 +1,13 @@
 from teamwright.values.limits import (
     ConfirmAbove as ConfirmAbove,
-    Quantiles as Quantiles,
     SpendForecast as SpendForecast,
 )
 from teamwright.values.people import (
     ActionClaim as ActionClaim,
     AddMember as AddMember,
-    Answer as Answer,
     Answered as Answered,
-    Approve as Approve,
     Cancel as Cancel,
     EditPlan as EditPlan,
-    Intervention as Intervention,
     Mark as Mark,
     Notify as Notify,
     Pause as Pause,

@@ -7,7 +7,7 @@ from teamwright.values.events.run import RunStarted
 from teamwright.values.specs.manifest import Manifest
 
 STRATEGY = """
-from teamwright.strategies import Strategy
+from teamwright import Strategy
 
 class Debate(Strategy):
     name = "debate"

@@ -10,6 +10,7 @@ from signal import SIGINT, SIGTERM
 import pytest
 from anyio.to_thread import run_sync
 
+from teamwright import Event
 from teamwright.cli.main import main
 from teamwright.cluster.permissions import Permissions
 from teamwright.cluster.queue_client import QueueClient
@@ -18,7 +19,6 @@ from teamwright.cluster.status import SetAside, WorkerLog, read_set_aside
 from teamwright.cluster.submission import prepare_team
 from teamwright.cluster.sweeps import TakeOver
 from teamwright.cluster.worker import Worker
-from teamwright.events import Event
 from teamwright.journal.postgres.journal import PostgresJournal
 from teamwright.teams.load import load_team, read_manifest, source_of
 from tests.kit.workers import Cluster, eventually

@@ -17,7 +17,8 @@ import anyio
 import psycopg
 from pydantic_core import to_json
 
-from teamwright.events import AgentReturned, Event, RunEnded
+from teamwright import Event
+from teamwright.events import AgentReturned, RunEnded
 from teamwright.values.turns.messages import digest
 from tests.kit.queued_members import EFFECTS, TOKENS
 from tests.kit.workers import Cluster, WorkerProcess

@@ -11,8 +11,7 @@ from typing import cast
 import anyio
 import pytest
 
-from teamwright import Engine, FunctionAgent
-from teamwright.agents import Agent
+from teamwright import Agent, Engine, FunctionAgent
 from teamwright.engine import Handle
 from teamwright.errors import RunIsLive
 from tests.docs.pages import ROOT, blocks

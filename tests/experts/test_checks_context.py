@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from teamwright import Engine, FunctionAgent, Reply, Team, Turn
+from teamwright.agents import Criterion, Evaluate
 from teamwright.agents.contract.context import Context
 from teamwright.errors import UsageError
-from teamwright.experts import CheckContext, CheckFile, Criterion, Evaluate, Rubric
-from teamwright.experts.rubric import takes_context
+from teamwright.experts import CheckContext, Rubric
+from teamwright.experts.rubric import CheckFile, takes_context
 from teamwright.values.events.event import Event
 from teamwright.values.events.team import TeamEvaluationResult
 from teamwright.values.turns.messages import Message

@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
+from teamwright.agents import Criterion, Evaluate
 from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.agents.model.agent import ModelAgent
 from teamwright.agents.scripted import Rule, ScriptedAgent
 from teamwright.errors import InvalidRequest, ServiceError
-from teamwright.experts import Criterion, Evaluate, EvaluationVerdict, Rubric
+from teamwright.experts import Rubric
 from teamwright.experts.judge import REPEATED, Judge, JudgeAnswer, read_result
 from teamwright.teams.team import Team
 from teamwright.values.call_limits import RetryPolicy
@@ -21,6 +22,7 @@ from teamwright.values.events.agent import AgentAsked
 from teamwright.values.events.event import Event
 from teamwright.values.events.team import TeamEvaluationResult
 from teamwright.values.limits import Limits
+from teamwright.values.specs.evaluation import EvaluationVerdict
 from teamwright.values.turns.results import RunResult
 from teamwright.values.turns.turn import Turn
 from tests.kit.runs import run

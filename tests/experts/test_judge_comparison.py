@@ -8,7 +8,8 @@ import pytest
 from teamwright.agents.contract.context import Context
 from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.errors import InvalidRequest
-from teamwright.experts import PairComparison, compare_works
+from teamwright.experts import compare_works
+from teamwright.experts.judge import PairComparison
 from teamwright.teams.team import Team
 from teamwright.values.turns.turn import Turn
 from tests.kit.runs import run

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from teamwright.experts import Criterion
+from teamwright.agents import Criterion
 from teamwright.experts.judge import (
     REPEATED,
     JudgeAnswer,

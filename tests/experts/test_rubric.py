@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 
 from teamwright import Engine, load_team
+from teamwright.agents import Criterion, Evaluate
 from teamwright.agents.evaluators import Evaluator
 from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.agents.scripted import Rule, ScriptedAgent
 from teamwright.errors import UsageError
-from teamwright.experts import Criterion, Evaluate, EvaluationVerdict, Rubric
+from teamwright.experts import Rubric
 from teamwright.history.kpis import kpis_of
 from teamwright.journal.memory import MemoryJournal
 from teamwright.teams.team import Team
@@ -22,6 +23,7 @@ from teamwright.values.events.agent import AgentAsked
 from teamwright.values.events.event import Event
 from teamwright.values.events.team import TeamEvaluationResult, TeamEvaluationStarted
 from teamwright.values.limits import Limits
+from teamwright.values.specs.evaluation import EvaluationVerdict
 from tests.kit.members import FakeMembers
 from tests.kit.records import cut_and_resume
 from tests.kit.runs import TASK, run

@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
+from teamwright.agents import Criterion
 from teamwright.agents.contract.context import Context
 from teamwright.agents.functions.agent import FunctionAgent
-from teamwright.experts import Criterion, CriterionResult
 from teamwright.experts.rubric import CheckFailed, run_check
 from teamwright.teams.team import Team
+from teamwright.values.specs.evaluation import CriterionResult
 from teamwright.values.turns.turn import Turn
 from tests.kit.runs import run
 

@@ -12,7 +12,8 @@ from teamwright.errors import ToolError, UsageError
 from teamwright.experts import read_skills
 from teamwright.experts.skills import SkillMethods, SkillSource
 from teamwright.journal.memory import MemoryJournal
-from teamwright.testing import ChatRequest, ModelServer, Say, ToolSourceConformance
+from teamwright.testing import ModelServer, Say, ToolSourceConformance
+from teamwright.testing.chat import ChatRequest
 from tests.experts.test_skills import make
 from tests.kit.records import cut
 from tests.teams.manifests.manifests import only_problem

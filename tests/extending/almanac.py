@@ -6,17 +6,10 @@ from collections.abc import Iterable, Sequence
 
 from pydantic import BaseModel, Field, JsonValue
 
-from teamwright.agents import (
-    Arguments,
-    BuildOptions,
-    Context,
-    ToolContext,
-    ToolDefinition,
-    ToolKind,
-    ToolSource,
-    ToolSpec,
-)
+from teamwright import Context
+from teamwright.agents import Arguments, BuildOptions, ToolContext, ToolDefinition, ToolKind, ToolSource
 from teamwright.errors import ToolError
+from teamwright.values.specs.manifest import ToolSpec
 
 CITY: dict[str, JsonValue] = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 asked: list[str] = []

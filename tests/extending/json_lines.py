@@ -17,17 +17,16 @@ from typing import Any
 import anyio
 import anyio.to_thread
 
-from teamwright.events import Event, fold
+from teamwright import Event
+from teamwright.engine import RunSummary
+from teamwright.errors import JournalError, RunIsLive
+from teamwright.events import fold
 from teamwright.journal import (
     Batch,
     Body,
-    Committed,
     InboxItem,
     Journal,
-    JournalError,
-    RunIsLive,
     RunStatus,
-    RunSummary,
     body_references,
     decode_event,
     decode_intervention,
@@ -37,7 +36,8 @@ from teamwright.journal import (
     missing_bodies,
     missing_source,
 )
-from teamwright.people import Intervention
+from teamwright.journal.protocol import Committed
+from teamwright.values.people import Intervention
 
 
 class JsonLinesJournal(Journal):

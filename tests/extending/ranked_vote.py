@@ -4,14 +4,13 @@ from collections.abc import Sequence
 
 from pydantic import JsonValue, TypeAdapter
 
-from teamwright import Context, Failure, Reply, Turn
+from teamwright import Context, Failure, Reply, Strategy, Turn
 from teamwright.strategies import (
     Issue,
     Members,
     Outcome,
     ParseFailure,
     Settings,
-    Strategy,
     Task,
     TeamConversation,
     Value,

@@ -10,8 +10,8 @@ import anyio
 import pytest
 
 from teamwright import Engine, FunctionAgent, Team
-from teamwright.errors import UsageError
-from teamwright.journal import Journal, MemoryJournal, RunIsLive
+from teamwright.errors import RunIsLive, UsageError
+from teamwright.journal import Journal, MemoryJournal
 from teamwright.testing import JournalConformance
 from tests.extending.json_lines import JsonLinesJournal
 

@@ -7,11 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from teamwright import Engine, ModelAgent, RunResult, ScriptedAgent, Team, load_team
-from teamwright.agents import Approve, FunctionTool, Rule, ServerModel, ToolRule, ToolSource
+from teamwright import Approve, Engine, ModelAgent, Rule, RunResult, ScriptedAgent, Team, load_team
+from teamwright.agents import ServerModel, ToolRule, ToolSource
 from teamwright.errors import DuplicateName, ManifestError, UsageError
 from teamwright.journal import MemoryJournal
-from teamwright.testing import CallTools, ChatRequest, ModelServer, Say, ToolCall, ToolSourceConformance
+from teamwright.testing import CallTools, ModelServer, Say, ToolCall, ToolSourceConformance
+from teamwright.testing.chat import ChatRequest
+from teamwright.values.specs.manifest import FunctionTool
 from tests.extending.almanac import AlmanacSource, asked
 from tests.kit.entry_points import registered_tools
 from tests.kit.records import cut_and_resume

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from teamwright import Answer, Event
 from teamwright.errors import JournalCorrupt, JournalTooNew
-from teamwright.events import AgentAsked, AgentReturned, Event
+from teamwright.events import AgentAsked, AgentReturned
 from teamwright.journal import (
     body_references,
     decode_event,
@@ -18,9 +19,10 @@ from teamwright.journal import (
 )
 from teamwright.journal.protocol import Batch
 from teamwright.journal.sqlite.journal import SqliteJournal
-from teamwright.people import Answer, Answered, Cancel, Intervention, Mark, Pause
-from teamwright.testing import a_fact_of_each_kind
+from teamwright.people import Answered, Cancel, Mark, Pause
 from teamwright.testing.journal import body, commit, event, events
+from teamwright.testing.sample_facts import a_fact_of_each_kind
+from teamwright.values.people import Intervention
 from teamwright.values.turns.messages import digest
 from tests.journal.journals import opened
 

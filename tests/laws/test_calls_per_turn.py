@@ -14,8 +14,7 @@ from types import FrameType
 import pytest
 
 import teamwright
-from teamwright import Engine, FunctionAgent, Team
-from teamwright.agents import Turn
+from teamwright import Engine, FunctionAgent, Team, Turn
 from teamwright.runtime.driver import recorder
 
 PACKAGE = str(Path(teamwright.__file__).parent)

@@ -10,12 +10,12 @@ import pytest
 from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart, ToolReturnPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
-from teamwright import Context, Engine, FunctionAgent, Message, ModelAgent, Reply, Team, Turn
+from teamwright import Answer, Context, Engine, FunctionAgent, Message, ModelAgent, Reply, Team, Turn
 from teamwright.agents import Attempt, Effect, Returned, ToolContext, ToolDefinition, ToolSource
 from teamwright.agents.contract.agent import Agent
 from teamwright.errors import UsageError
 from teamwright.events import Custom
-from teamwright.people import Answer, Question
+from teamwright.people import Question
 from teamwright.strategies import Outcome, Task
 from teamwright.strategies.protocol import Members, Strategy
 from teamwright.values.limits import Usage

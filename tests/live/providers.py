@@ -10,10 +10,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from teamwright import Engine, Limits, ModelAgent, Team
-from teamwright.agents import AnyModel, ServerModel
+from teamwright.agents import ServerModel
 from teamwright.agents.clients.models import missing_extra
 from teamwright.errors import TeamwrightError
 from teamwright.values.events.event import AnyDelta, Delta, Event
+from teamwright.values.specs.manifest import AnyModel
 
 SUM = {"type": "object", "properties": {"sum": {"type": "integer"}}, "required": ["sum"], "additionalProperties": False}
 LIMITS = Limits(tokens=60_000, seconds=120)

@@ -8,8 +8,8 @@ from pathlib import Path
 import anyio
 import pytest
 
-from teamwright import Engine, FunctionAgent, Limits, Message, Team, Turn
-from teamwright.engine import resume_sync, run_sync
+from teamwright import Engine, FunctionAgent, Limits, Message, Team, Turn, run_sync
+from teamwright.engine import resume_sync
 from teamwright.errors import NonDeterminism, NotResumable, RunNotFound, UsageError
 from teamwright.journal.memory import MemoryJournal
 from teamwright.journal.protocol import InboxItem

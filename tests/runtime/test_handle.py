@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from teamwright import Context, Engine, FunctionAgent, Turn
-from teamwright.events import Event, PersonAsked
+from teamwright import Context, Engine, Event, FunctionAgent, Turn
+from teamwright.events import PersonAsked
 from teamwright.people import Question
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from teamwright import Engine, FunctionAgent
-from teamwright.engine import resume_sync, run_sync
+from teamwright import Engine, FunctionAgent, run_sync
+from teamwright.engine import resume_sync
 from teamwright.errors import NotResumable, UsageError
 from tests.kit.members import FakeMembers
 

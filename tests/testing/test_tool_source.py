@@ -13,13 +13,15 @@ from typing import Any
 import pytest
 from pydantic import JsonValue
 
-from teamwright.agents import Context, FilesTool, McpTool, ToolContext, ToolDefinition, ToolSource
+from teamwright import Context
+from teamwright.agents import McpTool, ToolContext, ToolDefinition, ToolSource
 from teamwright.agents.tools.built_in import TerminateSource, WorkspaceSource
 from teamwright.agents.tools.files import FilesSource
 from teamwright.agents.tools.mcp_source import McpSource
 from teamwright.agents.tools.protocol import Arguments
 from teamwright.agents.tools.python import PythonTool
 from teamwright.testing import ToolSourceConformance, check_tool_source
+from teamwright.values.specs.manifest import FilesTool
 from tests.paths import ROOT
 
 SERVER = ("-S", "-m", "tests.agents.small_arithmetic_server")

@@ -14,7 +14,6 @@ PURPOSE = {
     "server": "HTTP, page",
     "cli": "commands, and events on the terminal",
     "testing": "conformance suites, model server",
-    "plans": "plans and schedules, for users",
     "engine": "engine and runs, for users",
     "runtime": "engine, run, context, replay, budget enforcement",
     "history": "read recorded runs: replay index, KPIs, diff, checkpoints",

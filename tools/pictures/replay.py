@@ -6,10 +6,10 @@ from functools import partial
 
 import anyio
 
-from teamwright import Agent, Context, Engine, Event, FunctionAgent, Team, Turn
+from teamwright import Agent, Context, Engine, Event, FunctionAgent, Strategy, Team, Turn
 from teamwright.events import AgentAsked, AgentReplied, RunInterrupted
 from teamwright.journal import MemoryJournal
-from teamwright.strategies import Members, Outcome, Settings, Strategy, Task, TeamConversation
+from teamwright.strategies import Members, Outcome, Settings, Task, TeamConversation
 from tools.pictures.svg import (
     AMBER,
     BLUE,

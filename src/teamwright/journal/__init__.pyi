@@ -1,11 +1,3 @@
-from teamwright.errors import (
-    FencedOut as FencedOut,
-    JournalCorrupt as JournalCorrupt,
-    JournalError as JournalError,
-    JournalTooNew as JournalTooNew,
-    JournalUnavailable as JournalUnavailable,
-    RunIsLive as RunIsLive,
-)
 from teamwright.journal.codec import (
     body_references as body_references,
     decode_event as decode_event,
@@ -13,13 +5,9 @@ from teamwright.journal.codec import (
     encode_event as encode_event,
     encode_intervention as encode_intervention,
 )
-from teamwright.journal.memory import (
-    MemoryJournal as MemoryJournal,
-    MemoryNotes as MemoryNotes,
-)
+from teamwright.journal.memory import MemoryJournal as MemoryJournal
 from teamwright.journal.protocol import (
     Batch as Batch,
-    Committed as Committed,
     InboxItem as InboxItem,
     Journal as Journal,
     RunStatus as RunStatus,
@@ -29,12 +17,9 @@ from teamwright.journal.protocol import (
 )
 from teamwright.journal.sqlite.journal import SqliteJournal as SqliteJournal
 from teamwright.journal.stores import (
-    BudgetClaim as BudgetClaim,
     Budgets as Budgets,
     Note as Note,
     Notes as Notes,
-    TenantBudget as TenantBudget,
     TokenRates as TokenRates,
 )
 from teamwright.values.events.agent import Body as Body
-from teamwright.values.turns.results import RunSummary as RunSummary

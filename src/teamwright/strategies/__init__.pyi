@@ -2,16 +2,20 @@ from teamwright.strategies.expressions.conditions_and_templates import (
     Condition as Condition,
     Template as Template,
 )
+from teamwright.strategies.plan.planner import make_schedule as make_schedule
+from teamwright.strategies.plan.schedule import (
+    batch_envelopes as batch_envelopes,
+    diagnose as diagnose,
+    envelopes_tokens as envelopes_tokens,
+    validate_schedule as validate_schedule,
+)
 from teamwright.strategies.protocol import (
     Arrow as Arrow,
     Diagram as Diagram,
-    ExpectedAsks as ExpectedAsks,
     Issue as Issue,
     Members as Members,
     Node as Node,
-    NoOptions as NoOptions,
     Settings as Settings,
-    Strategy as Strategy,
     Task as Task,
     places as places,
 )
@@ -26,22 +30,9 @@ from teamwright.strategies.reply_parsing import (
 from teamwright.strategies.team_conversation import TeamConversation as TeamConversation
 from teamwright.values.limits import ClosingAsk as ClosingAsk
 from teamwright.values.models import Value as Value
-from teamwright.values.specs.manifest import (
-    AgentName as AgentName,
-    MemberName as MemberName,
-    Share as Share,
-)
 from teamwright.values.turns.envelope import (
     Envelope as Envelope,
     EnvelopeLimits as EnvelopeLimits,
-    EnvelopeMessage as EnvelopeMessage,
     EnvelopeNote as EnvelopeNote,
-    EnvelopeSettings as EnvelopeSettings,
-    envelope_tokens as envelope_tokens,
 )
-from teamwright.values.turns.messages import History as History
-from teamwright.values.turns.results import (
-    Outcome as Outcome,
-    StopReason as StopReason,
-)
-from teamwright.values.turns.turn import Signal as Signal
+from teamwright.values.turns.results import Outcome as Outcome

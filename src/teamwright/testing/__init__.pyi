@@ -4,8 +4,6 @@ from teamwright.testing.agent import (
 )
 from teamwright.testing.chat import (
     CallTools as CallTools,
-    ChatMessage as ChatMessage,
-    ChatRequest as ChatRequest,
     Drop as Drop,
     Fail as Fail,
     Say as Say,
@@ -18,7 +16,6 @@ from teamwright.testing.evaluator import (
 )
 from teamwright.testing.journal import JournalConformance as JournalConformance
 from teamwright.testing.model_server import ModelServer as ModelServer
-from teamwright.testing.sample_facts import a_fact_of_each_kind as a_fact_of_each_kind
 from teamwright.testing.strategy import (
     StrategyConformance as StrategyConformance,
     check_strategy as check_strategy,

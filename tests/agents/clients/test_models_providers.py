@@ -13,7 +13,8 @@ import pytest
 from pydantic_ai import providers
 from pydantic_ai.providers import gateway
 
-from teamwright.agents import ModelAgent, NamedModel
+from teamwright import ModelAgent
+from teamwright.agents import NamedModel
 from teamwright.agents.clients.models import (
     GATEWAY_PROVIDERS,
     PROVIDERS,

@@ -16,8 +16,8 @@ from pydantic_ai.messages import (
 )
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
-from teamwright import Engine, Team, load_team
-from teamwright.agents import Mend, Refuse, Rule, ScriptedAgent, Warn
+from teamwright import Engine, Rule, ScriptedAgent, Team, load_team
+from teamwright.agents import Mend, Refuse, Warn
 from teamwright.agents.functions.instructions import TurnContext
 from teamwright.agents.model.agent import ModelAgent
 from teamwright.errors import ManifestError, UsageError

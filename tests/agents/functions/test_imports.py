@@ -385,7 +385,7 @@ async def test_runs_are_resumed_together_while_their_modules_load(tmp_path: Path
             await engine.runs.answer(f"r{number}", question, "approve")
     program = """
 import asyncio, sys
-from teamwright.engine import Engine
+from teamwright import Engine
 async def main():
     async with Engine(sys.argv[1]) as engine:
         handles = await asyncio.gather(*(engine.start_resume(f"r{number}") for number in range(6)))

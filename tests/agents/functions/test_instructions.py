@@ -8,8 +8,7 @@ import pytest
 from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
-from teamwright import Engine, Team, load_team
-from teamwright.agents import FunctionAgent, Message, Reply, Turn
+from teamwright import Engine, FunctionAgent, Message, Reply, Team, Turn, load_team
 from teamwright.agents.functions.instructions import TurnContext
 from teamwright.agents.model.agent import ModelAgent
 from teamwright.errors import ManifestError, NotResumable, UsageError

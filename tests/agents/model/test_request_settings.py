@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from teamwright.agents import ModelAgent, NamedModel, ServerModel
+from teamwright import ModelAgent
+from teamwright.agents import NamedModel, ServerModel
 from teamwright.errors import InvalidOutput, UsageError
 from teamwright.testing.chat import CallTools, ChatAnswer, ChatRequest, Fail, Say, SayJson, ToolCall
 from teamwright.testing.model_server import ModelServer

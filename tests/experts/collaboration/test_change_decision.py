@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from pydantic import JsonValue
 
+from teamwright import Answer
 from teamwright.errors import Refused
 from teamwright.experts.collaboration.plan import CollaborationPlan
 from teamwright.journal.memory import MemoryJournal
-from teamwright.people import Answer
 from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team
 from teamwright.values.events.event import Event

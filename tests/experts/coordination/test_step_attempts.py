@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from teamwright import Engine
 from teamwright.agents.model.agent import ModelAgent
-from teamwright.engine import Engine
 from teamwright.teams.team import Team
 from teamwright.testing.chat import ChatAnswer, ChatRequest, Fail, Say
 from teamwright.testing.model_server import ModelServer

@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from teamwright.errors import UsageError
-from teamwright.lab import Sweep, evaluate, sweep
+from teamwright.lab import evaluate, sweep
 from teamwright.lab.evaluation.options import AXES
-from teamwright.lab.evaluation.sweep import COLUMNS, COMMON, SweepOptions
+from teamwright.lab.evaluation.sweep import COLUMNS, COMMON, Sweep, SweepOptions
 from teamwright.lab.topology.profiles import (
     TOPOLOGIES,
     BudgetLevel,

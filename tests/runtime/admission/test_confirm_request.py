@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from teamwright import Engine, FunctionAgent, Team, run_sync
+from teamwright import Answer, Engine, FunctionAgent, Team, run_sync
 from teamwright.errors import UsageError
-from teamwright.people import Answer, ConfirmAbove, SpendForecast
+from teamwright.people import ConfirmAbove, SpendForecast
 
 pytestmark = pytest.mark.lab  # which makes the forecast
 

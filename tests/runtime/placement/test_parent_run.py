@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from teamwright import Engine, Limits, RunResult, Team
-from teamwright.agents import FunctionAgent
+from teamwright import Engine, FunctionAgent, Limits, RunResult, Team
 from teamwright.errors import UsageError
 from teamwright.runtime.placement.parent_run import child_run_id
 from teamwright.teams.load import load_team

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from teamwright import FunctionAgent, Reply, Team, Turn
-from teamwright.agents import Context
+from teamwright import Context, FunctionAgent, Reply, Team, Turn
 from teamwright.journal import MemoryJournal
 from teamwright.journal.sqlite.journal import SqliteJournal
 from tests.kit.server import TestServer, serving

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from teamwright.agents import FunctionAgent, ModelAgent, ScriptedAgent
+from teamwright import FunctionAgent, ModelAgent, ScriptedAgent
 from teamwright.errors import UsageError
 from tests.teams.manifests.manifests import loaded, only_problem, problems
 

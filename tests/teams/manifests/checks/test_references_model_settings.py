@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from teamwright.agents import ModelAgent
+from teamwright import ModelAgent
 from teamwright.errors import NotResumable
 from teamwright.teams.load import source_of, team_from_source
 from teamwright.teams.manifests.secrets import resolve_secrets

@@ -1,8 +1,0 @@
-"""Facade of plans: plans and their schedules before a run.
-
-Names load on first use, so importing the module is cheap.
-"""
-
-from teamwright._lazy import lazy_names
-
-__all__, __getattr__, __dir__ = lazy_names(__name__, __file__)
