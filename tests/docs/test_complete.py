@@ -47,7 +47,7 @@ def test_every_name_is_on_its_page(name: str, fields: list[str]) -> None:
 
 
 def test_one_table_has_every_kind_of_failure_and_says_which_are_retried() -> None:
-    table = page("recovery.md").partition("## Kinds of failures")[2].partition("\n\n")[2].partition("\n\n")[0]
+    table = page("failures.md").partition("## Kinds of failures")[2].partition("\n\n")[2].partition("\n\n")[0]
     retried = {
         kind: cells[-1].strip() == "yes"
         for row in table.splitlines()[2:]
