@@ -1,12 +1,8 @@
-"""The contract of evaluators, and the check that their judges are independent of the authors.
+"""Evaluators: their contract, how they are found, and the check that their judges are independent of the authors.
 
 An evaluator is an agent: it is asked with the work as its task, and replies with an `EvaluationVerdict` as data. So its
-checks are effects, its judges are asked through its context, and its verdict is recorded like every reply.
-
-Finds evaluators: by name among entry points of `teamwright.evaluators`, any other by its import path.
-
-The core has none of its own: even the default of a declaration is registered by a wing. Criteria that can't be checked
-are found before work starts.
+checks are effects, its judges are asked through its context, and its verdict is recorded like every reply. It is found
+by name among entry points of `teamwright.evaluators`, or by its import path; the core has none of its own.
 """
 
 from __future__ import annotations
@@ -31,6 +27,8 @@ from teamwright.wings import Registered, entry_points_of
 
 EVALUATOR = "evaluator"
 """The kind of an agent that evaluates."""
+GROUP = "teamwright.evaluators"
+OWN_PACKAGE = "teamwright."
 
 
 class Evaluator(Agent):
@@ -135,10 +133,6 @@ def _within(agent: Agent) -> list[Agent]:
             members: Sequence[Agent] = getattr(one, "members", ())
             pending.extend((*members, *one.tool_agents))
     return list(found.values())
-
-
-GROUP = "teamwright.evaluators"
-OWN_PACKAGE = "teamwright."
 
 
 class UnloadedEvaluator(Evaluator):

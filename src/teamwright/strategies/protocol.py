@@ -1,10 +1,7 @@
-"""The diagram of a team before it runs: nodes, arrows between them, and members introduced on one line.
-
-Each strategy draws its own team. Code that displays a diagram knows nodes and arrows, but no strategy by name.
-
-The contract of strategies, and the checks of strategies and outcomes that come from outside this package.
+"""The contract of strategies, with the diagram that each draws of its team, and the checks of what others bring.
 
 A strategy is deterministic: it reaches members, time and randomness only through its context, and awaits nothing else.
+Code that displays a diagram knows nodes and arrows, but no strategy by name.
 """
 
 from __future__ import annotations

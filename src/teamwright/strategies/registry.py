@@ -1,10 +1,7 @@
-"""Finds strategies: built-in ones and those that other packages register by name, any other by its import path.
+"""Finds strategies, and checks the settings of a team against the options that its strategy declares.
 
-The entry point group is `teamwright.strategies`; an import path is `module:Class`.
-
-Checks the settings of a team against the options that its strategy declares.
-
-Manifests and teams built in Python go through the same checks, for every strategy alike.
+Strategies are built in, registered by other packages under the entry point group `teamwright.strategies`, or found by
+an import path `module:Class`. Manifests and teams made in Python go through the same checks, for every strategy alike.
 """
 
 from __future__ import annotations

@@ -1,10 +1,6 @@
-"""Checks a team that is made in Python: when it is made, and before its first run starts.
+"""Checks a team before it runs: its construction in Python, its configuration, its attachments, the secrets to mask.
 
-A team from a manifest was checked with positions when the manifest was loaded.
-
-What is checked and known of a team before it runs: its configuration, its attachments, and the secrets to mask.
-
-Nothing here sends a request.
+A team from a manifest was checked with positions when the manifest was loaded. Nothing here sends a request.
 """
 
 from __future__ import annotations

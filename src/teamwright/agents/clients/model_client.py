@@ -1,12 +1,9 @@
-"""The model of a server that offers chat completions, as a `Model` of pydantic-ai that needs no client library.
+"""Model clients: opens the pydantic-ai model for a name, a server or a local file. Imported at the first model call.
 
-OpenAI's own client takes 0.6 s to import and most of the time of a turn: it builds a validated object for every chunk.
-Here a request is one JSON document over HTTP, and a chunk is a dictionary. What a model supports is known by its name:
-`vendor/model` names a family, as most open models are named.
-
-Model clients: opens the pydantic-ai model for a name, a server or a local file. Imported at the first model call.
-
-Clients must never retry by themselves: the engine does, so that retries are recorded and budgeted.
+Clients must never retry by themselves: the engine does, so that retries are recorded and budgeted. A server that offers
+chat completions needs no client library: OpenAI's own takes 0.6 s to import and most of the time of a turn. Here a
+request is one JSON document over HTTP, and a chunk is a dictionary. What a model of a server supports is known by its
+name: `vendor/model` names a family, as most open models are named.
 """
 
 from __future__ import annotations

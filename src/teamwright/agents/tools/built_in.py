@@ -1,17 +1,8 @@
-"""The built-in tools that end a turn: `terminate` ends the team of a member, `transfer_to_NAME` hands the turn on.
+"""The built-in tools `terminate`, `transfer_to_NAME`, `memory` and `workspace`.
 
-Calling one has no other effect. Their definitions are part of prompts: changing them changes effect hashes, and
-recorded runs would no longer resume.
-
-The built-in tools `memory`: notes that an agent keeps across runs, and finds again by their words.
-
-Docstrings of the public methods of `MemoryMethods` and the messages of `ToolError` are part of prompts: changing one
-changes effect hashes, and recorded runs would no longer resume.
-
-The built-in tools `workspace`: read and write the data that a run shares, through the context only.
-
-Docstrings of the public methods of `WorkspaceMethods` and the messages of `ToolError` are part of prompts: changing one
-changes effect hashes, and recorded runs would no longer resume.
+The first two end a turn and have no other effect. Notes in a memory outlive runs; a workspace is the data that one run
+shares. Definitions, docstrings of the public methods of `MemoryMethods` and `WorkspaceMethods`, and the messages of
+`ToolError` are part of prompts: changing one changes effect hashes, and recorded runs would no longer resume.
 """
 
 from __future__ import annotations
@@ -44,7 +35,7 @@ from teamwright.values.specs.manifest import MEMORY, TERMINATE, WORKSPACE, Memor
 from teamwright.values.turns.artifacts import BINARY
 from teamwright.values.turns.turn import HandoffTarget, Signal
 
-DEFINITION = ToolDefinition(
+TERMINATE_DEFINITION = ToolDefinition(
     TERMINATE,
     "End the conversation when the task is done. Give the final answer as `response`.",
     {
@@ -53,6 +44,19 @@ DEFINITION = ToolDefinition(
         "required": ["response"],
     },
 )
+TRANSFER_MESSAGE = "message"
+TRANSFER_PARAMETERS: dict[str, JsonValue] = {
+    "type": "object",
+    "properties": {
+        TRANSFER_MESSAGE: {"type": "string", "description": "What to say to the team with the transfer, if anything."}
+    },
+}
+MEMORY_TOOLS = ("remember", "recall", "forget")
+MOST_FOUND = 20
+OWN, TEAM = "own", "team"
+OPEN_ARTIFACT = "open_artifact"
+"""The tool that opens pointers; a model also has it if its prompt contains a pointer."""
+WORKSPACE_TOOLS = ("list_values", "read_value", "write_value", "keep_artifact", OPEN_ARTIFACT)
 
 
 class TerminateSource(ToolSource):
@@ -65,7 +69,7 @@ class TerminateSource(ToolSource):
 
     async def definitions(self, ctx: Context) -> Sequence[ToolDefinition]:
         """Return its one definition."""
-        return (DEFINITION,)
+        return (TERMINATE_DEFINITION,)
 
     async def call(self, name: str, arguments: Arguments, context: ToolContext) -> JsonValue:
         """Raise `ToolError`: the agent ends its turn instead of calling it."""
@@ -93,30 +97,16 @@ def final_response(arguments: object) -> str | None:
     return text_argument(arguments, "response")
 
 
-MESSAGE = "message"
-PARAMETERS: dict[str, JsonValue] = {
-    "type": "object",
-    "properties": {
-        MESSAGE: {"type": "string", "description": "What to say to the team with the transfer, if anything."}
-    },
-}
-
-
 def transfer_definition(target: HandoffTarget) -> ToolDefinition:
     """Return the tool that hands the turn to a member, as a model sees it."""
     text = f"End your turn and hand the conversation over to {target.name!r}."
-    return ToolDefinition(transfer_tool_name(target.name), f"{text} {target.description}".rstrip(), PARAMETERS)
+    return ToolDefinition(transfer_tool_name(target.name), f"{text} {target.description}".rstrip(), TRANSFER_PARAMETERS)
 
 
 def transfer_message(arguments: object, text: str = "") -> str:
     """Return what a member says with a transfer: the text beside the call, then its `message` argument."""
-    text, message = text.strip(), (text_argument(arguments, MESSAGE) or "").strip()
+    text, message = text.strip(), (text_argument(arguments, TRANSFER_MESSAGE) or "").strip()
     return "\n\n".join(filter(None, (text, message if message != text else "")))
-
-
-MEMORY_TOOLS = ("remember", "recall", "forget")
-MOST_FOUND = 20
-OWN, TEAM = "own", "team"
 
 
 class MemoryMethods:
@@ -209,11 +199,6 @@ class MemoryKind(ToolKind[MemoryTool]):
     def tool_names(self, fields: Fields | None, name: str) -> Sequence[str] | None:
         """Return the names of the group and its tools."""
         return [MEMORY, *MEMORY_TOOLS]
-
-
-OPEN = "open_artifact"
-"""The tool that opens pointers; a model also has it if its prompt contains a pointer."""
-WORKSPACE_TOOLS = ("list_values", "read_value", "write_value", "keep_artifact", OPEN)
 
 
 class WorkspaceMethods:

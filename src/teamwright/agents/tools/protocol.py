@@ -1,12 +1,9 @@
-"""The context of one call of a tool: what the engine tells the tool, and what the tool may ask of the engine.
+"""The contracts of tools: a source defines tools, a policy says how each is called, and a kind builds sources.
 
-Among that are the objects that the caller gave the engine for its tools, such as a database, found by their type.
-
-The contracts of tools: a source defines tools, a policy says how each is called, and a kind builds sources.
-
-A source must reach the outside world only in `call` or through the context that it is opened with: everything else is
-repeated whenever a turn is replayed. A kind is a field in a manifest, with its settings and checks; nothing here may
-import what a kind needs to run, since manifests are read without it.
+A tool gets a context: what the engine tells it, and what it may ask of the engine. A source must reach the outside
+world only in `call` or through the context that it is opened with: everything else is repeated whenever a turn is
+replayed. A kind is a field in a manifest, with its settings and checks; nothing here may import what a kind needs to
+run, since manifests are read without it.
 """
 
 from __future__ import annotations

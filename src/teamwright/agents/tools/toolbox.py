@@ -19,7 +19,7 @@ from teamwright.agents.contract.arguments import Mistakes, listed
 from teamwright.agents.contract.context import Context
 from teamwright.agents.contract.effect import Returned
 from teamwright.agents.tools.agent_tool import AgentSource
-from teamwright.agents.tools.built_in import OPEN, WorkspaceSource, transfer_definition
+from teamwright.agents.tools.built_in import OPEN_ARTIFACT, WorkspaceSource, transfer_definition
 from teamwright.agents.tools.call import RecordedToolCall
 from teamwright.agents.tools.protocol import Arguments, CallPolicy, ToolDefinition, ToolSource
 from teamwright.agents.tools.python import PythonTool
@@ -129,8 +129,8 @@ class Toolbox:
         turn: an agent among the tools is asked for the same. A tool for each of the `handoffs` comes last.
         """
         sources = self._sources
-        if points and not any(OPEN in (source.tool_names or ()) for source in sources):
-            sources = sorted([*sources, WorkspaceSource([OPEN])], key=order_of)
+        if points and not any(OPEN_ARTIFACT in (source.tool_names or ()) for source in sources):
+            sources = sorted([*sources, WorkspaceSource([OPEN_ARTIFACT])], key=order_of)
         tools = Tools(ctx, self._approve, self._owner, seconds, self._max_bytes, purpose)
         async with AsyncExitStack() as stack:
             opened = [await stack.enter_async_context(source.open(ctx)) for source in sources]

@@ -1,10 +1,7 @@
-"""Native names of ARK documents. In a cluster, names are unique per kind and namespace; agents and teams share ours.
+"""Translates names, models and strategies of ARK documents into native ones.
 
-On a conflict, a team keeps its name, and the others get a longer one with a warning. References follow.
-
-Translates ARK Model documents: into a server if there is an address, else into `provider:name`.
-
-Translates the fields `selector` and `graph` of ARK Team documents into the options of our strategies.
+In a cluster, names are unique per kind and namespace; agents and teams share ours. On a conflict, a team keeps its
+name, and the others get a longer one with a warning; references follow.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
 """The declarations of native and ARK manifests by name, before they are checked against each other.
 
-The field of a team with the name of its strategy holds the strategy's options. Only here, a model in place of an agent
-in options (`selector: {model: primary}`) becomes a helper agent named `<team>-<strategy>`, so that records, strategies
-and the engine only see agents.
-
-Reads native documents: `agents`, `teams`, `models` and `tools` by name.
+Native documents have `agents`, `teams`, `models` and `tools` by name. The field of a team with the name of its strategy
+holds the strategy's options. Only here, a model in place of an agent in options (`selector: {model: primary}`) becomes
+a helper agent named `<team>-<strategy>`, so that records, strategies and the engine only see agents.
 """
 
 from __future__ import annotations

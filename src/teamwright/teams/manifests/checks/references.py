@@ -1,8 +1,6 @@
-"""Checks the fields of an agent: those that its kind does not use, and its settings of a model.
+"""Checks agents, models, tools and queries: their fields, and the names that they refer to.
 
-A kind uses what its class takes in Python, and nothing else. The list of settings is read only where some are given.
-
-Checks agents, models, tools and queries, and the names that they refer to; `checks.teams` checks teams.
+Teams are checked in `checks.teams`. A kind of agent uses what its class takes in Python, and nothing else.
 """
 
 from __future__ import annotations

@@ -1,12 +1,8 @@
-"""Checks the variables of a manifest: secrets are only in fields for secrets, never in a prompt or on a command line.
+"""Checks the environment variables of a manifest: where each may stand, and to which host, provider or program it goes.
 
-`validate` also checks the values that the environment has here. A recorded manifest is checked again, without
-positions, when its variables are resolved.
-
-Finds where each environment variable of a manifest goes: to which host, provider or program.
-
-A key of a provider goes to this provider alone, unless the user of the process allows another destination by name.
-Nothing here resolves a variable, or connects to anything.
+Secrets stand only in fields for secrets, never in a prompt or on a command line. A key of a provider goes to this
+provider alone, unless the user of the process allows another destination by name. `validate` also checks the values
+that the environment has here. A recorded manifest is checked again, without positions, when it is resolved.
 """
 
 from __future__ import annotations
@@ -43,8 +39,13 @@ SECRETS_HINT = "secrets go into api_key, headers, env, url and webhook; if it is
 FULL_ADDRESS = "write it in full, for example http://localhost:8000/v1"
 LONGEST_KEY = 64
 """The most characters of a field's name that a message shows."""
-
-TextPath = tuple[str, ...]
+FieldPath = tuple[str, ...]
+ENV_ALLOW = "env_allow"
+MCP = "mcp"
+NAMELESS = NAMED_BY_OTHERS | {"settings"}
+"""Fields whose keys name no receiver."""
+PROMPT = Destination("field", "")
+"""Of a value that stays in the manifest, and so reaches models and records."""
 
 
 def check_variables(declared: Declarations, report: ProblemReport) -> None:
@@ -52,7 +53,7 @@ def check_variables(declared: Declarations, report: ProblemReport) -> None:
     plain: set[int] = set()
     for kind in ("agent", "team", "model", "tool"):
         for one in declared.every(kind):
-            found: list[tuple[TextPath, Scalar]] = []
+            found: list[tuple[FieldPath, Scalar]] = []
             _collect(one.node, (), found, plain)
             for path, scalar in found:
                 _check_references(one, path, scalar, report)
@@ -74,7 +75,7 @@ def check_environment(
     kinds: tuple[Kind, ...] = ("agent", "team", "tool") if models_replaced else ("agent", "team", "model", "tool")
     for kind in kinds:
         for one in declared.every(kind):
-            found: list[tuple[TextPath, Scalar]] = []
+            found: list[tuple[FieldPath, Scalar]] = []
             _collect(one.node, (), found, plain)
             for path, scalar in found:
                 if not models_replaced or MODELS.isdisjoint(path[:1]):
@@ -82,7 +83,7 @@ def check_environment(
 
 
 def _check_values(
-    owner: Declaration, path: TextPath, text: Scalar, environment: Mapping[str, str], report: ProblemReport
+    owner: Declaration, path: FieldPath, text: Scalar, environment: Mapping[str, str], report: ProblemReport
 ) -> None:
     names = variables_of(str(text.value))
     for name in names:
@@ -121,7 +122,7 @@ def not_an_address(path: Sequence[str], names: Sequence[str]) -> str:
     return f"{_shown(tuple(path))} is not an http address with the value of {' and '.join(map(repr, names))}"
 
 
-def _check_references(owner: Declaration, path: TextPath, text: Scalar, report: ProblemReport) -> None:
+def _check_references(owner: Declaration, path: FieldPath, text: Scalar, report: ProblemReport) -> None:
     names = dict.fromkeys(variables_of(str(text.value)))
     if path[-1:] == ("env_allow",) and text.value in OWN_SECRETS:
         names[str(text.value)] = None
@@ -136,12 +137,12 @@ def _check_references(owner: Declaration, path: TextPath, text: Scalar, report: 
             )
 
 
-def _shown(path: TextPath) -> str:
+def _shown(path: FieldPath) -> str:
     """The fields of a path, cut, because untrusted keys may be long and occur in many messages."""
     return ".".join(cut(key, LONGEST_KEY) for key in path) or "it"
 
 
-def _check_command_lines(owner: Declaration, texts: list[tuple[TextPath, Scalar]], report: ProblemReport) -> None:
+def _check_command_lines(owner: Declaration, texts: list[tuple[FieldPath, Scalar]], report: ProblemReport) -> None:
     """Report secrets in command lines, also one that follows the option that names it."""
     words = [(path, text) for path, text in texts if "mcp" in path and not ON_COMMAND_LINES.isdisjoint(path)]
     if not words:
@@ -160,7 +161,7 @@ def _check_command_lines(owner: Declaration, texts: list[tuple[TextPath, Scalar]
         at = end + 1
 
 
-def _collect(node: Node, path: TextPath, found: list[tuple[TextPath, Scalar]], plain: set[int]) -> None:
+def _collect(node: Node, path: FieldPath, found: list[tuple[FieldPath, Scalar]], plain: set[int]) -> None:
     """Collect the texts that refer to variables, and those of command lines, with their paths.
 
     `plain` holds nodes without any, so that a node shared by aliases is searched once.
@@ -181,15 +182,6 @@ def _collect(node: Node, path: TextPath, found: list[tuple[TextPath, Scalar]], p
                 _collect(entry.node, (*path, key), found, plain)
     if len(found) == before and "mcp" not in path:
         plain.add(id(node))
-
-
-FieldPath = tuple[str, ...]
-ENV_ALLOW = "env_allow"
-MCP = "mcp"
-OPEN = NAMED_BY_OTHERS | {"settings"}
-"""Fields whose keys name no receiver."""
-PROMPT = Destination("field", "")
-"""Of a value that stays in the manifest, and so reaches models and records."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,7 +238,7 @@ def _enclosing(data: JsonValue, path: FieldPath) -> tuple[list[Mapping[str, Json
     kind, node = "", data
     for depth, key in enumerate(path):
         if isinstance(node, dict):
-            if depth >= 2 and path[depth - 1] not in OPEN:
+            if depth >= 2 and path[depth - 1] not in NAMELESS:
                 found.append(node)
             if (path[0] == "tools" and depth == 2) or (path[0] == "agents" and depth == 4 and path[2] == "tools"):
                 kind = key
