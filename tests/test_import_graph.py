@@ -14,12 +14,6 @@ from tests.paths import ROOT
 
 SOURCE = ROOT / "src"
 PACKAGE = "teamwright"
-MUTUAL = {
-    ("teamwright.agents.contract.context", "teamwright.agents.contract.agent"),  # a context asks agents, which get one
-    ("teamwright.agents.contract.policy", "teamwright.agents.contract.agent"),  # a policy may name another agent
-    ("teamwright.agents.clients.models", "teamwright.agents.clients.model_client"),  # opens clients, which name models
-}
-"""Imports for type checkers that close a cycle of two modules."""
 
 
 class Import(NamedTuple):
@@ -89,7 +83,7 @@ def cycle(found: Iterable[Import]) -> list[str]:
     """A cycle of imports outside functions; empty if there is none."""
     graph: dict[str, set[str]] = {}
     for one in found:
-        if not one.lazy and (one.importer, one.imported) not in MUTUAL:
+        if not one.lazy:
             graph.setdefault(one.importer, set()).add(one.imported)
     try:
         TopologicalSorter(graph).prepare()

@@ -19,7 +19,7 @@ CLASS = re.compile(r"^ *class (\w+)[(\[:]", re.MULTILINE)
 
 COVERED_BY = {
     "experts/team_templates.py": "cli/test_new.py",
-    "agents/contract/settings.py": "agents/contract/test_policy.py",
+    "agents/contract/settings.py": "agents/contract/test_agent_policy.py",
     "runtime/replay_observer.py": "runtime/test_prompts.py",
     "cli/terminal/options.py": "lab/commands/test_auto_topology.py",
     "cli/views/drive.py": "cli/test_run.py",
@@ -65,7 +65,6 @@ COVERED_BY = {
     "experts/coordination/options.py": "experts/coordination/test_risk.py",
     "experts/coordination/step_board.py": "experts/coordination/test_plan_run.py",
     "_lazy.py": "test_facades.py",
-    "agents/contract/context.py": "runtime/context/test_branches.py",
     "agents/model/turn.py": "agents/model/test_agent.py",
     "agents/script_file.py": "agents/test_scripted.py",
     "agents/tools/protocol.py": "agents/tools/test_call.py",

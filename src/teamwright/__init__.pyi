@@ -1,6 +1,4 @@
-from teamwright.agents.contract.agent import Agent as Agent
-from teamwright.agents.contract.context import Context as Context
-from teamwright.agents.contract.policy import Policy as Policy
+from teamwright.agents.contract.agent import Agent as Agent, Context as Context, Policy as Policy
 from teamwright.agents.functions.agent import FunctionAgent as FunctionAgent
 from teamwright.agents.model.agent import ModelAgent as ModelAgent
 from teamwright.agents.scripted import (

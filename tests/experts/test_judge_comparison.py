@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from teamwright.agents.contract.context import Context
+from teamwright.agents.contract.agent import Context
 from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.errors import InvalidRequest
 from teamwright.experts import compare_works

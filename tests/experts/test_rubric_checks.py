@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from teamwright.agents import Criterion
-from teamwright.agents.contract.context import Context
+from teamwright.agents.contract.agent import Context
 from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.experts.rubric import CheckFailed, run_check
 from teamwright.teams.team import Team

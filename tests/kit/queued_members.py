@@ -9,7 +9,7 @@ import asyncio
 import os
 from pathlib import Path
 
-from teamwright.agents.contract.context import Context
+from teamwright.agents.contract.agent import Context
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
 from teamwright.errors import AgentError, ServiceError
 from teamwright.values.call_limits import DEFAULT_RETRY

@@ -15,8 +15,7 @@ from typing import Any, cast
 import anyio
 from hypothesis import strategies as st
 
-from teamwright.agents.contract.agent import Agent
-from teamwright.agents.contract.context import Context
+from teamwright.agents.contract.agent import Agent, Context
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
 from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.agents.tools.toolbox import Toolbox

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from teamwright.agents.contract.agent import Agent
-from teamwright.agents.contract.context import Context
+from teamwright.agents.contract.agent import Agent, Context
 from teamwright.agents.contract.effect import Attempt, Returned
 from teamwright.errors import NonDeterminism, NotResumable
 from teamwright.runtime.engine import Engine

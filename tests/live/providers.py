@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from teamwright import Engine, Limits, ModelAgent, Team
 from teamwright.agents import ServerModel
-from teamwright.agents.clients.models import missing_extra
+from teamwright.agents.clients.providers import missing_extra
 from teamwright.errors import TeamwrightError
 from teamwright.values.events.event import AnyDelta, Delta, Event
 from teamwright.values.specs.manifest import AnyModel

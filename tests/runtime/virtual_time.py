@@ -11,9 +11,8 @@ from typing import Any, TypeVar
 import anyio
 
 from teamwright import Context, Engine, Reply, RunResult, Team, Turn
-from teamwright.agents.contract.agent import Agent
+from teamwright.agents.contract.agent import Agent, Policy
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
-from teamwright.agents.contract.policy import Policy
 from teamwright.journal.memory import MemoryJournal
 from teamwright.lab.simulation.virtual_loop import VirtualLoop
 from teamwright.strategies import Outcome, Task

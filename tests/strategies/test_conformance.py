@@ -11,7 +11,7 @@ import anyio
 import pytest
 from pydantic import JsonValue
 
-from teamwright.agents.contract.context import Context
+from teamwright.agents.contract.agent import Context
 from teamwright.agents.contract.effect import Effect, Returned
 from teamwright.strategies.fan_out import FanOut
 from teamwright.strategies.graph import Graph

@@ -6,8 +6,7 @@ from typing import cast
 
 import pytest
 
-from teamwright.agents.contract.agent import Agent
-from teamwright.agents.contract.context import Context
+from teamwright.agents.contract.agent import Agent, Context
 from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.errors import InvalidValue
 from teamwright.strategies.parts import FailurePolicy, PartResults, part_turn, result_of

@@ -8,8 +8,7 @@ import pytest
 from pydantic import JsonValue
 
 from teamwright import Engine, FunctionAgent, Limits, Message, Policy, Reply, RunResult, Team, Turn
-from teamwright.agents.contract.agent import Agent
-from teamwright.agents.contract.context import Context
+from teamwright.agents.contract.agent import Agent, Context
 from teamwright.errors import InvalidName, ManifestError, Refused, UnknownName, UsageError
 from teamwright.journal.memory import MemoryJournal
 from teamwright.strategies import Outcome, Task

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from teamwright.agents.contract.context import Context
+from teamwright.agents.contract.agent import Context
 from teamwright.agents.evaluators import EVALUATOR, Evaluator, verdict_reply
 from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.testing import EvaluatorConformance, check_evaluator

@@ -2,7 +2,7 @@
 
 import pytest
 
-from teamwright.agents.clients.models import PROVIDERS
+from teamwright.agents.clients.providers import PROVIDERS
 from teamwright.errors import UsageError
 from teamwright.values.provider_keys import (
     PROVIDER_KEYS,

@@ -2,7 +2,7 @@ from teamwright.agents.attachments import (
     Attachment as Attachment,
     FileResult as FileResult,
 )
-from teamwright.agents.contract.context import Workspace as Workspace
+from teamwright.agents.contract.agent import Workspace as Workspace
 from teamwright.agents.contract.effect import (
     Attempt as Attempt,
     Effect as Effect,

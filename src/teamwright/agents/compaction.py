@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, cast
 
 from msgspec.structs import replace
 
-from teamwright.agents.contract.context import Context
+from teamwright.agents.contract.agent import Context
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
 from teamwright.agents.prices import published_window
 from teamwright.values.call_limits import Compact, text_size

@@ -14,8 +14,7 @@ from typing import Literal
 
 from msgspec.structs import replace
 
-from teamwright.agents.contract.agent import Agent
-from teamwright.agents.contract.context import Context
+from teamwright.agents.contract.agent import Agent, Context
 from teamwright.agents.evaluators import Evaluator, dependence_of, failure_text, model_of, models_within, read_verdict
 from teamwright.errors import InvalidOutput
 from teamwright.values.events.team import TeamEvaluationResult, TeamEvaluationStarted

@@ -13,9 +13,7 @@ from typing import Protocol, cast
 
 import msgspec
 
-from teamwright.agents.contract.agent import Agent, agent_spec_of, judges_of
-from teamwright.agents.contract.context import Context
-from teamwright.agents.contract.policy import declaration_of
+from teamwright.agents.contract.agent import Agent, Context, agent_spec_of, declaration_of, judges_of
 from teamwright.agents.functions.imports import can_load_code, load_function
 from teamwright.agents.schema_declaration import schema_fault
 from teamwright.errors import InvalidOutput, InvalidRequest, ManifestError, Problem, UnknownName, UsageError

@@ -19,9 +19,8 @@ from pydantic import Field, JsonValue, field_validator, model_validator
 from pydantic_core import to_json
 
 from teamwright.agents.attachments import with_pointers
-from teamwright.agents.contract.agent import Agent, PolicyAttributes
+from teamwright.agents.contract.agent import Agent, Context, PolicyAttributes
 from teamwright.agents.contract.arguments import Mistakes, check_instance, checked_call, listed
-from teamwright.agents.contract.context import Context
 from teamwright.agents.contract.effect import ERRORS, Attempt, Effect, Returned, SentMessage, SentRequest
 from teamwright.agents.contract.settings import AgentKeywords, shared_settings
 from teamwright.agents.functions.guardrails import CheckFunction, make_guardrails

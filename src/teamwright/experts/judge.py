@@ -14,8 +14,7 @@ from typing import Literal, TypeVar
 from msgspec.structs import replace
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, TypeAdapter, ValidationError
 
-from teamwright.agents.contract.agent import Agent
-from teamwright.agents.contract.context import Context
+from teamwright.agents.contract.agent import Agent, Context
 from teamwright.agents.contract.effect import FUTILE, RETRYABLE
 from teamwright.agents.evaluators import failure_text, model_of
 from teamwright.errors import InvalidOutput

@@ -24,8 +24,7 @@ import anyio
 from pydantic import JsonValue
 from pydantic_core import from_json, to_json
 
-from teamwright.agents.contract.agent import Agent, require_agent
-from teamwright.agents.contract.context import Context
+from teamwright.agents.contract.agent import Agent, Context, require_agent
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
 from teamwright.agents.evaluation_gate import is_passing, weighted_score
 from teamwright.agents.evaluators import EVALUATOR, Evaluator, criteria_problems, verdict_reply

@@ -9,8 +9,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple, Protocol
 
-from teamwright.agents.contract.agent import Agent
-from teamwright.agents.contract.policy import UNSET, Policy
+from teamwright.agents.contract.agent import UNSET, Agent, Policy
 from teamwright.budget.estimates import dollars, picodollars
 from teamwright.budget.holdback import Holdback
 from teamwright.budget.ledger import Account, BudgetUnit

@@ -10,7 +10,7 @@ from typing import cast
 
 from pydantic import ConfigDict, Field, JsonValue
 
-from teamwright.agents.contract.context import Workspace
+from teamwright.agents.contract.agent import Workspace
 from teamwright.errors import ExpressionFailed
 from teamwright.strategies.expressions.conditions_and_templates import Condition, Template
 from teamwright.strategies.protocol import Arrow, Issue, Members, Task, condition_label

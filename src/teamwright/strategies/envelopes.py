@@ -15,8 +15,16 @@ from msgspec import structs
 from pydantic import JsonValue
 
 from teamwright.agents.approval import REJECTED, Draft
-from teamwright.agents.contract.agent import Agent
-from teamwright.agents.contract.context import AppliedChange, ApplyChange, Branch, Branches, Clock, Context, Workspace
+from teamwright.agents.contract.agent import (
+    Agent,
+    AppliedChange,
+    ApplyChange,
+    Branch,
+    Branches,
+    Clock,
+    Context,
+    Workspace,
+)
 from teamwright.agents.contract.effect import Effect, Returned
 from teamwright.agents.prompt_notes import bounded_note
 from teamwright.strategies.escalation import RISKY, Escalation

@@ -12,8 +12,7 @@ from pydantic import Field, JsonValue, TypeAdapter, model_validator
 from pydantic_core import to_json
 from typing_extensions import TypedDict
 
-from teamwright.agents.contract.agent import Agent
-from teamwright.agents.contract.context import Context
+from teamwright.agents.contract.agent import Agent, Context
 from teamwright.strategies.expressions.conditions_and_templates import Template
 from teamwright.strategies.parts import BUDGET, FailurePolicy, PartResults, PlacedParts, part_turn, result_of
 from teamwright.strategies.protocol import (

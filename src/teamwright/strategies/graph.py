@@ -7,7 +7,7 @@ from itertools import count
 
 from pydantic import Field, JsonValue
 
-from teamwright.agents.contract.context import Context
+from teamwright.agents.contract.agent import Context
 from teamwright.agents.registry import find_cycles
 from teamwright.errors import ExpressionFailed
 from teamwright.strategies.edges import Edge, RouteHistory, arrows_of, edge_flaws

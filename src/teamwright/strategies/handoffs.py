@@ -10,8 +10,7 @@ from typing import NamedTuple
 
 from msgspec import structs
 
-from teamwright.agents.contract.agent import Agent
-from teamwright.agents.contract.context import Context
+from teamwright.agents.contract.agent import Agent, Context
 from teamwright.errors import UnknownName
 from teamwright.strategies.protocol import Arrow, Members, Strategy
 from teamwright.values.events.team import TeamHandoff

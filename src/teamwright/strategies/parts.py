@@ -10,8 +10,7 @@ from typing import Literal, Self
 
 from pydantic import Field, JsonValue, model_validator
 
-from teamwright.agents.contract.agent import Agent
-from teamwright.agents.contract.context import Context
+from teamwright.agents.contract.agent import Agent, Context
 from teamwright.errors import ExpressionFailed
 from teamwright.strategies.protocol import Task
 from teamwright.strategies.team_conversation import BUDGET, TeamConversation

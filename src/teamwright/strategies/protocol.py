@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar, cast, get_args, 
 
 from pydantic import JsonValue
 
-from teamwright.agents.contract.agent import Agent, is_package_class
-from teamwright.agents.contract.context import Context
+from teamwright.agents.contract.agent import Agent, Context, is_package_class
 from teamwright.errors import UnknownName, UsageError
 from teamwright.values.limits import ClosingAsk
 from teamwright.values.models import Record, Value, misfit_of, plain_json

@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple, cast
 
 from pydantic import JsonValue, ValidationError
 
-from teamwright.agents.contract.context import Context
+from teamwright.agents.contract.agent import Context
 from teamwright.errors import MissingExtra, UnknownName, UsageError
 from teamwright.strategies.protocol import Issue, Members, Settings, Strategy, Task, require_strategy
 from teamwright.values.models import Value

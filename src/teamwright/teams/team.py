@@ -12,9 +12,13 @@ from typing import Literal, TypedDict, Unpack, cast
 from pydantic import JsonValue
 
 from teamwright.agents.contract.agent import (
+    UNSET,
     Agent,
+    Context,
+    Policy,
     PolicyAttributes,
     agent_spec_of,
+    declaration_of,
     has_policy,
     judges_of,
     require_agent,
@@ -27,8 +31,7 @@ from teamwright.agents.contract.arguments import (
     listed,
     value_of,
 )
-from teamwright.agents.contract.context import Context
-from teamwright.agents.contract.policy import UNSET, Policy, PolicySettings, declaration_of, policy_for
+from teamwright.agents.contract.settings import PolicySettings, policy_for
 from teamwright.agents.registry import depths
 from teamwright.agents.schemas import Schema, as_schema, with_data, with_preferred_data
 from teamwright.errors import MemberFailed, Problem, UsageError

@@ -16,10 +16,8 @@ import anyio
 from msgspec import structs
 from typing_extensions import override
 
-from teamwright.agents.contract.agent import Agent
-from teamwright.agents.contract.context import Context
+from teamwright.agents.contract.agent import UNSET, Agent, Context, Policy
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
-from teamwright.agents.contract.policy import UNSET, Policy
 from teamwright.errors import Refused, TeamwrightError
 from teamwright.journal.memory import MemoryJournal
 from teamwright.journal.protocol import Batch, Committed

@@ -8,8 +8,8 @@ import pytest
 
 from teamwright import Engine, ModelAgent, Team, Turn
 from teamwright.agents import ServerModel
-from teamwright.agents.clients import models
-from teamwright.agents.clients.models import EXTRAS, missing_extra
+from teamwright.agents.clients import providers
+from teamwright.agents.clients.providers import EXTRAS, missing_extra
 from teamwright.errors import install_command
 from teamwright.testing.model_server import ModelServer
 from tests.agents.recording import Recording
@@ -28,7 +28,7 @@ def test_each_provider_with_a_package_of_its_own_has_an_extra_of_its_name() -> N
 def test_a_model_whose_package_is_missing_names_its_extra(
     model: str, extra: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(models, "_importable", lambda _: False)
+    monkeypatch.setattr(providers, "_importable", lambda _: False)
     assert install_command(extra) in str(missing_extra(model))
 
 

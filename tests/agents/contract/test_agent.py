@@ -24,8 +24,7 @@ from teamwright import (
     run_sync,
 )
 from teamwright.agents import Effect, Returned
-from teamwright.agents.contract.agent import require_agent
-from teamwright.agents.contract.policy import UNSET
+from teamwright.agents.contract.agent import UNSET, require_agent
 from teamwright.errors import ServiceError, UsageError
 
 SOURCE = Path(teamwright.__file__).parent

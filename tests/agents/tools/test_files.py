@@ -13,7 +13,7 @@ import anyio
 import pytest
 from hypothesis import given, strategies as st
 
-from teamwright.agents.contract.context import Context
+from teamwright.agents.contract.agent import Context
 from teamwright.agents.model.agent import ModelAgent
 from teamwright.agents.scripted import Rule, ScriptedAgent, ToolRule
 from teamwright.agents.tools import files as file_tools

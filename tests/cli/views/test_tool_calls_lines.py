@@ -10,7 +10,7 @@ import pytest
 from pydantic import JsonValue
 from rich.console import Console
 
-from teamwright.agents.contract.context import Context
+from teamwright.agents.contract.agent import Context
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
 from teamwright.agents.scripted import Rule, ScriptedAgent, ToolRule
 from teamwright.agents.tools.protocol import Arguments, ToolContext, ToolDefinition, ToolSource

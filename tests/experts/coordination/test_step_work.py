@@ -9,9 +9,7 @@ from typing import Any
 import pytest
 
 from teamwright import Answer, Engine
-from teamwright.agents.contract.agent import Agent
-from teamwright.agents.contract.context import Context
-from teamwright.agents.contract.policy import Policy
+from teamwright.agents.contract.agent import Agent, Context, Policy
 from teamwright.agents.evaluators import EVALUATOR, Evaluator
 from teamwright.errors import InvalidRequest, Refused
 from teamwright.experts.coordination.step_work import states_nothing_found

@@ -10,7 +10,7 @@ from pydantic import JsonValue
 
 from teamwright import Engine, Team
 from teamwright.agents.attachments import Attachment
-from teamwright.agents.contract.context import Context
+from teamwright.agents.contract.agent import Context
 from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.errors import InterventionRefused, ManifestError
 from teamwright.experts.live.requests import MemberRequest, RequestKind, post_request

@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from teamwright import Engine, FunctionAgent, Limits, ModelAgent, ScriptedAgent, Team
-from teamwright.agents.contract.context import Context
+from teamwright.agents.contract.agent import Context
 from teamwright.agents.scripted import Rule
 from teamwright.journal.memory import MemoryJournal
 from teamwright.lab.simulation.forecast import ENOUGH_RUNS, FEWEST_SIMULATED, SIMULATED_RUNS, forecast_run

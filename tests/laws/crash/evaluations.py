@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pydantic import JsonValue
 
-from teamwright.agents.contract.agent import Agent
-from teamwright.agents.contract.context import Context
+from teamwright.agents.contract.agent import Agent, Context
 from teamwright.agents.evaluation_gate import REVISION
 from teamwright.agents.evaluators import EVALUATOR, Evaluator, verdict_reply
 from teamwright.teams.team import Team

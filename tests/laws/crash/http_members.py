@@ -10,8 +10,7 @@ from urllib.parse import urlsplit
 
 from pydantic import JsonValue
 
-from teamwright.agents.contract.agent import Agent
-from teamwright.agents.contract.context import Context
+from teamwright.agents.contract.agent import Agent, Context
 from teamwright.agents.contract.effect import Attempt, Effect, Returned, recorded_error
 from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.errors import StaleWrite

@@ -9,9 +9,8 @@ import pytest
 from pydantic import JsonValue
 
 from teamwright import Context, Engine, FunctionAgent, Limits, Reply, Team, Turn
-from teamwright.agents.contract.agent import Agent
+from teamwright.agents.contract.agent import Agent, Policy
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
-from teamwright.agents.contract.policy import Policy
 from teamwright.budget.estimates import Rate, dollars
 from teamwright.journal.memory import MemoryJournal
 from teamwright.runtime.admission.degradation import CUT

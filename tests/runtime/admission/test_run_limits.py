@@ -8,9 +8,8 @@ from functools import partial
 import pytest
 
 from teamwright import Context, Engine, FunctionAgent, Limits, Reply, Team, Turn
-from teamwright.agents.contract.agent import Agent
+from teamwright.agents.contract.agent import Agent, Policy
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
-from teamwright.agents.contract.policy import Policy
 from teamwright.agents.scripted import Rule, ScriptedAgent
 from teamwright.budget.estimates import Rate, picodollars
 from teamwright.errors import AgentError, AgentTimeout, InvalidOutput, ServiceError

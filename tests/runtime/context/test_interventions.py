@@ -11,8 +11,7 @@ import pytest
 from pydantic import JsonValue
 
 from teamwright import Engine, ModelAgent, Team, load_team
-from teamwright.agents.contract.agent import Agent
-from teamwright.agents.contract.context import AppliedChange, Context
+from teamwright.agents.contract.agent import Agent, AppliedChange, Context
 from teamwright.errors import InterventionRefused, NotResumable, UsageError
 from teamwright.journal.memory import MemoryJournal
 from teamwright.strategies.protocol import STEERABLE, Members, Strategy, Task

@@ -10,8 +10,7 @@ import anyio
 import pytest
 from pydantic import JsonValue
 
-from teamwright.agents.contract.agent import Agent
-from teamwright.agents.contract.context import Context
+from teamwright.agents.contract.agent import Agent, Context
 from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.journal.memory import MemoryJournal
 from teamwright.runtime.driver.cancellation import ContainedTask, has_abandoned_tasks

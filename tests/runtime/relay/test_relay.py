@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from teamwright import Engine, RunResult, Team
-from teamwright.agents.contract.agent import Agent
-from teamwright.agents.contract.context import Context
+from teamwright.agents.contract.agent import Agent, Context
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
 from teamwright.journal.memory import MemoryJournal
 from teamwright.runtime.bus import Bus

@@ -11,7 +11,7 @@ import anyio
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from teamwright.agents.contract.context import Context
+from teamwright.agents.contract.agent import Context
 from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.journal.memory import MemoryJournal
 from teamwright.strategies.plan.dag import DagOptions

@@ -34,7 +34,7 @@ from teamwright.agents.clients.chat_response import ResponseOrigin, read_respons
 from teamwright.agents.clients.chat_stream import ChatStream
 from teamwright.agents.clients.http_transport import GuardedTransport, guarded_client
 from teamwright.agents.clients.local import SLOTS, LocalModel
-from teamwright.agents.clients.models import (
+from teamwright.agents.clients.providers import (
     can_send_whole,
     can_stream,
     own_model_name,

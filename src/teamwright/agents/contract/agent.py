@@ -1,35 +1,52 @@
-"""The agent contract: what answers, with the defaults of its optional parts.
+"""The agent contract: what answers, its policy, and the context through which it reaches the outside world.
 
-An agent must use clocks, randomness, models, tools, people and other members only through its context. One that checks
-its configuration before a run makes no request for it.
+An agent must use clocks, randomness, models, tools, people and other members only through its context. The engine reads
+its policy, never changes it, and reads no other optional attribute. An agent that checks its configuration before a run
+makes no request for it.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Generic, Protocol, Self, TypeVar, cast, overload, runtime_checkable
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
+from contextlib import AbstractAsyncContextManager
+from functools import cache
+from typing import (
+    TYPE_CHECKING,
+    Generic,
+    NamedTuple,
+    Protocol,
+    Self,
+    TypeVar,
+    cast,
+    overload,
+    runtime_checkable,
+)
 
-from teamwright.agents.contract.policy import ONE_CALL, UNSET, Policy
+from pydantic import ConfigDict, Field, JsonValue, SkipValidation, model_validator
+
+from teamwright.agents.contract.effect import Effect, Returned
 from teamwright.errors import UsageError
-from teamwright.values.call_limits import Compact, Recovery, RetryPolicy, TooLong
-from teamwright.values.limits import Limits
-from teamwright.values.people import Approve
+from teamwright.values.call_limits import DEFAULT_RETRY, MAX_BYTES, Compact, Recovery, RetryPolicy, TooLong
+from teamwright.values.events.event import Fact
+from teamwright.values.limits import Cutback, Limits
+from teamwright.values.owned_paths import Owned
+from teamwright.values.people import Answer, Approve, Question, TeamChange, Tell
+from teamwright.values.specs.evaluation import Evaluate
 from teamwright.values.specs.expert import ExpertProfile
-from teamwright.values.specs.manifest import AgentSpec, AnyModel
+from teamwright.values.specs.manifest import AgentSettings, AgentSpec, AnyModel, FallbackModel
+from teamwright.values.turns.artifacts import Artifact, SharedValue
+from teamwright.values.turns.turn import Failure, Reply, Turn
 
 if TYPE_CHECKING:
     from teamwright.agents.clients.models import Models
-    from teamwright.agents.contract.context import Context
     from teamwright.values.specs.manifest import TeamSpec
-    from teamwright.values.turns.turn import Reply, Turn
-
 
 PACKAGE = "teamwright."
 NEVER_IGNORED = ("limits", "approve", "recovery")
 """Settings that belong in the policy: an agent without the bound or approval that its author meant would do harm."""
-
 T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 
 
 class Agent(ABC):
@@ -42,7 +59,7 @@ class Agent(ABC):
 
     name: str
     kind: str
-    policy: Policy = UNSET
+    policy: Policy
     description: str = ""
     capabilities: tuple[str, ...] = ()
     tool_agents: tuple[Agent, ...] = ()
@@ -116,35 +133,13 @@ class PolicyAttributes(Agent):
         return self.policy.reply_bytes
 
 
-def has_policy(agent: Agent) -> bool:
-    """Whether an agent has a policy of its own, and so perhaps a fallback or an evaluator."""
-    return agent.policy is not ONE_CALL and agent.policy is not UNSET
+@runtime_checkable
+class Preflight(Protocol):
+    """An agent that can report configuration problems before a run. Agents without it are assumed to be ready."""
 
-
-def same_name_fallbacks(agent: Agent) -> Sequence[Agent]:
-    """Return the fallbacks under an agent's own name, which are other models of it and no agents of their team."""
-    found = [agent]
-    while (other := found[-1].policy.fallback) is not None and other.name == agent.name:
-        if any(other is one for one in found):  # a cycle, which a start refuses
-            break
-        found.append(other)
-    return found[1:]
-
-
-def judges_of(agent: Agent) -> tuple[Agent, ...]:
-    """Return the agents that judge the work of an agent."""
-    return getattr(agent.policy.evaluate, "judges", ())
-
-
-def agent_spec_of(agent: Agent) -> AgentSpec:
-    """Return the declaration of an agent, empty if it has none."""
-    spec = agent.spec
-    return spec if isinstance(spec, AgentSpec) else AgentSpec()
-
-
-def is_package_class(cls: type) -> bool:
-    """Whether a class is defined in this package."""
-    return cls.__module__.startswith(PACKAGE)
+    async def preflight(self, models: Models) -> Sequence[str]:
+        """Return configuration problems (a missing extra, key or model) without a request; `models` opens clients."""
+        ...
 
 
 def require_agent(agent: object) -> Agent:
@@ -184,10 +179,310 @@ def _not_an_agent(agent: object) -> str:
     return f"{agent!r} is neither a team nor an agent."
 
 
-@runtime_checkable
-class Preflight(Protocol):
-    """An agent that can report configuration problems before a run. Agents without it are assumed to be ready."""
+def is_package_class(cls: type) -> bool:
+    """Whether a class is defined in this package."""
+    return cls.__module__.startswith(PACKAGE)
 
-    async def preflight(self, models: Models) -> Sequence[str]:
-        """Return configuration problems (a missing extra, key or model) without a request; `models` opens clients."""
+
+def agent_spec_of(agent: Agent) -> AgentSpec:
+    """Return the declaration of an agent, empty if it has none."""
+    spec = agent.spec
+    return spec if isinstance(spec, AgentSpec) else AgentSpec()
+
+
+class Policy(AgentSettings):
+    """How the engine treats an agent: limits, approvals, retries, fallback and more. Every field has a default."""
+
+    model_config = ConfigDict(arbitrary_types_allowed=True)
+
+    fallback: SkipValidation[Agent | None] = Field(default=None, description="the agent that is asked instead")
+    evaluate: SkipValidation[Agent | None] = Field(
+        default=None, description="the evaluator whose verdict decides whether its work counts"
+    )
+    expert: ExpertProfile | None = Field(default=None, description="who it is in a team of experts")
+    recovery: Recovery | None = Field(default=None, description="of a team: how failures of its members are handled")
+    can_terminate: bool = Field(default=False, description="whether it may end its team")
+    one_call: bool = Field(default=False, description="whether each of its turns is one effect and nothing else")
+
+    @property
+    def reply_bytes(self) -> int:
+        """The size cap of a reply."""
+        return self.max_bytes or MAX_BYTES
+
+    @model_validator(mode="after")
+    def _fallback_is_an_agent(self) -> Self:
+        check_fallback("The fallback", self.fallback)
+        return self
+
+    @model_validator(mode="after")
+    def _evaluate_is_an_evaluator(self) -> Self:
+        if self.evaluate is not None:
+            declaration_of(self.evaluate)
+        return self
+
+    @model_validator(mode="after")
+    def _not_both(self) -> Self:
+        check_not_both("The policy", optional=self.optional, critical=self.critical)
+        return self
+
+    def changed(self, **settings: object) -> Self:
+        """Return a copy with these fields replaced, validated; raises `UsageError`."""
+        return type(self)(**{**dict(self), **settings})  # pyright: ignore[reportArgumentType]
+
+    def declared(self, name: str) -> dict[str, object]:
+        """Return the fields of an `AgentSpec` that differ from their defaults, for the agent of this name."""
+        if self is UNSET or self is ONE_CALL:
+            return {}
+        given = {
+            field: value for field, value in self if field in declared_fields() and value and value is not DEFAULT_RETRY
+        }
+        if self.fallback is not None and (fallback := fallback_spec(name, self.fallback)) is not None:
+            given["fallback"] = fallback
+        if self.evaluate is not None:
+            given["evaluate"] = declaration_of(self.evaluate)
+        if self.expert is not None:
+            given["expert"] = self.expert
+        return given
+
+
+@cache
+def declared_fields() -> frozenset[str]:
+    """The fields that a policy has in common with the declaration of an agent."""
+    return frozenset(AgentSettings.model_fields)
+
+
+def check_not_both(who: str, *, optional: object, critical: object) -> None:
+    """Reject a member that is both optional and critical."""
+    if optional and critical:
+        raise UsageError(
+            f"{who} is optional and critical: a failure can't be both skipped and a reason to pause; keep one."
+        )
+
+
+def check_fallback(who: str, fallback: object) -> None:
+    """Reject a fallback that is not an agent."""
+    if fallback is None:
+        return
+    try:
+        require_agent(fallback)
+    except UsageError as error:
+        raise UsageError(f"{who} can't be used. {error}") from error
+
+
+def fallback_spec(name: str, fallback: Agent) -> str | FallbackModel | None:
+    """Return a fallback as a declaration: the name of another agent, or the other model of the same agent."""
+    if fallback.name != name:
+        return fallback.name
+    model = agent_spec_of(fallback).model
+    return FallbackModel(model=model) if model is not None else None
+
+
+def declaration_of(evaluator: Agent) -> Evaluate:
+    """Return the declaration of an evaluator; raises `UsageError` if it has none."""
+    declared: object = getattr(evaluator, "declaration", None)
+    if not isinstance(declared, Evaluate):
+        raise UsageError(f"evaluate must be an evaluator such as Rubric(Evaluate(…)), not {evaluator!r:.100}.")
+    return declared
+
+
+UNSET = Policy.model_construct(retry=DEFAULT_RETRY)
+"""The policy of an agent that sets nothing."""
+ONE_CALL = UNSET.model_copy(update={"one_call": True})
+"""The policy of a function that sets nothing, shared by all of them: a team may have thousands."""
+Agent.policy = UNSET  # here, since a policy may name another agent
+
+
+def has_policy(agent: Agent) -> bool:
+    """Whether an agent has a policy of its own, and so perhaps a fallback or an evaluator."""
+    return agent.policy is not ONE_CALL and agent.policy is not UNSET
+
+
+def same_name_fallbacks(agent: Agent) -> Sequence[Agent]:
+    """Return the fallbacks under an agent's own name, which are other models of it and no agents of their team."""
+    found = [agent]
+    while (other := found[-1].policy.fallback) is not None and other.name == agent.name:
+        if any(other is one for one in found):  # a cycle, which a start refuses
+            break
+        found.append(other)
+    return found[1:]
+
+
+def judges_of(agent: Agent) -> tuple[Agent, ...]:
+    """Return the agents that judge the work of an agent."""
+    return getattr(agent.policy.evaluate, "judges", ())
+
+
+class Context(Protocol):
+    """The operations that an agent or a strategy may perform."""
+
+    @property
+    def clock(self) -> Clock: ...
+
+    @property
+    def workspace(self) -> Workspace: ...
+
+    async def ask(self, member: Agent, turn: Turn, *, key: str) -> Reply | Failure:
+        """Ask a member and return its reply, or a `Failure` if it fails."""
+        ...
+
+    def effect(self, key: str, effect: Effect) -> Awaitable[Returned]:
+        """Make one call to the outside world; the call and its result are recorded, and replays use the record."""
+        ...
+
+    async def ask_person(self, question: Question, *, key: str) -> Answer:
+        """Ask a person and wait for the answer, however long it takes and across processes."""
+        ...
+
+    async def changes(self, *, before: str, apply: ApplyChange, messages: bool = False) -> Sequence[AppliedChange]:
+        """Let `apply` carry out what people want changed before the next of this scope: an ask, or a fact about the
+        plan of the team, with the key `before`. Returns what was carried out.
+
+        A change for which it returns a reason is refused, and must not have changed anything. With `messages` it also
+        gets each message to all members or to the lead, once, so that a lead can plan again; members read it anyway.
+        Only the outermost team of a run is changed, and only as the `interventions` of its strategy allow. Call this
+        once for each key. A replay carries out the same changes at the same key.
+        """
+        ...
+
+    @property
+    def cutback(self) -> Cutback:
+        """What the team cuts back now because its budget is tight. Read it where you need it: it changes in a run."""
+        ...
+
+    @property
+    def owned(self) -> Owned:
+        """The keys that the enclosing steps own: `owned.may_write(path)` says whether a tool may write there."""
+        ...
+
+    def scope(
+        self,
+        name: str,
+        limits: Limits | None = None,
+        owns: Collection[str] | None = None,
+        priority: int = 0,
+        *,
+        working: bool = False,
+    ) -> AbstractAsyncContextManager[Context]:
+        """Open a named part of the work with limits of its own; raises `AgentTimeout` when its time is used up.
+
+        Time in which everything inside waits for people does not count; with `working`, neither does time in which it
+        waits for providers: for a rate limit, or before a retry.
+
+        A scope with `owns` waits until no other scope of the run owns an overlapping key, and holds all its keys until
+        it ends; among waiting scopes, the highest priority goes first. With an empty `owns` it may write nothing.
+        Within another owning scope it may own only keys of that scope: raises `NotOwned` otherwise.
+        """
+        ...
+
+    def branches(self, limit: int, *, until: Callable[[], bool] | None = None) -> AbstractAsyncContextManager[Branches]:
+        """Run named branches concurrently, at most `limit` at once.
+
+        `until` is called whenever a branch has ended; once it returns true, the unfinished branches are cancelled.
+        """
+        ...
+
+    async def emit(self, fact: Fact, *, key: str | None = None) -> None:
+        """Record a fact. Facts of concurrent work need a `key`, since their order may change on a replay."""
+        ...
+
+
+class AppliedChange(NamedTuple):
+    """A change that takes effect now; `agent` is a member that joins."""
+
+    change: TeamChange | Tell
+    agent: Agent | None = None
+
+
+ApplyChange = Callable[[AppliedChange], str | None]
+"""Carries out a change, or returns why that is impossible now."""
+
+
+class Clock(Protocol):
+    """Time and randomness that a resumed run repeats exactly."""
+
+    def now(self) -> float:
+        """Seconds since the epoch, as of the last event that the run received."""
+        ...
+
+    def random(self) -> float:
+        """A random number from 0 up to, but not including, 1."""
+        ...
+
+    def new_id(self) -> str:
+        """An id that is unique within the run."""
+        ...
+
+    async def sleep(self, seconds: float) -> None:
+        """Sleep; after a crash, a resumed run sleeps only the remaining time."""
+        ...
+
+
+class Workspace(Protocol):
+    """The data that a run shares: versioned values, results, and artifacts that are stored once.
+
+    A strategy sees every write so far; an agent sees a snapshot from the start of its turn, and its own writes.
+    """
+
+    @property
+    def run_id(self) -> str:
+        """The id of the run."""
+        ...
+
+    @property
+    def task(self) -> str:
+        """The task of the run."""
+        ...
+
+    def names(self) -> list[str]: ...
+
+    def get(self, name: str) -> SharedValue | None:
+        """Return a value with its version, or `None`."""
+        ...
+
+    def result(self, key: str) -> Reply | Failure | None:
+        """Return the result of an earlier ask of this team, by its key."""
+        ...
+
+    async def put(self, name: str, value: JsonValue, *, version: int | None = None, key: str | None = None) -> int:
+        """Write a value and return its new version; raises `StaleWrite` unless `version` is the current one."""
+        ...
+
+    async def keep(
+        self, content: str | bytes, *, name: str = "", media_type: str | None = None, key: str | None = None
+    ) -> Artifact:
+        """Store content once as an artifact, and return a pointer to it."""
+        ...
+
+    async def open(self, artifact: Artifact | str) -> str | bytes:
+        """Return the content of an artifact, by a pointer or by one from an envelope; for agents only."""
+        ...
+
+
+class Branches(Protocol):
+    """Named branches of one scope. Leaving the block waits for all of them."""
+
+    def start(self, name: str, work: Callable[[Context], Awaitable[T]]) -> Branch[T]:
+        """Start a branch with its own context; it begins when the limit allows."""
+        ...
+
+    def finished(self) -> AsyncIterator[Branch[object]]:
+        """Yield branches as they finish, in an order that a resumed run repeats."""
+        ...
+
+    def cancel(self) -> None:
+        """Cancel every unfinished branch."""
+        ...
+
+
+class Branch(Protocol[T_co]):
+    """One branch, and its result once it has finished."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def cancelled(self) -> bool: ...
+
+    def result(self) -> T_co:
+        """Return the result of the branch; raises its exception, or `LookupError` if it did not finish."""
         ...

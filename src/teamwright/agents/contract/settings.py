@@ -7,16 +7,49 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import (
+    TypedDict,
+    cast,
+)
 
-from pydantic import JsonValue
+from pydantic import JsonValue, ValidationError
 
+from teamwright.agents.contract.agent import (
+    ONE_CALL,
+    UNSET,
+    Agent,
+    Policy,
+    check_fallback,
+    check_not_both,
+    declared_fields,
+)
 from teamwright.agents.contract.arguments import Mistakes, check_arguments
-from teamwright.agents.contract.policy import UNSET, Policy, PolicySettings, policy_for
 from teamwright.agents.schemas import Schema, as_schema
-from teamwright.values.call_limits import Compact
+from teamwright.errors import InvalidValue
+from teamwright.values.call_limits import DEFAULT_RETRY, Compact, RetryPolicy, TooLong
+from teamwright.values.limits import Limits
+from teamwright.values.models import conversions
+from teamwright.values.people import Approve
+from teamwright.values.specs.expert import ExpertProfile
 from teamwright.values.specs.manifest import AgentSpec, AnyModel, CacheMode
 from teamwright.values.specs.model_settings import OutputChoice
+from teamwright.values.text.validation_messages import reasons_of
+
+
+class PolicySettings(TypedDict, total=False):
+    """The settings of a policy that every agent takes by keyword: `FunctionAgent(…, optional=True)`."""
+
+    limits: Limits | None
+    approve: Approve | None
+    retry: RetryPolicy | None
+    fallback: Agent | None
+    evaluate: Agent | None
+    expert: ExpertProfile | None
+    too_long: TooLong | None
+    max_bytes: int | None
+    handoffs: Sequence[str] | bool
+    optional: bool
+    critical: bool
 
 
 class AgentKeywords(PolicySettings, total=False):
@@ -85,3 +118,54 @@ def shared_settings(
         timeout=keywords.get("timeout"),
         policy=own or UNSET,
     )
+
+
+def policy_for(owner: str, settings: PolicySettings, **others: object) -> Policy:
+    """Return the policy of an agent with these settings; raises `UsageError` with every mistake.
+
+    `others` are fields of the policy that the agent sets itself, `None` if it does not.
+    """
+    own = {field: value for field, value in others.items() if value is not None}
+    return _combined(owner, {**settings, **own})
+
+
+def _combined(owner: str, settings: dict[str, object]) -> Policy:
+    """Return the policy with these settings, validated; the shared one if they change nothing."""
+    if "retry" in settings and settings["retry"] is None:
+        settings["retry"] = DEFAULT_RETRY
+    changed = {field: value for field, value in settings.items() if value is not getattr(UNSET, field)}
+    if not changed:
+        return UNSET
+    if changed == {"one_call": True}:
+        return ONE_CALL
+    return _validated(owner, {**dict(UNSET), **changed})
+
+
+def _validated(owner: str, settings: dict[str, object]) -> Policy:
+    """Return the policy with these settings; raises `UsageError` with the owner and each invalid setting."""
+    mistakes = Mistakes()
+    mistakes.collect(check_fallback, f"The fallback of {owner[0].lower()}{owner[1:]}", settings["fallback"])
+    mistakes.collect(check_not_both, owner, optional=settings["optional"], critical=settings["critical"])
+    reported = {"fallback": None, "optional": False, "critical": False} if mistakes else {}
+    made = mistakes.collect(_validated_fields, owner, {**settings, **reported})
+    mistakes.raise_all()
+    return made
+
+
+def _validated_fields(owner: str, settings: dict[str, object]) -> Policy:
+    try:
+        made = Policy.model_validate(settings)
+        wrong = list(conversions(made, settings))
+    except ValidationError as error:
+        made, wrong = UNSET, reasons_of(error, settings, Policy)
+    if wrong:
+        raise InvalidValue(owner, wrong)
+    return made
+
+
+def policy_from_spec(name: str, spec: AgentSpec, **changes: object) -> Policy:
+    """Build the policy of a declaration with these changes; the caller has to build its fallback, which is an agent."""
+    given = {field: value for field, value in spec if field in declared_fields()}
+    if isinstance(spec.expert, ExpertProfile):
+        given["expert"] = spec.expert
+    return _combined(f"The agent {name!r}", {**given, **changes})

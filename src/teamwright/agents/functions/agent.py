@@ -16,11 +16,9 @@ from msgspec import convert, to_builtins
 from pydantic import JsonValue
 from pydantic_core import PydanticSerializationError, from_json, to_json, to_jsonable_python
 
-from teamwright.agents.contract.agent import PolicyAttributes
+from teamwright.agents.contract.agent import ONE_CALL, Context, Policy, PolicyAttributes
 from teamwright.agents.contract.arguments import Mistakes, checked_call
-from teamwright.agents.contract.context import Context
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
-from teamwright.agents.contract.policy import ONE_CALL, Policy
 from teamwright.agents.contract.settings import AgentKeywords, shared_settings
 from teamwright.agents.functions.imports import Function, import_path
 from teamwright.agents.functions.threads import await_steps, blocked_text, is_async, run_in_process, run_in_thread

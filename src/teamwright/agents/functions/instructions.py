@@ -14,7 +14,7 @@ from typing import Protocol, cast, runtime_checkable
 
 from pydantic import JsonValue
 
-from teamwright.agents.contract.context import Context
+from teamwright.agents.contract.agent import Context
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
 from teamwright.agents.functions.imports import UnloadedFunction, defined_path, import_path
 from teamwright.agents.functions.threads import is_async, run_in_thread

@@ -9,18 +9,16 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Unpack, cast
 
-from teamwright.agents.clients.models import (
-    Models,
+from teamwright.agents.clients.models import Models, shared_models
+from teamwright.agents.clients.providers import (
     check_model,
     check_provider,
     is_own_model,
     own_secrets,
-    shared_models,
     undeclared_reason,
 )
-from teamwright.agents.contract.agent import PolicyAttributes, same_name_fallbacks
+from teamwright.agents.contract.agent import Context, PolicyAttributes, same_name_fallbacks
 from teamwright.agents.contract.arguments import Mistakes, check_arguments, check_instance, checked_call, listed
-from teamwright.agents.contract.context import Context
 from teamwright.agents.contract.settings import ModelKeywords, shared_settings
 from teamwright.agents.functions.guardrails import CheckFunction, make_guardrails, with_warnings
 from teamwright.agents.functions.instructions import AnyInstructions, split_instructions
@@ -50,7 +48,7 @@ from teamwright.values.typed_data import is_data_type
 
 if TYPE_CHECKING:
     from teamwright.agents.clients.model_client import ModelClient
-    from teamwright.agents.clients.models import OwnModel
+    from teamwright.agents.clients.providers import OwnModel
     from teamwright.agents.model.request_template import RequestTemplate
 
 

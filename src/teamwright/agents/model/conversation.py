@@ -33,7 +33,7 @@ from pydantic_ai.messages import (
 from pydantic_core import to_json
 
 from teamwright.agents.attachments import file_text, why_not_taken, with_pointers
-from teamwright.agents.contract.context import Workspace
+from teamwright.agents.contract.agent import Workspace
 from teamwright.agents.model.messages import arguments_text, compact_arguments, reasoning_tokens, text_under_name
 from teamwright.agents.model.request_template import add_cache_points
 from teamwright.errors import AgentError, InvalidOutput, Refused

@@ -22,7 +22,7 @@ from pydantic_ai.profiles import ModelProfile
 from pydantic_ai.settings import CacheConfig, ModelSettings
 from pydantic_ai.tools import ToolDefinition as ModelTool
 
-from teamwright.agents.clients.models import profile_of
+from teamwright.agents.clients.providers import profile_of
 from teamwright.agents.model.messages import MODE
 from teamwright.agents.model.output import AnswerSchema
 from teamwright.agents.tools.protocol import ToolDefinition

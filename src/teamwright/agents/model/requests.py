@@ -31,7 +31,7 @@ from pydantic_core import to_jsonable_python
 from teamwright.agents.attachments import media_tokens
 from teamwright.agents.clients.http_transport import ReadBounds, is_read_to_end, read_within
 from teamwright.agents.clients.model_client import ModelClient
-from teamwright.agents.contract.context import Context
+from teamwright.agents.contract.agent import Context
 from teamwright.agents.contract.effect import Attempt, Effect, OfferedTool, Returned, SentMessage, SentRequest
 from teamwright.agents.model.conversation import FilesOfRequest, ModelConversation, Send, check_files, name_files
 from teamwright.agents.model.errors import classify, is_too_long

@@ -20,7 +20,7 @@ from pydantic import JsonValue
 from pydantic_ai.messages import ModelResponse, ModelResponsePart, TextPart, ToolCallPart
 from pydantic_core import from_json
 
-from teamwright.agents.contract.context import Context
+from teamwright.agents.contract.agent import Context
 from teamwright.agents.model.conversation import ToolResult
 from teamwright.agents.model.messages import arguments_text, response_text
 from teamwright.agents.model.output import AnswerSchema

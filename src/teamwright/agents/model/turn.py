@@ -16,9 +16,9 @@ from pydantic_ai.messages import ModelResponse, ToolCallPart
 from pydantic_ai.settings import ModelSettings
 
 from teamwright.agents.clients.model_client import ModelClient
-from teamwright.agents.clients.models import profile_of
+from teamwright.agents.clients.providers import profile_of
 from teamwright.agents.compaction import TurnCompaction, compaction_of
-from teamwright.agents.contract.context import Context
+from teamwright.agents.contract.agent import Context
 from teamwright.agents.functions.guardrails import Mend, Refuse, with_verdict, with_warnings
 from teamwright.agents.model.conversation import ModelConversation, ToolResult
 from teamwright.agents.model.messages import compact_arguments, response_text

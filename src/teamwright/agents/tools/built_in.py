@@ -14,7 +14,7 @@ from contextlib import asynccontextmanager
 from pydantic import JsonValue
 
 from teamwright.agents.attachments import Attachment, FileResult, ToolValue
-from teamwright.agents.contract.context import Context, Workspace
+from teamwright.agents.contract.agent import Context, Workspace
 from teamwright.agents.tools.protocol import (
     Arguments,
     BuildOptions,

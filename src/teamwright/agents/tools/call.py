@@ -17,8 +17,7 @@ from msgspec import convert, to_builtins
 from pydantic import JsonValue
 
 from teamwright.agents.attachments import ToolValue, split_files
-from teamwright.agents.contract.agent import is_package_class
-from teamwright.agents.contract.context import Context, Workspace
+from teamwright.agents.contract.agent import Context, Workspace, is_package_class
 from teamwright.agents.contract.effect import Attempt, Effect, InDoubtPolicy, Returned
 from teamwright.agents.tools.protocol import (
     Arguments,

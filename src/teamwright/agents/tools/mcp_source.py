@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, cast
 from pydantic import JsonValue
 
 from teamwright.agents.attachments import FileResult, ToolValue, mcp_data, mcp_files
-from teamwright.agents.contract.context import Context
+from teamwright.agents.contract.agent import Context
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
 from teamwright.agents.tools.mcp_connection import McpConnection, McpPool, shared_pool
 from teamwright.agents.tools.mcp_server_environment import ServerNotStarted, missing_folder

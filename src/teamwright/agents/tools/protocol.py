@@ -21,8 +21,7 @@ from pydantic import BaseModel, JsonValue
 from typing_extensions import TypeVar
 
 from teamwright.agents.attachments import ToolValue
-from teamwright.agents.contract.agent import Agent
-from teamwright.agents.contract.context import Context, Workspace
+from teamwright.agents.contract.agent import Agent, Context, Workspace
 from teamwright.errors import MissingDependency, ToolError, UsageError
 from teamwright.values.call_limits import RetryPolicy
 from teamwright.values.models import Value

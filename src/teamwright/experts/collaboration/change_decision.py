@@ -12,7 +12,7 @@ from pydantic import JsonValue, ValidationError
 from pydantic_core import to_json
 
 from teamwright.agents.approval import ask_for_decision
-from teamwright.agents.contract.context import Context
+from teamwright.agents.contract.agent import Context
 from teamwright.errors import AgentError
 from teamwright.experts.collaboration.change import (
     PlanChange,

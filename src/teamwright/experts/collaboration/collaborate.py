@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from pydantic import JsonValue
 
-from teamwright.agents.contract.context import Context
+from teamwright.agents.contract.agent import Context
 from teamwright.experts.collaboration.change_decision import confirm_plan
 from teamwright.experts.collaboration.difference import plan_difference
 from teamwright.experts.collaboration.drafts import example_reply

@@ -13,8 +13,7 @@ from typing import NamedTuple, assert_never
 
 from msgspec.structs import replace
 
-from teamwright.agents.contract.agent import Agent
-from teamwright.agents.contract.context import Context
+from teamwright.agents.contract.agent import Agent, Context
 from teamwright.agents.contract.effect import FUTILE, RETRYABLE
 from teamwright.experts.collaboration.drafts import choice_schema, read_choice
 from teamwright.experts.collaboration.phase_attempt import PhaseAttempt

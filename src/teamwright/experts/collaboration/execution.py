@@ -13,7 +13,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Literal
 
-from teamwright.agents.contract.context import Branches, Context
+from teamwright.agents.contract.agent import Branches, Context
 from teamwright.agents.contract.effect import FUTILE, RETRYABLE
 from teamwright.errors import ExpressionFailed, InvalidValue
 from teamwright.experts.collaboration.change import PlanChange

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import cast
 
-from teamwright.agents.contract.agent import Agent
-from teamwright.agents.contract.context import AppliedChange
+from teamwright.agents.contract.agent import Agent, AppliedChange
 from teamwright.errors import nearest
 from teamwright.strategies.protocol import Members
 from teamwright.values.people import AddMember, RemoveMember, TeamChange, Tell

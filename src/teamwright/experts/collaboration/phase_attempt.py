@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from teamwright.agents.contract.agent import Agent
-from teamwright.agents.contract.context import Context
+from teamwright.agents.contract.agent import Agent, Context
 from teamwright.experts.collaboration.plan import Phase, phase_text
 from teamwright.experts.collaboration.state import LAST, CollaborationState, Work
 from teamwright.values.turns.messages import Message

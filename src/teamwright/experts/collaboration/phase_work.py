@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import assert_never
 
-from teamwright.agents.contract.agent import Agent
-from teamwright.agents.contract.context import Context
+from teamwright.agents.contract.agent import Agent, Context
 from teamwright.agents.evaluation_gate import pass_gate
 from teamwright.errors import AgentTimeout, ExpressionFailed, NotOwned
 from teamwright.experts.collaboration.competition import Competition

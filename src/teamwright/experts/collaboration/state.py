@@ -13,8 +13,7 @@ from typing import TypeVar
 from pydantic import JsonValue
 from pydantic_core import to_json
 
-from teamwright.agents.contract.agent import Agent
-from teamwright.agents.contract.context import Context
+from teamwright.agents.contract.agent import Agent, Context
 from teamwright.experts.collaboration.options import CollaborateOptions
 from teamwright.experts.collaboration.plan import CollaborationPlan, Part, Phase, Roster
 from teamwright.strategies.expressions.conditions_and_templates import Template

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from pydantic import ValidationError
 
-from teamwright.agents.contract.context import AppliedChange, Context
+from teamwright.agents.contract.agent import AppliedChange, Context
 from teamwright.experts.collaboration.change import (
     PlanChange,
     affected_experts,

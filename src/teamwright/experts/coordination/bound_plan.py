@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from teamwright.agents.contract.agent import Agent
-from teamwright.agents.contract.context import Context
+from teamwright.agents.contract.agent import Agent, Context
 from teamwright.agents.evaluators import dependence_of
 from teamwright.errors import UsageError
 from teamwright.experts.coordination.bound_roles import RoleBinding, bind_roles

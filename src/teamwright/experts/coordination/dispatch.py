@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from teamwright.agents.contract.agent import Agent
-from teamwright.agents.contract.context import Context
+from teamwright.agents.contract.agent import Agent, Context
 from teamwright.errors import nearest
 from teamwright.experts.coordination.bound_roles import NO_ROLE
 from teamwright.experts.coordination.options import DispatchOptions, FailureLadder

@@ -7,7 +7,7 @@ from functools import partial
 
 from pydantic import JsonValue
 
-from teamwright.agents.contract.context import Context
+from teamwright.agents.contract.agent import Context
 from teamwright.errors import nearest
 from teamwright.experts.coordination.bound_plan import bind_plan
 from teamwright.experts.coordination.bound_roles import RoleBinding, bind_roles, role_of_step

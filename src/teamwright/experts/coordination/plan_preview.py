@@ -9,7 +9,7 @@ from pydantic import JsonValue, ValidationError
 from pydantic_core import from_json, to_json
 
 from teamwright.agents.approval import ask_for_decision
-from teamwright.agents.contract.context import Context
+from teamwright.agents.contract.agent import Context
 from teamwright.errors import AgentError
 from teamwright.experts.coordination.options import ExpertPlan, ExpertStep
 from teamwright.experts.coordination.planner import MadePlan

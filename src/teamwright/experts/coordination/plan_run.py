@@ -9,8 +9,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Protocol
 
-from teamwright.agents.contract.agent import Agent
-from teamwright.agents.contract.context import Context
+from teamwright.agents.contract.agent import Agent, Context
 from teamwright.errors import AgentTimeout
 from teamwright.experts.coordination.bound_plan import BoundPlan
 from teamwright.experts.coordination.options import ExpertStep, PlanOptions

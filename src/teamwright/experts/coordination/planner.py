@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from teamwright.agents.contract.context import Context
+from teamwright.agents.contract.agent import Context
 from teamwright.experts.coordination.bound_roles import bind_roles
 from teamwright.experts.coordination.options import ExpertOptions, ExpertStep, Role
 from teamwright.experts.coordination.planned_steps import FORM, ReadSteps, plan_schema, read_plan

@@ -11,8 +11,7 @@ from functools import partial
 
 from pydantic import JsonValue
 
-from teamwright.agents.contract.agent import Agent
-from teamwright.agents.contract.context import Context
+from teamwright.agents.contract.agent import Agent, Context
 from teamwright.experts.coordination.bound_roles import NO_ROLE, BoundRole, RoleBinding, possible_members
 from teamwright.experts.coordination.next_steps import (
     FORM,

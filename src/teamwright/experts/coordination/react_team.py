@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from teamwright.agents.contract.context import AppliedChange, Context
+from teamwright.agents.contract.agent import AppliedChange, Context
 from teamwright.experts.collaboration.members import LiveMembers
 from teamwright.experts.coordination.bound_roles import RoleBinding, bind_roles
 from teamwright.experts.coordination.options import ExpertStep, ReactOptions, Role

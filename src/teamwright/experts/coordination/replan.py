@@ -13,7 +13,7 @@ from typing import cast
 
 from pydantic import Field, JsonValue, TypeAdapter
 
-from teamwright.agents.contract.context import Context
+from teamwright.agents.contract.agent import Context
 from teamwright.experts.coordination.bound_plan import BoundPlan, bind_plan
 from teamwright.experts.coordination.next_steps import plain_reason
 from teamwright.experts.coordination.options import ExpertOptions, ExpertStep, Role

@@ -8,8 +8,7 @@ from typing import Literal, cast
 from msgspec.structs import replace
 from pydantic import JsonValue
 
-from teamwright.agents.contract.agent import Agent
-from teamwright.agents.contract.context import Context
+from teamwright.agents.contract.agent import Agent, Context
 from teamwright.agents.contract.effect import FUTILE
 from teamwright.experts.coordination.options import CoordinationOptions, ExpertStep
 from teamwright.experts.coordination.states import FinalState, StepMachine, StepState, team_state

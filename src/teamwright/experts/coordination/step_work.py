@@ -13,10 +13,8 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from teamwright.agents.approval import REJECTED
-from teamwright.agents.contract.agent import Agent
-from teamwright.agents.contract.context import Context
+from teamwright.agents.contract.agent import Agent, Context, declaration_of
 from teamwright.agents.contract.effect import FUTILE, RETRYABLE
-from teamwright.agents.contract.policy import declaration_of
 from teamwright.agents.evaluation_gate import REVIEW_EXCEEDED, EvaluationRounds
 from teamwright.agents.evaluators import Evaluator
 from teamwright.errors import AgentTimeout

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from teamwright.agents.contract.agent import Agent
-from teamwright.agents.contract.context import Context
+from teamwright.agents.contract.agent import Agent, Context
 from teamwright.experts.collaboration.members import LiveMembers
 from teamwright.experts.collaboration.plan import Phase
 from teamwright.experts.live.prompts import (

@@ -10,7 +10,7 @@ from typing import Literal, cast
 
 from pydantic import JsonValue
 
-from teamwright.agents.contract.context import Workspace
+from teamwright.agents.contract.agent import Workspace
 from teamwright.values.models import Record
 from teamwright.values.turns.messages import digest
 

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 from itertools import count
 
-from teamwright.agents.contract.agent import Agent
-from teamwright.agents.contract.context import AppliedChange, Context
+from teamwright.agents.contract.agent import Agent, AppliedChange, Context
 from teamwright.agents.evaluation_gate import pass_gate
 from teamwright.errors import ExpressionFailed
 from teamwright.experts.collaboration.change import affected_experts

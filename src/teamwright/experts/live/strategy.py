@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from teamwright.agents.contract.context import Context
+from teamwright.agents.contract.agent import Context
 from teamwright.experts.live.options import LiveOptions, live_flaws, live_lead
 from teamwright.experts.live.run import LiveRun
 from teamwright.strategies.protocol import (

@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 
 from pydantic import JsonValue
 
-from teamwright.agents.contract.context import Context, Workspace
+from teamwright.agents.contract.agent import Context, Workspace
 from teamwright.agents.tools.protocol import BuildOptions, NoSettings, ToolContext, ToolKind, ToolSource
 from teamwright.agents.tools.python import MethodSource
 from teamwright.documents.nodes import Fields

@@ -20,10 +20,9 @@ from msgspec import structs
 from pydantic import JsonValue
 from pydantic_core import to_json
 
-from teamwright.agents.contract.agent import Agent, PolicyAttributes, agent_spec_of
-from teamwright.agents.contract.context import Context
+from teamwright.agents.contract.agent import UNSET, Agent, Context, Policy, PolicyAttributes, agent_spec_of
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
-from teamwright.agents.contract.policy import UNSET, Policy, policy_from_spec
+from teamwright.agents.contract.settings import policy_from_spec
 from teamwright.agents.prices import cost_of, rate_of
 from teamwright.budget.estimates import Rate
 from teamwright.errors import AgentError, AgentTimeout, RateLimited, ServiceError

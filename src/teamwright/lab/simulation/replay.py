@@ -16,10 +16,8 @@ from typing import NoReturn
 
 import anyio
 
-from teamwright.agents.contract.agent import Agent, PolicyAttributes, agent_spec_of
-from teamwright.agents.contract.context import Context
+from teamwright.agents.contract.agent import Agent, Context, Policy, PolicyAttributes, agent_spec_of
 from teamwright.agents.contract.effect import Attempt, Effect, Returned, recorded_error
-from teamwright.agents.contract.policy import Policy
 from teamwright.agents.prices import cost_of, rate_of
 from teamwright.budget.estimates import Rate, picodollars
 from teamwright.budget.ledger import USEFUL_OUTPUT

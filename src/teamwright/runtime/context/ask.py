@@ -8,9 +8,7 @@ from functools import partial
 
 from msgspec.structs import replace
 
-from teamwright.agents.contract.agent import Agent
-from teamwright.agents.contract.context import Context
-from teamwright.agents.contract.policy import Policy
+from teamwright.agents.contract.agent import Agent, Context, Policy
 from teamwright.budget.holdback import Holdback
 from teamwright.errors import AgentError, DuplicateKey, LimitReached, MemberFailed, MisplacedEffect
 from teamwright.history.record.asks import RecordedAsk, recorded_reply

@@ -9,7 +9,7 @@ from functools import partial
 from types import TracebackType
 from typing import Generic, Self, TypeVar, cast
 
-from teamwright.agents.contract.context import Context
+from teamwright.agents.contract.agent import Context
 from teamwright.runtime.driver.cancellation import Cancellation, abandon_task
 from teamwright.runtime.ordering.lane import update_timers
 from teamwright.runtime.scope import Scope

@@ -12,8 +12,7 @@ from functools import partial
 
 from msgspec import structs
 
-from teamwright.agents.contract.agent import Agent
-from teamwright.agents.contract.context import AppliedChange, ApplyChange, Branches, Clock, Context, Workspace
+from teamwright.agents.contract.agent import Agent, AppliedChange, ApplyChange, Branches, Clock, Context, Workspace
 from teamwright.agents.contract.effect import Effect, Returned
 from teamwright.agents.evaluation_gate import pass_gate
 from teamwright.agents.evaluators import require_evaluator

@@ -11,8 +11,7 @@ from collections.abc import Sequence
 
 from msgspec import structs
 
-from teamwright.agents.contract.agent import Agent
-from teamwright.agents.contract.context import AppliedChange, ApplyChange
+from teamwright.agents.contract.agent import Agent, AppliedChange, ApplyChange
 from teamwright.errors import TeamwrightError
 from teamwright.history.record.deliveries import TOO_LATE
 from teamwright.runtime.context.approval import BEFORE

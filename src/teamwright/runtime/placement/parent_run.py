@@ -8,8 +8,7 @@ from copy import copy
 from dataclasses import dataclass, field
 from typing import Final
 
-from teamwright.agents.contract.agent import Agent
-from teamwright.agents.contract.context import Context, Workspace
+from teamwright.agents.contract.agent import Agent, Context, Workspace
 from teamwright.agents.contract.effect import Attempt
 from teamwright.errors import UsageError
 from teamwright.journal.protocol import Batch

@@ -13,8 +13,7 @@ from typing import Any, Final, cast
 from msgspec import convert, to_builtins
 from pydantic import JsonValue
 
-from teamwright.agents.contract.agent import Agent
-from teamwright.agents.contract.context import Context
+from teamwright.agents.contract.agent import Agent, Context
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
 from teamwright.agents.model.agent import ModelAgent
 from teamwright.agents.prices import rate_of

@@ -7,8 +7,7 @@ from itertools import islice
 
 from pydantic import Field
 
-from teamwright.agents.contract.agent import Agent
-from teamwright.agents.contract.context import Context
+from teamwright.agents.contract.agent import Agent, Context
 from teamwright.errors import nearest
 from teamwright.strategies.parts import PlacedParts, part_turn
 from teamwright.strategies.plan.graph import MOST_SUGGESTIONS, StepGraph

@@ -10,8 +10,7 @@ from functools import partial
 
 from pydantic import Field
 
-from teamwright.agents.contract.agent import Agent
-from teamwright.agents.contract.context import Context
+from teamwright.agents.contract.agent import Agent, Context
 from teamwright.strategies.plan.lead import ANSWER_KEY, Lead, WorkerPool, forwarded_limits, turn_with_context
 from teamwright.strategies.plan.rounds import Round, RoundOptions, rounds_of
 from teamwright.strategies.plan.step_options import turn_per_step

@@ -13,8 +13,7 @@ from itertools import chain
 
 from pydantic import Field
 
-from teamwright.agents.contract.agent import Agent
-from teamwright.agents.contract.context import Context
+from teamwright.agents.contract.agent import Agent, Context
 from teamwright.strategies.envelopes import limits_of
 from teamwright.strategies.plan.lead import Lead, LeadOptions, WorkerPool, turn_with_context
 from teamwright.strategies.plan.planner import PlannerSettings, make_schedule

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 from pydantic import Field
 
-from teamwright.agents.contract.agent import Agent
-from teamwright.agents.contract.context import Context
+from teamwright.agents.contract.agent import Agent, Context
 from teamwright.strategies.parts import part_turn
 from teamwright.strategies.plan.graph import StepGraph
 from teamwright.strategies.plan.planner import nodes_of

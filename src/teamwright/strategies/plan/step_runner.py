@@ -16,8 +16,7 @@ from msgspec.structs import replace
 from pydantic import JsonValue
 from pydantic_core import to_json
 
-from teamwright.agents.contract.agent import Agent
-from teamwright.agents.contract.context import Branches, Context
+from teamwright.agents.contract.agent import Agent, Branches, Context
 from teamwright.agents.evaluation_gate import ask_evaluated
 from teamwright.agents.evaluators import Evaluator
 from teamwright.errors import AgentTimeout, ExpressionFailed, NotOwned

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from teamwright.agents.clients.models import MODEL, missing_extra
+from teamwright.agents.clients.providers import MODEL, missing_extra
 from teamwright.agents.functions.agent import required_parameters
 from teamwright.agents.functions.guardrails import FORM as GUARDRAIL
 from teamwright.agents.functions.imports import Function, load_function

@@ -13,7 +13,7 @@ from typing import cast
 from pydantic import JsonValue, ValidationError
 
 from teamwright.agents.attachments import check_file
-from teamwright.agents.clients.models import MODEL, provider_hint, unknown_provider
+from teamwright.agents.clients.providers import MODEL, provider_hint, unknown_provider
 from teamwright.agents.contract.settings import AgentKeywords, ModelKeywords
 from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.agents.functions.instructions import NAMES

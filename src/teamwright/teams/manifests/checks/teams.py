@@ -14,9 +14,7 @@ from typing import cast, get_args
 
 from pydantic import JsonValue
 
-from teamwright.agents.contract.agent import Agent
-from teamwright.agents.contract.context import Context
-from teamwright.agents.contract.policy import UNSET, Policy
+from teamwright.agents.contract.agent import UNSET, Agent, Context, Policy
 from teamwright.documents.nodes import COMPARISONS, Fields, Items, Place, ProblemReport, Scalar, place_at, plain, shown
 from teamwright.documents.schema_check import SchemaCheck
 from teamwright.errors import UsageError, a

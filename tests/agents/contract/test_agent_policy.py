@@ -7,7 +7,8 @@ from typing import Any, cast
 
 import pytest
 
-from teamwright.agents.contract.policy import UNSET, Policy, policy_from_spec
+from teamwright.agents.contract.agent import UNSET, Policy
+from teamwright.agents.contract.settings import policy_from_spec
 from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.agents.model.agent import ModelAgent
 from teamwright.agents.scripted import ScriptedAgent

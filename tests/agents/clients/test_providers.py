@@ -15,7 +15,7 @@ from pydantic_ai.providers import gateway
 
 from teamwright import ModelAgent
 from teamwright.agents import NamedModel
-from teamwright.agents.clients.models import (
+from teamwright.agents.clients.providers import (
     GATEWAY_PROVIDERS,
     PROVIDERS,
     WITHOUT_MODELS,
