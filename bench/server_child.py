@@ -18,6 +18,7 @@ from starlette.types import Receive, Scope, Send
 
 from teamwright import Engine, FunctionAgent, Team
 from teamwright.journal.sqlite.journal import SqliteJournal
+from teamwright.runtime.run_request import RunRequest
 from teamwright.server.app import FeedServer, listen, make_app, server_config
 from teamwright.server.frames import RecentBodies
 from teamwright.server.state import open_state
@@ -93,7 +94,8 @@ async def serve() -> None:
                 match command["do"]:
                     case "start":
                         for number in range(command["runs"]):
-                            await state.driven.start(new_team(work), "Look at the wall.", run_id=f"run-{number}")
+                            asked = RunRequest(new_team(work), "Look at the wall.", run_id=f"run-{number}")
+                            await state.driven.start(asked)
                             numbers[f"run-{number}"] = 0
                         return {"ids": list(numbers)}
                     case "work":

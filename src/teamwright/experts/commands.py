@@ -47,8 +47,8 @@ if TYPE_CHECKING:
     from teamwright.experts.router import AskRequest, DraftedTeam, Route, Router
     from teamwright.experts.templates import ExpertTemplate, ExpertTemplates
     from teamwright.journal.protocol import Journal
-    from teamwright.runtime.admission.confirm_request import Confirmer
     from teamwright.runtime.engine import Engine
+    from teamwright.runtime.run_request import Confirmer
     from teamwright.values.limits import Limits, SpendForecast
     from teamwright.values.people import Question
     from teamwright.values.specs.manifest import AnyModel, Source

@@ -5,9 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Self
+from typing import TYPE_CHECKING, Literal, Self, Unpack
 
 import anyio
 
@@ -15,7 +16,6 @@ from teamwright.agents.contract.arguments import check_number, checked_call, lis
 from teamwright.errors import NotResumable, UsageError
 from teamwright.journal.location import resolve_journal
 from teamwright.journal.protocol import commit
-from teamwright.runtime.admission.confirm_request import ConfirmRequest
 from teamwright.runtime.bus import Bus
 from teamwright.runtime.deleted_run import deleted_is_not_found
 from teamwright.runtime.driver.driver_lock import driver_lock
@@ -23,13 +23,13 @@ from teamwright.runtime.driver.run_id import new_run_id, new_seed
 from teamwright.runtime.handle import Handle
 from teamwright.runtime.live_runs import LiveRuns
 from teamwright.runtime.relay.relay import Relay
+from teamwright.runtime.run_request import RUN_OPTIONS, ConfirmRequest, RunOptions, RunRequest, check_start
 from teamwright.runtime.runs import Runs
 from teamwright.teams.team import require_team
 from teamwright.transports.location import opened_transport
 from teamwright.values.events.run import Origin
-from teamwright.values.limits import ConfirmAbove, Limits
+from teamwright.values.limits import Limits
 from teamwright.values.names import check_name, check_run_id
-from teamwright.values.turns.messages import Message
 
 if TYPE_CHECKING:
     from teamwright.agents.attachments import Attachment, AttachmentLike
@@ -38,9 +38,8 @@ if TYPE_CHECKING:
     from teamwright.history.event_texts import Texts
     from teamwright.history.record.run_record import RunRecord
     from teamwright.journal.protocol import Batch, Journal
-    from teamwright.runtime.admission.confirm_request import Confirmer
     from teamwright.runtime.admission.shared_limits import SharedLimits
-    from teamwright.runtime.driver.run_input import RunInput, RunRequest
+    from teamwright.runtime.driver.run_input import RunInput
     from teamwright.runtime.placement.protocol import Placement
     from teamwright.runtime.run import Run
     from teamwright.runtime.webhooks.deliveries import Delivery
@@ -173,118 +172,46 @@ class Engine:
         finally:
             await self._stack.aclose()
 
-    @checked_call("run", acts=True)
-    async def run(
-        self,
-        team: Agent,
-        task: str,
-        *,
-        run_id: str | None = None,
-        history: Sequence[Message] = (),
-        continues: str | None = None,
-        conversation: str | None = None,
-        limits: Limits | None = None,
-        attachments: Sequence[AttachmentLike] = (),
-        confirm: bool | Confirmer = False,
-        confirm_above: ConfirmAbove | None = None,
-        budget: str | None = None,
-    ) -> RunResult:
+    @checked_call("run", RUN_OPTIONS, acts=True)
+    async def run(self, team: Agent, task: str, **options: Unpack[RunOptions]) -> RunResult:
         """Run a team on a task to its end. If a run with this id exists, return its result and start nothing.
 
         Raises `RunExists` if the run of this id has another team or task.
-
-        `attachments` are files that go with the task: paths, or `Attachment` values for contents in memory.
-
-        With `confirm=True` a person confirms the forecast of the run before it spends anything, with `confirm_above`
-        only if the forecast is above it: the run is paused until `runs.answer` has answered. `confirm` may be a
-        function that gets the `SpendForecast` and answers at once.
         """
-        handle = await self.start(
-            team,
-            task,
-            run_id=run_id,
-            history=history,
-            continues=continues,
-            conversation=conversation,
-            limits=limits,
-            attachments=attachments,
-            confirm=confirm,
-            confirm_above=confirm_above,
-            budget=budget,
-        )
+        handle = await self.begin(RunRequest(team, task, **options))
         return await handle.result()
 
-    @checked_call("run", acts=True)
-    async def stream(
-        self,
-        team: Agent,
-        task: str,
-        *,
-        run_id: str | None = None,
-        conversation: str | None = None,
-        limits: Limits | None = None,
-        attachments: Sequence[AttachmentLike] = (),
-        confirm: bool | Confirmer = False,
-        confirm_above: ConfirmAbove | None = None,
-        budget: str | None = None,
-    ) -> AsyncGenerator[Event | Delta]:
+    @checked_call("run", RUN_OPTIONS, acts=True)
+    async def stream(self, team: Agent, task: str, **options: Unpack[RunOptions]) -> AsyncGenerator[Event | Delta]:
         """Run a team and yield its events as they become durable, and pieces of replies as they arrive."""
-        handle = await self.start(
-            team,
-            task,
-            run_id=run_id,
-            conversation=conversation,
-            limits=limits,
-            attachments=attachments,
-            confirm=confirm,
-            confirm_above=confirm_above,
-            budget=budget,
-        )
+        handle = await self.begin(RunRequest(team, task, **options))
         async for event in self.runs.follow(handle.run_id):
             yield event
         await handle.result()
 
-    @checked_call("run", acts=True)
-    async def start(
-        self,
-        team: Agent,
-        task: str,
-        *,
-        run_id: str | None = None,
-        history: Sequence[Message] = (),
-        continues: str | None = None,
-        conversation: str | None = None,
-        limits: Limits | None = None,
-        attachments: Sequence[AttachmentLike] = (),
-        confirm: bool | Confirmer = False,
-        confirm_above: ConfirmAbove | None = None,
-        budget: str | None = None,
-    ) -> Handle:
+    @checked_call("run", RUN_OPTIONS, acts=True)
+    async def start(self, team: Agent, task: str, **options: Unpack[RunOptions]) -> Handle:
         """Start a run in the background. When this returns, the run is in the journal and visible to other processes.
 
-        `limits` apply to the whole run, across all its drivers, in addition to those of its team. The run continues
-        the run `continues`, or is the next turn of `conversation`; with both, it begins that conversation. Files of
-        `attachments` are read now; the run never reads them again. `confirm` and `confirm_above` are those of `run`.
-        `budget` names the budget of a tenant, of which the run reserves the most that its limits let it spend; raises
-        `BudgetUnavailable` if there is no room for it.
+        Files of `attachments` are read now; the run never reads them again.
         """
-        from teamwright.runtime.driver.run_input import RunRequest, check_start
+        return await self.begin(RunRequest(team, task, **options))
 
-        limits = check_start(task, history, limits)
-        request = ConfirmRequest(confirm, value_of("The run", "confirm_above", confirm_above, ConfirmAbove))
-        given = RunRequest(require_team(team), task, run_id, history, limits, attachments, request, budget)
+    async def begin(self, request: RunRequest) -> Handle:
+        """Start the run that is asked for; one that exists already is not started again."""
+        request = request.checked()
         self._tasks.group()
-        if run_id is not None and await self.journal.find(check_name("run", run_id)) is not None:
-            return await self._existing(run_id, given, continues, conversation)
-        if history and (continues is not None or conversation is not None):
+        if request.run_id is not None and await self.journal.find(check_name("run", request.run_id)) is not None:
+            return await self._existing(request.run_id, request)
+        if request.history and (request.continues is not None or request.conversation is not None):
             raise UsageError("Pass `history`, or what the run continues (`continues`, `conversation`), not both.")
-        if conversation is None:
-            return await self._start(given, continues)
-        async with self.conversations.next_turn(conversation, continues) as previous_turn:
-            return await self._start(given, previous_turn, conversation)
+        if request.conversation is None:
+            return await self._start(request)
+        async with self.conversations.next_turn(request.conversation, request.continues) as previous_turn:
+            return await self._start(replace(request, continues=previous_turn))
 
-    async def _start(self, new: RunRequest, continues: str | None, conversation: str = "") -> Handle:
-        origin, history, made = None, new.history, new.team
+    async def _start(self, new: RunRequest) -> Handle:
+        origin, history, made, continues = None, new.history, require_team(new.team), new.continues
         if continues is not None:
             previous = await self.runs.history(continues)
             history = previous.conversation()
@@ -292,18 +219,18 @@ class Engine:
         identity = new.run_id or new_run_id(self._wall())
         if (live := self._live.get(identity)) is not None:
             await live.begun.wait()
-            return await self._existing(identity, new, None if conversation else continues, conversation)
+            return await self._existing(identity, new if new.conversation is None else replace(new, continues=None))
         from teamwright.runtime.driver.run_input import RunInput
 
         files = await self._files_of(made, new.attachments, continues=continues is not None)
         run = self._new_run(identity, made)
         run.check_dependencies(self.dependencies)
         claim = None if new.budget is None else await self.tenants.claim(new.budget, new.limits, made.limits)
-        forecast = answer = None
-        if new.confirm.is_about(made):
-            forecast = await new.confirm.forecast(self.journal, made, new.task, new.limits)
+        forecast, answer, confirmation = None, None, ConfirmRequest(new.confirm, new.confirm_above)
+        if confirmation.is_about(made):
+            forecast = await confirmation.forecast(self.journal, made, new.task, new.limits)
         if forecast is not None:
-            answer = await new.confirm.answer(made, forecast)
+            answer = await confirmation.answer(made, forecast)
             run = self._new_run(identity, made)  # its time begins now
         given = RunInput(
             new.task,
@@ -311,7 +238,7 @@ class Engine:
             history,
             origin,
             new.limits,
-            conversation,
+            new.conversation or "",
             named=new.run_id is not None,
             attachments=files,
             confirm=forecast,
@@ -326,20 +253,19 @@ class Engine:
             raise
         handle.raise_refusal()
         if not handle.drives:
-            return await self._existing(identity, new, None if conversation else continues, conversation)
+            return await self._existing(identity, new if new.conversation is None else replace(new, continues=None))
         return self._hand_out(handle)
 
-    async def _existing(
-        self, run_id: str, asked: RunRequest, continues: str | None, conversation: str | None
-    ) -> Handle:
+    async def _existing(self, run_id: str, asked: RunRequest) -> Handle:
         """Return the handle of a run that exists; raises `RunExists` if its team or task is not what is asked for."""
         from teamwright.runtime.admission.same_run import require_same_run
         from teamwright.runtime.driver.run_input import RunInput
 
-        files = await self._files_of(asked.team, asked.attachments, continues=continues is not None)
+        team, continues, conversation = require_team(asked.team), asked.continues, asked.conversation or ""
+        files = await self._files_of(team, asked.attachments, continues=continues is not None)
         origin = None if continues is None else Origin(run_id=continues, number=0, how="continue")
-        given = RunInput(asked.task, 0, asked.history, origin, conversation=conversation or "", attachments=files)
-        await require_same_run(self.journal, self._new_run(run_id, asked.team).enqueue(given, ""))
+        given = RunInput(asked.task, 0, asked.history, origin, conversation=conversation, attachments=files)
+        await require_same_run(self.journal, self._new_run(run_id, team).enqueue(given, ""))
         return Handle(self, run_id)
 
     @checked_call("run", acts=True)
@@ -362,7 +288,7 @@ class Engine:
         `files` travel with the run, by their paths in the folder of its manifest; `code` is the digest of its code.
         `starts` says when it starts, in seconds since 1970, if that is later.
         """
-        from teamwright.runtime.driver.run_input import RunInput, check_start
+        from teamwright.runtime.driver.run_input import RunInput
 
         limits = check_start(task, (), limits)
         made = require_team(team)

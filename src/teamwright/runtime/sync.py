@@ -4,43 +4,36 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from contextlib import suppress
 from contextvars import copy_context
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 import anyio
 
 from teamwright.agents.contract.arguments import checked_call
 from teamwright.runtime.engine import Engine
+from teamwright.runtime.run_request import RUN_OPTIONS, RunOptions
 
 if TYPE_CHECKING:
-    from teamwright.agents.attachments import AttachmentLike
     from teamwright.agents.contract.agent import Agent
     from teamwright.journal.protocol import Journal
-    from teamwright.runtime.admission.confirm_request import Confirmer
-    from teamwright.values.limits import ConfirmAbove, Limits
     from teamwright.values.turns.results import RunResult
 
 T = TypeVar("T")
 
 
-@checked_call("run", acts=True)
+@checked_call("run", RUN_OPTIONS, acts=True)
 def run_sync(
     team: Agent,
     task: str,
     *,
     journal: Journal | Path | str | None = None,
-    run_id: str | None = None,
-    conversation: str | None = None,
-    limits: Limits | None = None,
-    attachments: Sequence[AttachmentLike] = (),
-    confirm: bool | Confirmer = False,
-    confirm_above: ConfirmAbove | None = None,
+    **options: Unpack[RunOptions],
 ) -> RunResult:
-    """Run a team from code that is not async.
+    """Run a team from code that is not async. `options` are those of `Engine.run`.
 
     Where an event loop is running, as in a notebook, the run has a loop of its own in a thread, and the calling loop
     waits for it; in async code, write  `await engine.run(…)`  instead.
@@ -48,16 +41,7 @@ def run_sync(
 
     async def main() -> RunResult:
         async with Engine(journal) as engine:
-            return await engine.run(
-                team,
-                task,
-                run_id=run_id,
-                conversation=conversation,
-                limits=limits,
-                attachments=attachments,
-                confirm=confirm,
-                confirm_above=confirm_above,
-            )
+            return await engine.run(team, task, **options)
 
     return _run_to_end(main)
 

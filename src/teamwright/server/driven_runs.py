@@ -16,7 +16,7 @@ import secrets
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import anyio
@@ -31,9 +31,8 @@ from teamwright.values.turns.results import RunSummary
 
 if TYPE_CHECKING:
     from teamwright.runtime.handle import Handle
-    from teamwright.teams.team import Team
+    from teamwright.runtime.run_request import RunRequest
     from teamwright.values.limits import Limits
-    from teamwright.values.turns.messages import Message
     from teamwright.values.turns.results import RunResult
 
 
@@ -87,31 +86,10 @@ class DrivenRuns:
             await self._tasks.close()
             await lock.__aexit__(None, None, None)
 
-    async def start(
-        self,
-        team: Team,
-        task: str,
-        *,
-        run_id: str | None = None,
-        history: Sequence[Message] = (),
-        continues: str | None = None,
-        conversation: str | None = None,
-        limits: Limits | None = None,
-        budget: str | None = None,
-    ) -> Handle:
+    async def start(self, asked: RunRequest) -> Handle:
         """Start a run, which this server drives from now on; with the id of a run that exists, nothing is started."""
-        identity = run_id or new_run_id(time.time())
-        starting = self._engine.start(
-            team,
-            task,
-            run_id=identity,
-            history=history,
-            continues=continues,
-            conversation=conversation,
-            limits=limits,
-            budget=budget,
-        )
-        return await self._drive(identity, starting)
+        identity = asked.run_id or new_run_id(time.time())
+        return await self._drive(identity, self._engine.begin(replace(asked, run_id=identity)))
 
     async def fork(
         self,

@@ -141,7 +141,7 @@ def checked_call(
             except TypeError as error:
                 if error.__traceback__ is not None and error.__traceback__.tb_next is not None:
                     raise  # from within the function
-                owner, flaw = _owner(what, known(), args, kwargs), _call_flaw(function, args, kwargs)
+                owner, flaw = _owner(what, known(), args, kwargs), _call_flaw(function, settings, args, kwargs)
                 raise InvalidArguments(f"{owner} {flaw}.") from None
 
         return call
@@ -157,11 +157,13 @@ def _owner(what: str, known: Collection[str], args: tuple[object, ...], kwargs: 
     return f"The {what} {name!r}" if "name" in known and isinstance(name, str) else f"The {what}"
 
 
-def _call_flaw(function: Callable[..., object], args: tuple[object, ...], kwargs: Mapping[str, object]) -> str:
+def _call_flaw(
+    function: Callable[..., object], settings: Collection[str], args: tuple[object, ...], kwargs: Mapping[str, object]
+) -> str:
     """What is wrong with the arguments of a call that Python has refused."""
     parameters = inspect.signature(function).parameters.values()
     by_place = [one.name for one in parameters if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
-    by_name = [one.name for one in parameters if one.kind is one.KEYWORD_ONLY]
+    by_name = [*(one.name for one in parameters if one.kind is one.KEYWORD_ONLY), *sorted(settings)]
     if len(args) > len(by_place):
         return f"takes {by_name[0]!r} and the others by name: write  {by_name[0]}=…"
     given = by_place[: len(args)]

@@ -162,7 +162,7 @@ def read_task(task: str | None, file: str | None = None, what: str = "task") -> 
 
 
 def _task_limit() -> int:
-    from teamwright.runtime.driver.run_input import LARGEST_TASK
+    from teamwright.runtime.run_request import LARGEST_TASK
 
     return LARGEST_TASK
 

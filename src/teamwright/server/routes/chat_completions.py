@@ -20,6 +20,7 @@ from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from teamwright.errors import TeamwrightError, UnknownName, UsageError
+from teamwright.runtime.run_request import RunRequest
 from teamwright.server.driven_runs import AwaitedRun, identity_of, run_id_of
 from teamwright.server.errors import NotAllowed, NotKnown, error_response, responses, while_connected
 from teamwright.server.feeds import TooSlow
@@ -174,13 +175,14 @@ class _Call:
                 raise UsageError("The last message has to be the user's.")
             conversation = self._asked.metadata.get("conversation")
             history = [] if conversation else [_message(one) for one in before]
-            handle = await self._server.driven.start(
+            asked = RunRequest(
                 self._team,
                 last.text,
                 run_id=run_id or self._run.new_id,
                 history=history,
                 conversation=conversation,
             )
+            handle = await self._server.driven.start(asked)
             self._run.run_id = handle.run_id
 
     def leave(self) -> None:

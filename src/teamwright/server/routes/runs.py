@@ -9,6 +9,7 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
+from teamwright.runtime.run_request import RunRequest
 from teamwright.server.errors import require_run, responses
 from teamwright.server.frames import EventProjection
 from teamwright.server.overview import RunRow
@@ -116,7 +117,7 @@ async def start_run(server: Server, request: Request, new: NewRun) -> StartedRun
     team or task is one with the code `run_exists`.
     """
     team = await anyio.to_thread.run_sync(server.catalogue.load, new.team)
-    handle = await server.driven.start(
+    asked = RunRequest(
         team,
         new.task,
         run_id=new.run_id,
@@ -125,6 +126,7 @@ async def start_run(server: Server, request: Request, new: NewRun) -> StartedRun
         limits=new.limits.limits(),
         budget=new.budget,
     )
+    handle = await server.driven.start(asked)
     note_started(request, handle.run_id)
     return StartedRun(run_id=handle.run_id)
 

@@ -1,0 +1,155 @@
+"""What a caller asks a run for: the keywords of `Engine.run`, as one value. Nothing is recorded or spent here."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+from inspect import isawaitable
+from typing import TYPE_CHECKING, TypedDict, cast
+
+from teamwright.agents.contract.arguments import value_of
+from teamwright.errors import UsageError
+from teamwright.journal.protocol import Journal
+from teamwright.teams.team import Team, require_team
+from teamwright.values.limits import ConfirmAbove, Limits, SpendForecast
+from teamwright.values.models import misfit_of
+from teamwright.values.people import CONFIRM_CHOICES, NO, YES, Answer, check_confirmation, confirmation_key
+from teamwright.values.turns.messages import Message
+from teamwright.wings import required_hook
+
+if TYPE_CHECKING:
+    from teamwright.agents.attachments import AttachmentLike
+    from teamwright.agents.contract.agent import Agent
+
+Confirmation = Answer | str | bool
+"""The answer of a function: an `Answer`, `"yes"` or `"no"`, or whether the run may begin."""
+Confirmer = Callable[[SpendForecast], Confirmation | Awaitable[Confirmation]]
+"""Answers for a person whether a run with this forecast may begin."""
+Forecaster = Callable[[Journal, Team, str, Limits | None], Awaitable[SpendForecast]]
+
+LARGEST_TASK = 1024 * 1024
+"""Bytes of a task."""
+
+
+class RunOptions(TypedDict, total=False):
+    """The keywords of `Engine.run`, `start` and `stream`, and of `run_sync`.
+
+    `limits` apply to the whole run, across all its drivers, in addition to those of its team. The run continues the run
+    `continues`, or is the next turn of `conversation`; with both, it begins that conversation. `history` is what was
+    said before, where no recorded run holds it.
+
+    `attachments` are files that go with the task: paths, or `Attachment` values for contents in memory. They are read
+    at the start; the run never reads them again.
+
+    With `confirm=True` a person confirms the forecast of the run before it spends anything, with `confirm_above` only
+    if the forecast is above it: the run is paused until `runs.answer` has answered. `confirm` may be a function that
+    gets the `SpendForecast` and answers at once.
+
+    `budget` names the budget of a tenant, of which the run reserves the most that its limits let it spend; a start
+    raises `BudgetUnavailable` if there is no room for it.
+    """
+
+    run_id: str | None
+    history: Sequence[Message]
+    continues: str | None
+    conversation: str | None
+    limits: Limits | None
+    attachments: Sequence[AttachmentLike]
+    confirm: bool | Confirmer
+    confirm_above: ConfirmAbove | None
+    budget: str | None
+
+
+RUN_OPTIONS = RunOptions.__optional_keys__
+
+
+@dataclass(frozen=True, slots=True)
+class RunRequest:
+    """What a caller asks a run for, whether it is started or exists already. The fields are those of `RunOptions`."""
+
+    team: Agent
+    task: str
+    run_id: str | None = None
+    history: Sequence[Message] = ()
+    continues: str | None = None
+    conversation: str | None = None
+    limits: Limits | None = None
+    attachments: Sequence[AttachmentLike] = ()
+    confirm: bool | Confirmer = False
+    confirm_above: ConfirmAbove | None = None
+    budget: str | None = None
+
+    def checked(self) -> RunRequest:
+        """Return the request with its team and its values; raises `UsageError` for what is wrong or too large."""
+        limits = check_start(self.task, self.history, self.limits)
+        above = value_of("The run", "confirm_above", self.confirm_above, ConfirmAbove)
+        _ = ConfirmRequest(self.confirm, above)
+        return replace(self, team=require_team(self.team), limits=limits, confirm_above=above)
+
+
+@dataclass(frozen=True, slots=True)
+class ConfirmRequest:
+    """What a caller says about the confirmation of a run.
+
+    `confirm` is True to ask in any case, or a function that answers. A function without an amount is always asked;
+    with one, it is asked as a person would be. `above` replaces the amounts that the team declares.
+    """
+
+    confirm: bool | Confirmer = False
+    above: ConfirmAbove | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.confirm, bool) and not callable(self.confirm):
+            raise UsageError(
+                f"confirm must be True, or a function that gets the forecast and answers, and is {self.confirm!r}."
+            )
+
+    def is_about(self, team: Team) -> bool:
+        """Whether a run of this team may need a confirmation, so that a forecast has to be made."""
+        return self.confirm is not False or self.above is not None or team.confirm_above is not None
+
+    async def forecast(self, journal: Journal, team: Team, task: str, limits: Limits | None) -> SpendForecast | None:
+        """Return the forecast that has to be confirmed; `None` if the run may begin without."""
+        forecaster: Forecaster = required_hook("forecast", "Confirming what a run will cost")
+        forecast = await forecaster(journal, team, task, limits)
+        above = self.above or team.confirm_above
+        if self.confirm is True or above is None or above.is_exceeded_by(forecast):
+            return forecast
+        return None
+
+    async def answer(self, team: Team, forecast: SpendForecast) -> Answer | None:
+        """Return the answer of the caller's function; `None` if a person is to answer."""
+        if isinstance(self.confirm, bool):
+            return None
+        given = self.confirm(forecast)
+        return _to_answer(confirmation_key(team.name), await given if isawaitable(given) else given)
+
+
+def _to_answer(key: str, given: object) -> Answer:
+    if isinstance(given, bool):
+        given = YES if given else NO
+    answer = Answer(text=given) if isinstance(given, str) else given
+    if not isinstance(answer, Answer) or answer.text not in CONFIRM_CHOICES:
+        raise UsageError(
+            f"The function that confirms a run returned {given!r}; it must return True or False, 'yes' or 'no', or"
+            '  Answer(text="smaller", data={"usd": 0.5}).'
+        )
+    return check_confirmation(key, answer)
+
+
+def check_start(task: object, history: object, limits: Limits | None) -> Limits | None:
+    """Return the limits of a run; raises `UsageError` for arguments that are of the wrong type or too large."""
+    if not isinstance(task, str):
+        raise UsageError(f"The task must be a text, and is {task!r}.")
+    if not isinstance(history, Sequence) or not all(
+        isinstance(one, Message) for one in cast("Sequence[object]", history)
+    ):
+        raise UsageError("The history must be a list of Message, for example  [Message(name='user', content='Hi')].")
+    for one in cast("Sequence[Message]", history):
+        if (wrong := misfit_of(one)) is not None:
+            raise UsageError(f"A message of the history can't be used: {wrong}")
+    if len(task.encode("utf-8", "surrogatepass")) > LARGEST_TASK:
+        raise UsageError(
+            f"The task is larger than {LARGEST_TASK // 1024} KiB; put it into a file that a tool can read."
+        )
+    return value_of("The run", "limits", limits, Limits)
