@@ -21,7 +21,7 @@ CONTRACTS = (
     "teamwright.agents.ToolSource",
     "teamwright.engine.SharedLimits",
     "teamwright.journal.Journal",
-    "teamwright.transports.Transport",
+    "teamwright.engine.Transport",
 )
 """What users implement. Values that they only read have no public name: they come with the fields that the docs say."""
 Function = (ast.FunctionDef, ast.AsyncFunctionDef)

@@ -1,4 +1,4 @@
-"""Facade of the engine: `Engine`, the handle of a run, recorded runs, and functions for code without async.
+"""Facade of the engine: `Engine`, the handle of a run, recorded runs, transports, and functions without async.
 
 Names load on first use, so importing the module is cheap.
 """

@@ -1,15 +1,22 @@
 from teamwright.agents.clients.models import Models as Models
-from teamwright.runtime.admission.shared_limits import (
+from teamwright.runtime.budget.rate_limiter import (
     PaceShare as PaceShare,
     SharedLimits as SharedLimits,
     SharingLimiter as SharingLimiter,
 )
 from teamwright.runtime.conversations import Conversations as Conversations
-from teamwright.runtime.followers.output_stream import PartialOutput as PartialOutput
+from teamwright.runtime.followers import PartialOutput as PartialOutput
 from teamwright.runtime.handle import Handle as Handle
 from teamwright.runtime.prompts import rebuild_prompt as rebuild_prompt
 from teamwright.runtime.runs import Runs as Runs
 from teamwright.runtime.sync import resume_sync as resume_sync
+from teamwright.runtime.transport import (
+    InProcessTransport as InProcessTransport,
+    LiveSignal as LiveSignal,
+    SignalHandler as SignalHandler,
+    Traffic as Traffic,
+    Transport as Transport,
+)
 from teamwright.values.turns.results import (
     RunSummary as RunSummary,
     Status as Status,

@@ -13,7 +13,7 @@ from teamwright.errors import JournalUnavailable
 from teamwright.journal.postgres.connection import Connection, DatabaseAddress, connect
 from teamwright.journal.postgres.layout import migrate
 from teamwright.journal.postgres.paces import PostgresPaces
-from teamwright.runtime.admission.rate_limiter import RateLimiter, Slot
+from teamwright.runtime.budget.rate_limiter import RateLimiter, Slot
 from teamwright.values.limits import Pace
 from teamwright.values.models import JsonValue
 

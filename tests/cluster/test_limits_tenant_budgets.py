@@ -20,7 +20,7 @@ from teamwright.journal.postgres.journal import PostgresJournal
 from teamwright.journal.protocol import commit
 from teamwright.journal.sqlite.journal import SqliteJournal
 from teamwright.journal.stores import BudgetClaim, Budgets, TenantBudget
-from teamwright.runtime.admission.tenant_budgets import TenantBudgets
+from teamwright.runtime.budget.tenant_budgets import TenantBudgets
 from teamwright.values.limits import Limits, Usage
 from tests.kit.postgres import schema_url
 from tests.runtime.virtual_time import Caller, Provider

@@ -16,7 +16,7 @@ from teamwright.cli.terminal.output import one_line
 from teamwright.cluster.monitor import WorkerMetrics, monitoring
 from teamwright.cluster.status import WorkerLog
 from teamwright.cluster.worker import Worker
-from teamwright.transports.protocol import Traffic
+from teamwright.runtime.transport import Traffic
 from teamwright.values.events.agent import AgentReturned, Body
 from teamwright.values.events.event import Event
 from teamwright.values.limits import Usage

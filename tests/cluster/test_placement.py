@@ -7,7 +7,7 @@ from signal import SIGKILL, SIGTERM
 import pytest
 
 from teamwright.events import AgentCalled, RunStarted
-from teamwright.runtime.placement.parent_run import child_run_id
+from teamwright.runtime.placement import child_run_id
 from teamwright.teams.load import load_team
 from teamwright.teams.team import Team
 from teamwright.testing.chat import Say

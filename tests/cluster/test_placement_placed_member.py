@@ -18,7 +18,7 @@ from teamwright.cluster.placement import WorkerPlacement
 from teamwright.cluster.queue_client import QueueClient
 from teamwright.errors import JournalUnavailable
 from teamwright.journal.protocol import Batch
-from teamwright.runtime.placement.placed_turn import notes_team_of
+from teamwright.runtime.placement import notes_team_of
 from teamwright.runtime.run_reader import read_record
 from teamwright.server.app import server_engine
 from tests.kit.placed import PlacedCluster

@@ -15,8 +15,8 @@ from redis.asyncio import Redis
 from teamwright.cluster import redis_transport as redis
 from teamwright.cluster.redis_transport import LARGEST_MESSAGE, RedisAddress, RedisTransport, wire_channel
 from teamwright.errors import UsageError
+from teamwright.runtime.transport import MOST_QUEUED, LiveSignal
 from teamwright.testing.transport import TransportConformance, signal, take
-from teamwright.transports.protocol import MOST_QUEUED, LiveSignal
 from tests.kit.proxy import SocketProxy
 from tests.kit.redis import redis_server
 

@@ -12,7 +12,7 @@ from teamwright.cluster.redis_transport import (
     encode_message,
     wire_channel,
 )
-from teamwright.transports.protocol import LiveSignal
+from teamwright.runtime.transport import LiveSignal
 from teamwright.values.events.event import AnyDelta, ArgumentsDelta, Delta, ThinkingDelta
 
 WAKE = LiveSignal(type="wake", run_id="r", number=3)

@@ -10,7 +10,7 @@ import anyio
 import pytest
 
 from teamwright.events import AgentCalled, RunStarted
-from teamwright.runtime.placement.parent_run import child_run_id
+from teamwright.runtime.placement import child_run_id
 from teamwright.teams.load import load_team
 from teamwright.teams.team import Team
 from teamwright.values.limits import Limits

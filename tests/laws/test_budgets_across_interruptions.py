@@ -11,7 +11,7 @@ import pytest
 from bench.budget_teams import OPTIONS, Member, Replies, team_of
 from teamwright import Context, Engine, Reply, RunResult, Team, Turn
 from teamwright.journal.memory import MemoryJournal
-from teamwright.runtime.admission.degradation import CUT, GO_ON
+from teamwright.runtime.budget.degradation import CUT, GO_ON
 from teamwright.values.events.budget import BudgetDegraded, BudgetExceeded, BudgetRefused
 from teamwright.values.events.event import Event
 from teamwright.values.limits import Degradation

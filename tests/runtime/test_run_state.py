@@ -9,10 +9,10 @@ import pytest
 from teamwright.errors import JournalUnavailable, NonDeterminism
 from teamwright.history.record.run_record import RunRecord
 from teamwright.journal.memory import MemoryJournal
-from teamwright.runtime.bus import Bus
+from teamwright.runtime.driver.delivery import OrderedDelivery
 from teamwright.runtime.driver.recorder import Recorder
 from teamwright.runtime.driver.redaction import Redactor
-from teamwright.runtime.ordering.delivery import OrderedDelivery
+from teamwright.runtime.relay import Bus
 from teamwright.runtime.run_state import PendingQuestion, RunState
 from teamwright.values.limits import Limits
 from teamwright.values.people import Answer, Question

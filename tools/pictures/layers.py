@@ -23,7 +23,6 @@ PURPOSE = {
     "journal": "the record",
     "budget": "ledger, limits",
     "documents": "YAML",
-    "transports": "live text",
     "events": "what a run records",
     "people": "questions and answers",
     "values": "what crosses a boundary: pure values, no I/O",

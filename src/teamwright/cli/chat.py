@@ -140,8 +140,8 @@ async def _open(
 ) -> ChatSession:
     """Load the team and return the session of a conversation."""
     from teamwright.cli.terminal.open import extend_sys_path, last_turn, load_manifest, no_manifest, recorded_source
-    from teamwright.runtime.driver.run_id import new_run_id
-    from teamwright.runtime.team_source import TeamSource
+    from teamwright.runtime.run_reader import TeamSource
+    from teamwright.runtime.run_request import new_run_id
     from teamwright.teams.load import source_of
     from teamwright.teams.preflight import check_ready
     from teamwright.values.names import check_name

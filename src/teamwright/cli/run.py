@@ -43,7 +43,7 @@ from teamwright.errors import UsageError
 if TYPE_CHECKING:
     from teamwright.cli.views.drive import ViewOptions
     from teamwright.runtime.engine import Engine
-    from teamwright.runtime.team_source import TeamSource
+    from teamwright.runtime.run_reader import TeamSource
     from teamwright.teams.manifests.declarations import Query
     from teamwright.teams.manifests.load import Loaded
     from teamwright.values.limits import Limits
@@ -235,7 +235,7 @@ async def _source_and_task(
 ) -> tuple[TeamSource, str]:
     """The team and the task: from the arguments, else from the manifest's query or the continued run."""
     from teamwright.errors import UsageError
-    from teamwright.runtime.team_source import TeamSource
+    from teamwright.runtime.run_reader import TeamSource
     from teamwright.teams.load import source_of
 
     if loaded is not None:

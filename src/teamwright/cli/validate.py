@@ -147,7 +147,7 @@ def _build(loaded: Loaded, model: str | None, allow_roots: Sequence[Path]) -> li
     from teamwright.agents.functions.imports import modules_of
     from teamwright.errors import ManifestError, Problem, UsageError
     from teamwright.journal.location import database_url
-    from teamwright.runtime.placement.parent_run import require_no_placement
+    from teamwright.runtime.placement import require_no_placement
     from teamwright.teams.builder import Builder, allowed_roots, replace_models
     from teamwright.teams.load import resolve_model
 

@@ -23,7 +23,7 @@ from teamwright.budget.rate_limits import MINUTE, Departure, RateWindow
 from teamwright.errors import JournalError
 from teamwright.journal.postgres.connection import DatabaseAddress
 from teamwright.journal.postgres.paces import PostgresPaces
-from teamwright.runtime.admission.shared_limits import PaceShare, SharingLimiter
+from teamwright.runtime.budget.rate_limiter import PaceShare, SharingLimiter
 from teamwright.values.limits import Pace
 from teamwright.values.models import JsonValue
 

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from teamwright.cluster.status import ClusterStatus, WorkerLog
 from teamwright.cluster.worker import Worker
 from teamwright.errors import JournalError, UsageError
-from teamwright.transports.protocol import Traffic
+from teamwright.runtime.transport import Traffic
 from teamwright.values.events.agent import AgentCallFailed, AgentReturned
 from teamwright.values.events.event import AnyDelta, Event
 

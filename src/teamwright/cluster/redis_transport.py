@@ -32,8 +32,7 @@ from redis.exceptions import InvalidResponse
 from typing_extensions import override
 
 from teamwright.errors import UsageError
-from teamwright.transports.in_process import InProcessTransport
-from teamwright.transports.protocol import MOST_QUEUED, LiveSignal, SignalHandler, Traffic, Transport
+from teamwright.runtime.transport import MOST_QUEUED, InProcessTransport, LiveSignal, SignalHandler, Traffic, Transport
 from teamwright.values.text.secret_patterns import mask_text
 
 LARGEST_MESSAGE: Final = 64 * 1024

@@ -55,7 +55,7 @@ async def submit_run(server: Server, request: Request, queue: str, new: QueuedRu
     from teamwright.cluster.queue_client import QueueClient
     from teamwright.cluster.queue_database import check_own_queue
     from teamwright.cluster.submission import prepare_team
-    from teamwright.runtime.admission.same_run import require_same_run
+    from teamwright.runtime.same_run import require_same_run
 
     check_own_queue(queue)
     team = await anyio.to_thread.run_sync(server.catalogue.load, new.team)

@@ -24,7 +24,7 @@ from teamwright.journal.codec import decode_event, encode_event
 from teamwright.journal.postgres.stores import PostgresSchedules, ScheduleRow
 from teamwright.journal.protocol import Batch, Journal
 from teamwright.journal.stores import BudgetClaim
-from teamwright.runtime.admission.tenant_budgets import TenantBudgets
+from teamwright.runtime.budget.tenant_budgets import TenantBudgets
 from teamwright.values.events.event import Event
 from teamwright.values.events.run import RunStarted
 from teamwright.values.names import check_name

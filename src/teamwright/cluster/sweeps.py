@@ -20,7 +20,7 @@ from teamwright.cluster.status import WorkerReport
 from teamwright.errors import JournalError, JournalUnavailable, RunError, RunIsLive
 from teamwright.journal.postgres.journal import PostgresJournal
 from teamwright.journal.protocol import InboxItem
-from teamwright.runtime.placement.protocol import CancelRun
+from teamwright.runtime.placement import CancelRun
 from teamwright.runtime.run_reader import read_record
 from teamwright.values.people import ActionClaim, Answered, Undo
 from teamwright.values.turns.results import FINAL, RunSummary

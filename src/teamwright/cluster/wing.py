@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from teamwright.wings import ServerOption, Wing
 
 if TYPE_CHECKING:
-    from teamwright.transports.protocol import Transport
+    from teamwright.runtime.transport import Transport
 
 WING = Wing(
     name="cluster",

@@ -390,7 +390,7 @@ async def _ask(options: AskOptions, shown: ViewOptions) -> int:
     from teamwright.cli.terminal.open import new_engine
     from teamwright.cli.views.drive import drive, report_end
     from teamwright.experts.router import parse_request
-    from teamwright.runtime.admission.same_run import require_same_task
+    from teamwright.runtime.same_run import require_same_task
     from teamwright.teams.load import team_from_source
     from teamwright.teams.preflight import check_ready
 
@@ -482,7 +482,7 @@ def _answering(*, begin: bool) -> Confirmer:
 
 
 async def _forecast(router: Router, request: AskRequest, routed: RoutedTask) -> str:
-    from teamwright.runtime.context.confirmation import forecast_text
+    from teamwright.runtime.people.questions import forecast_text
     from teamwright.teams.load import team_from_source
     from teamwright.wings import required_hook
 

@@ -6,8 +6,8 @@ The driver of a run appends its events; other processes read, or send to its inb
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, AbstractContextManager, nullcontext
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
@@ -355,3 +355,19 @@ async def commit(journal: Journal, batch: Batch) -> None:
     await done.wait()
     if failure:
         raise failure[0]
+
+
+@asynccontextmanager
+async def driver_lock(journal: Journal, run_id: str) -> AsyncGenerator[None]:
+    """Hold the run's driver lock; raises `RunIsLive` when another driver holds it.
+
+    The release is shielded from cancellation, because a journal may have to release its lock over a network while the
+    engine is closing.
+    """
+    lock = journal.drive(run_id)
+    await lock.__aenter__()
+    try:
+        yield
+    finally:
+        with anyio.CancelScope(shield=True):
+            await lock.__aexit__(None, None, None)

@@ -16,10 +16,8 @@ from teamwright.errors import ConversationBusy, RunIsLive, UnknownName, UsageErr
 from teamwright.history.conversation import ConversationHistory, ConversationSummary, ConversationTurn
 from teamwright.history.record.asks import RecordedBodies
 from teamwright.history.record.run_record import EFFECTS, check_record
-from teamwright.journal.protocol import damaged
-from teamwright.runtime.deleted_run import deleted_is_not_found, run_not_found
-from teamwright.runtime.driver.driver_lock import driver_lock
-from teamwright.runtime.run_reader import read_events
+from teamwright.journal.protocol import damaged, driver_lock
+from teamwright.runtime.run_reader import deleted_is_not_found, read_events, run_not_found
 from teamwright.values.events.run import RunEnded, RunStarted
 from teamwright.values.models import check_text
 from teamwright.values.names import check_name, check_run_id

@@ -15,18 +15,23 @@ import anyio
 from teamwright.agents.contract.arguments import check_number, checked_call, listed, value_of
 from teamwright.errors import NotResumable, UsageError
 from teamwright.journal.location import resolve_journal
-from teamwright.journal.protocol import commit
-from teamwright.runtime.bus import Bus
-from teamwright.runtime.deleted_run import deleted_is_not_found
-from teamwright.runtime.driver.driver_lock import driver_lock
-from teamwright.runtime.driver.run_id import new_run_id, new_seed
+from teamwright.journal.protocol import commit, driver_lock
 from teamwright.runtime.handle import Handle
 from teamwright.runtime.live_runs import LiveRuns
-from teamwright.runtime.relay.relay import Relay
-from teamwright.runtime.run_request import RUN_OPTIONS, ConfirmRequest, RunOptions, RunRequest, check_start
+from teamwright.runtime.relay import Bus, Relay
+from teamwright.runtime.run_reader import deleted_is_not_found
+from teamwright.runtime.run_request import (
+    RUN_OPTIONS,
+    ConfirmRequest,
+    RunOptions,
+    RunRequest,
+    check_start,
+    new_run_id,
+    new_seed,
+)
 from teamwright.runtime.runs import Runs
+from teamwright.runtime.transport import opened_transport
 from teamwright.teams.team import require_team
-from teamwright.transports.location import opened_transport
 from teamwright.values.events.run import Origin
 from teamwright.values.limits import Limits
 from teamwright.values.names import check_name, check_run_id
@@ -38,13 +43,13 @@ if TYPE_CHECKING:
     from teamwright.history.event_texts import Texts
     from teamwright.history.record.run_record import RunRecord
     from teamwright.journal.protocol import Batch, Journal
-    from teamwright.runtime.admission.shared_limits import SharedLimits
-    from teamwright.runtime.driver.run_input import RunInput
-    from teamwright.runtime.placement.protocol import Placement
+    from teamwright.runtime.budget.rate_limiter import SharedLimits
+    from teamwright.runtime.people.webhook_deliveries import Delivery
+    from teamwright.runtime.placement import Placement
     from teamwright.runtime.run import Run
-    from teamwright.runtime.webhooks.deliveries import Delivery
+    from teamwright.runtime.run_request import RunInput
+    from teamwright.runtime.transport import Transport
     from teamwright.teams.team import Team
-    from teamwright.transports.protocol import Transport
     from teamwright.values.events.event import Delta, Event
     from teamwright.values.turns.results import RunResult
 
@@ -84,14 +89,14 @@ class Engine:
         from teamwright.agents.clients.models import Models
         from teamwright.agents.tools.mcp_connection import McpPool
         from teamwright.agents.tools.protocol import Dependencies
-        from teamwright.runtime.admission.prompt_meter import PromptMeter
-        from teamwright.runtime.admission.rate_limiter import RateLimiters
-        from teamwright.runtime.admission.tenant_budgets import TenantBudgets
-        from teamwright.runtime.background_tasks import BackgroundTasks
+        from teamwright.runtime.budget.prompt_meter import PromptMeter
+        from teamwright.runtime.budget.rate_limiter import RateLimiters
+        from teamwright.runtime.budget.tenant_budgets import TenantBudgets
         from teamwright.runtime.conversations import Conversations
         from teamwright.runtime.driver.cancellation import CANCEL_GRACE
-        from teamwright.runtime.driver.steady_clock import steady_clock
-        from teamwright.runtime.webhooks.deliveries import Deliveries
+        from teamwright.runtime.driver.recorder import steady_clock
+        from teamwright.runtime.live_runs import BackgroundTasks
+        from teamwright.runtime.people.webhook_deliveries import Deliveries
 
         for name, clock in (
             ("wall", wall),
@@ -220,7 +225,7 @@ class Engine:
         if (live := self._live.get(identity)) is not None:
             await live.begun.wait()
             return await self._existing(identity, new if new.conversation is None else replace(new, continues=None))
-        from teamwright.runtime.driver.run_input import RunInput
+        from teamwright.runtime.run_request import RunInput
 
         files = await self._files_of(made, new.attachments, continues=continues is not None)
         run = self._new_run(identity, made)
@@ -258,8 +263,8 @@ class Engine:
 
     async def _existing(self, run_id: str, asked: RunRequest) -> Handle:
         """Return the handle of a run that exists; raises `RunExists` if its team or task is not what is asked for."""
-        from teamwright.runtime.admission.same_run import require_same_run
-        from teamwright.runtime.driver.run_input import RunInput
+        from teamwright.runtime.run_request import RunInput
+        from teamwright.runtime.same_run import require_same_run
 
         team, continues, conversation = require_team(asked.team), asked.continues, asked.conversation or ""
         files = await self._files_of(team, asked.attachments, continues=continues is not None)
@@ -288,7 +293,7 @@ class Engine:
         `files` travel with the run, by their paths in the folder of its manifest; `code` is the digest of its code.
         `starts` says when it starts, in seconds since 1970, if that is later.
         """
-        from teamwright.runtime.driver.run_input import RunInput
+        from teamwright.runtime.run_request import RunInput
 
         limits = check_start(task, (), limits)
         made = require_team(team)
@@ -509,7 +514,7 @@ class Engine:
 
     async def _team_of(self, record: RunRecord, limits: Limits | None = None, code: Path | str = "") -> Team:
         """Load the team of a record, in a thread: it reads files and imports functions."""
-        from teamwright.runtime.team_source import read_source  # with the manifests, which most runs never need
+        from teamwright.runtime.run_reader import read_source  # with the manifests, which most runs never need
         from teamwright.teams.load import source_with_limits
 
         found = await read_source(self.journal, record, code)

@@ -12,11 +12,11 @@ from teamwright.errors import BudgetUnavailable, FencedOut, RunIsLive
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
-    from teamwright.runtime.admission.tenant_budgets import TenantBudgets
-    from teamwright.runtime.driver.run_input import RunInput
+    from teamwright.runtime.budget.tenant_budgets import TenantBudgets
+    from teamwright.runtime.people.webhook_deliveries import Delivery
     from teamwright.runtime.run import Run
+    from teamwright.runtime.run_request import RunInput
     from teamwright.runtime.runs import Runs
-    from teamwright.runtime.webhooks.deliveries import Delivery
     from teamwright.values.turns.results import RunResult
 
 

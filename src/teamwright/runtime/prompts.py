@@ -21,8 +21,8 @@ from teamwright.errors import NonDeterminism, TeamwrightError, UnknownName
 from teamwright.history.record.asks import RecordedBodies
 from teamwright.history.record.run_record import RunRecord, check_record
 from teamwright.journal.memory import MemoryJournal
-from teamwright.runtime.admission.rate_limiter import RateLimiters
-from teamwright.runtime.bus import Bus
+from teamwright.runtime.budget.rate_limiter import RateLimiters
+from teamwright.runtime.relay import Bus
 from teamwright.runtime.run import Run
 from teamwright.runtime.run_reader import read_events
 from teamwright.values.events.agent import AgentAsked, AgentCalled, AgentFailed, AgentReplied
@@ -115,7 +115,7 @@ class PromptReplay:
 
         Environment variables need not be set here; a request that contains one is not exact then.
         """
-        from teamwright.runtime.team_source import TeamSource, read_source
+        from teamwright.runtime.run_reader import TeamSource, read_source
         from teamwright.teams.load import without_code
         from teamwright.teams.manifests.secrets import lenient_environment
 

@@ -16,33 +16,28 @@ from teamwright.agents.tools.protocol import Dependencies
 from teamwright.errors import JournalError, NotResumable
 from teamwright.history.ending import Ending, abort_failure, ending_of
 from teamwright.history.record.run_record import RunRecord
-from teamwright.journal.protocol import Batch, InboxItem, Journal
-from teamwright.runtime.admission.prompt_meter import PromptMeter
-from teamwright.runtime.admission.rate_limiter import RateLimiters
-from teamwright.runtime.admission.tenant_budgets import TenantBudgets
-from teamwright.runtime.bus import Bus
+from teamwright.journal.protocol import Batch, InboxItem, Journal, driver_lock
+from teamwright.runtime import placement as placed_turn
+from teamwright.runtime.budget.prompt_meter import PromptMeter
+from teamwright.runtime.budget.rate_limiter import RateLimiters
+from teamwright.runtime.budget.tenant_budgets import TenantBudgets
 from teamwright.runtime.context.context import RunContext
-from teamwright.runtime.context.deadline import Deadline
-from teamwright.runtime.context.interventions import apply_pending, raised_limits, receive_steer, refuse_unapplied
+from teamwright.runtime.context.timers import Deadline
+from teamwright.runtime.context.turn_outcome import check_scripts
 from teamwright.runtime.context.workspace import store_file
 from teamwright.runtime.driver.actions import ActionLedger
 from teamwright.runtime.driver.cancellation import CANCEL_GRACE, ContainedTask
-from teamwright.runtime.driver.driver_lock import driver_lock
+from teamwright.runtime.driver.delivery import OrderedDelivery
 from teamwright.runtime.driver.recorder import Recorder
 from teamwright.runtime.driver.redaction import Redactor
-from teamwright.runtime.driver.run_id import process_name
-from teamwright.runtime.driver.run_input import RunInput
-from teamwright.runtime.driver.script_check import check_scripts
-from teamwright.runtime.ordering.delivery import OrderedDelivery
-from teamwright.runtime.placement import placed_turn
-from teamwright.runtime.placement.parent_run import MakeBatch, ParentRun, require_no_placement
-from teamwright.runtime.placement.protocol import Placement
-from teamwright.runtime.replay_observer import ReplayObserver
-from teamwright.runtime.run_state import RunState
+from teamwright.runtime.people.intervention_points import apply_pending, raised_limits, receive_steer, refuse_unapplied
+from teamwright.runtime.people.webhook import Notice, Webhook
+from teamwright.runtime.people.webhook_deliveries import Delivery
+from teamwright.runtime.placement import MakeBatch, ParentRun, Placement, require_no_placement
+from teamwright.runtime.relay import Bus
+from teamwright.runtime.run_request import RunInput, process_name
+from teamwright.runtime.run_state import ReplayObserver, RunState
 from teamwright.runtime.scope import Scope
-from teamwright.runtime.webhooks.deliveries import Delivery
-from teamwright.runtime.webhooks.notice import Notice
-from teamwright.runtime.webhooks.request import Webhook
 from teamwright.teams.preflight import known_secrets
 from teamwright.teams.team import Team
 from teamwright.values.events.event import Event
@@ -237,7 +232,7 @@ class Run:
 
     async def _confirm(self, scope: Scope, forecast: SpendForecast) -> RunResult | None:
         """Let a person confirm the forecast; returns the result of a run that may not begin, else `None`."""
-        from teamwright.runtime.context.confirmation import confirm_run  # most runs begin without being confirmed
+        from teamwright.runtime.people.questions import confirm_run  # most runs begin without being confirmed
 
         decision = await confirm_run(scope, self._team.name, forecast, self._state.limits)
         if not decision.may_begin:

@@ -1,25 +1,41 @@
-"""What a caller asks a run for: the keywords of `Engine.run`, as one value. Nothing is recorded or spent here."""
+"""What a caller asks a run for: the keywords of `Engine.run`, as one value. Nothing is recorded or spent here.
+
+New run ids and seeds, and the name of a driver.
+
+What a new run starts with, as the engine hands it to its driver.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
+import os
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from inspect import isawaitable
 from typing import TYPE_CHECKING, TypedDict, cast
 
+from teamwright.agents.attachments import Attachment
 from teamwright.agents.contract.arguments import value_of
 from teamwright.errors import UsageError
 from teamwright.journal.protocol import Journal
+from teamwright.journal.stores import BudgetClaim
 from teamwright.teams.team import Team, require_team
+from teamwright.values.call_limits import Recovery
+from teamwright.values.events.agent import Body
+from teamwright.values.events.run import Origin
 from teamwright.values.limits import ConfirmAbove, Limits, SpendForecast
 from teamwright.values.models import misfit_of
+from teamwright.values.owned_paths import Owned
 from teamwright.values.people import CONFIRM_CHOICES, NO, YES, Answer, check_confirmation, confirmation_key
+from teamwright.values.turns.artifacts import SharedValue
 from teamwright.values.turns.messages import Message
+from teamwright.values.turns.turn import Turn
 from teamwright.wings import required_hook
 
 if TYPE_CHECKING:
     from teamwright.agents.attachments import AttachmentLike
     from teamwright.agents.contract.agent import Agent
+
 
 Confirmation = Answer | str | bool
 """The answer of a function: an `Answer`, `"yes"` or `"no"`, or whether the run may begin."""
@@ -153,3 +169,67 @@ def check_start(task: object, history: object, limits: Limits | None) -> Limits 
             f"The task is larger than {LARGEST_TASK // 1024} KiB; put it into a file that a tool can read."
         )
     return value_of("The run", "limits", limits, Limits)
+
+
+def new_seed() -> int:
+    """Return a seed for the random numbers of one run."""
+    import secrets
+
+    return secrets.randbits(48)
+
+
+def new_run_id(now: float) -> str:
+    """Return a new run id, which sorts by time and is unique within a second."""
+    import secrets
+
+    return f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime(now))}-{secrets.token_hex(3)}"
+
+
+def process_name() -> str:
+    """Return the name of this process as a driver: its host and its id."""
+    import socket
+
+    return f"{socket.gethostname()}:{os.getpid()}"
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedInput:
+    """What a child run begins with besides the texts of its turn."""
+
+    turn: Turn
+    depth: int
+    artifacts: tuple[Body, ...] = ()
+    values: Mapping[str, SharedValue] = field(default_factory=dict[str, SharedValue])
+    recovery: Recovery | None = None
+    """How the teams around the member recover from its failures."""
+    owned: Owned = field(default_factory=Owned)
+    """What the steps around the member may write."""
+    notes_team: str = ""
+    """The team that the notes of agents belong to."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunInput:
+    """What a new run starts with."""
+
+    task: str
+    seed: int
+    history: Sequence[Message] = ()
+    origin: Origin | None = None
+    limits: Limits | None = None
+    conversation: str = ""
+    named: bool = True
+    """Whether the caller chose the run id, so that the inbox may already hold items for it."""
+    attachments: Sequence[Attachment] = ()
+    confirm: SpendForecast | None = None
+    """The forecast that a person confirms before the run spends anything."""
+    confirmation: Answer | None = None
+    """The answer to it, where the caller has it already."""
+    files: Mapping[str, bytes] = field(default_factory=dict[str, bytes])
+    """The files that travel with the run, by their paths in the folder of its manifest."""
+    code: str = ""
+    """The digest of the folder with the run's Python code."""
+    claim: BudgetClaim | None = None
+    """What the run reserves of a tenant's budget with its first events."""
+    placed: PlacedInput | None = None
+    """The turn of another run that this run answers."""

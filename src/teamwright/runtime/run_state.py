@@ -1,4 +1,7 @@
-"""The state that all contexts of one run share while it is being driven."""
+"""Observes a replay from inside: what members are asked, and what their calls send. Nothing else looks there.
+
+The state that all contexts of one run share while it is being driven.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Protocol
 
 from teamwright.agents.contract.agent import Agent
 from teamwright.budget.estimates import dollars
@@ -14,17 +17,16 @@ from teamwright.budget.ledger import NO_COST, Account
 from teamwright.errors import JournalUnavailable, NonDeterminism, TeamwrightError
 from teamwright.history.record.deliveries import Store
 from teamwright.history.record.run_record import EXPIRED, RunRecord
-from teamwright.runtime.admission.prompt_meter import PromptMeter
-from teamwright.runtime.admission.rate_limiter import RateLimiters
-from teamwright.runtime.bus import Bus
+from teamwright.runtime.budget.prompt_meter import PromptMeter
+from teamwright.runtime.budget.rate_limiter import RateLimiters
 from teamwright.runtime.driver.actions import ActionLedger
 from teamwright.runtime.driver.cancellation import CANCEL_GRACE, ContainedTask
-from teamwright.runtime.driver.interventions import Interventions
+from teamwright.runtime.driver.delivery import OrderedDelivery
+from teamwright.runtime.driver.path_locks import PathLocks
 from teamwright.runtime.driver.recorder import Recorder
 from teamwright.runtime.driver.redaction import Redactor
-from teamwright.runtime.ordering.delivery import OrderedDelivery
-from teamwright.runtime.ordering.path_locks import PathLocks
-from teamwright.runtime.replay_observer import ReplayObserver
+from teamwright.runtime.people.interventions import Interventions
+from teamwright.runtime.relay import Bus
 from teamwright.values.call_limits import Recovery
 from teamwright.values.events.agent import Body
 from teamwright.values.events.budget import BudgetOpened
@@ -35,6 +37,23 @@ from teamwright.values.limits import Amounts, Limits
 from teamwright.values.people import Answer, Question
 from teamwright.values.turns.messages import EMPTY, History
 from teamwright.values.turns.turn import Failure, Reply
+
+if TYPE_CHECKING:
+    from teamwright.agents.contract.effect import Effect
+    from teamwright.values.turns.turn import Turn
+
+
+class ReplayObserver(Protocol):
+    """Sees each open turn and each call of a replay first. One that does not return keeps it from happening."""
+
+    async def turn(self, key: str, member: Agent, turn: Turn) -> None:
+        """Look at a turn before its member takes it."""
+        ...
+
+    async def call(self, key: str, effect: Effect, *, is_recorded: bool) -> None:
+        """Look at a call before its recorded result is returned, or before it is made."""
+        ...
+
 
 ABANDONED_PAUSE = 0.05
 """Seconds after which abandoned code that reaches the run again is ended."""

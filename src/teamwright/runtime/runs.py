@@ -1,4 +1,6 @@
-"""Reads, follows and controls the recorded runs of an engine's journal. It drives no run.
+"""What people change in a live run, as methods of `engine.runs`: each sends one intervention.
+
+Reads, follows and controls the recorded runs of an engine's journal. It drives no run.
 
 Interventions go to the run's inbox and are carried out by its driver, in whichever process that is. A run without a
 driver is changed here, under its driver lock.
@@ -7,36 +9,125 @@ driver is changed here, under its driver lock.
 from __future__ import annotations
 
 import builtins
-from collections.abc import AsyncGenerator, Callable
+from abc import ABC, abstractmethod
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AsyncExitStack, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Literal, TypeVar, overload
 
 from typing_extensions import override
 
+from teamwright.agents.contract.arguments import value_of
 from teamwright.errors import NotResumable, RunIsLive, UsageError
-from teamwright.journal.protocol import Batch, Journal, commit
-from teamwright.runtime.bus import Bus
-from teamwright.runtime.deleted_run import deleted_is_not_found, run_not_found
-from teamwright.runtime.driver.driver_lock import driver_lock
-from teamwright.runtime.followers.follow import follow
+from teamwright.journal.protocol import Batch, Journal, commit, driver_lock
+from teamwright.runtime.followers import follow
 from teamwright.runtime.live_runs import LiveRuns
-from teamwright.runtime.relay.relay import Relay
-from teamwright.runtime.run_interventions import RunInterventions
+from teamwright.runtime.people.interventions import amounts
+from teamwright.runtime.relay import Bus, Relay
+from teamwright.runtime.run_reader import deleted_is_not_found, run_not_found
 from teamwright.values.events.event import AnyDelta, Delta, Event
 from teamwright.values.events.run import RunAborted, RunCheckpoint
-from teamwright.values.models import check_text, misfit_of
-from teamwright.values.names import check_run_id
-from teamwright.values.people import Answer, Answered, Cancel, Mark, Pause, Steer, check_answer
+from teamwright.values.limits import Limits
+from teamwright.values.models import JsonValue, check_text, exact_json, misfit_of
+from teamwright.values.names import check_name, check_run_id
+from teamwright.values.people import (
+    STEERING_VERSION,
+    AddMember,
+    Answer,
+    Answered,
+    Cancel,
+    EditPlan,
+    Mark,
+    Pause,
+    PauseMember,
+    RaiseBudget,
+    RemoveMember,
+    ResumeMember,
+    Steer,
+    Tell,
+    check_answer,
+)
+from teamwright.values.specs.manifest import AgentSpec
 from teamwright.values.turns.results import FINAL, RunResult, RunSummary
 
 if TYPE_CHECKING:
     from teamwright.history.checkpoints import Checkpoint
     from teamwright.history.history import RunHistory
     from teamwright.runtime.driver.redaction import Redactor
-    from teamwright.runtime.followers.output_stream import PartialOutput
-    from teamwright.runtime.followers.receipt import Receipt
-    from teamwright.runtime.webhooks.deliveries import Deliveries
+    from teamwright.runtime.followers import PartialOutput, Receipt
+    from teamwright.runtime.people.webhook_deliveries import Deliveries
+
+
+class RunInterventions(ABC):
+    """Interventions in the runs of a journal, in whichever process they are driven."""
+
+    @abstractmethod
+    async def _steer(self, run_id: str, steer: Steer, *, wait: bool = False) -> Receipt:
+        """Send an intervention and return how far it came."""
+
+    async def say(self, run_id: str, text: str, *, to: str = "", by: str = "", wait: bool = False) -> Receipt:
+        """Tell all members of a run something, or the member `to`; each reads it with its next turn.
+
+        Returns when the run has accepted the message, with `wait` when a member was asked with it. A run without a
+        driver accepts it when it is resumed. Raises `InterventionRefused` if the run can't take it.
+        """
+        if not isinstance(text, str) or not text.strip():  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise UsageError(f"The message to a run must be a text, and is {text!r}.")
+        return await self._steer(run_id, Tell(text=text, to=to, by=by, version=STEERING_VERSION), wait=wait)
+
+    async def pause_member(self, run_id: str, member: str, *, by: str = "") -> Receipt:
+        """Hold a member before its next turn, while the others continue; `resume_member` lets it go on."""
+        return await self._steer(run_id, PauseMember(member=member, by=by, version=STEERING_VERSION))
+
+    async def resume_member(self, run_id: str, member: str, *, by: str = "") -> Receipt:
+        """Let a paused member take its turn. A paused run also needs `engine.resume`."""
+        return await self._steer(run_id, ResumeMember(member=member, by=by, version=STEERING_VERSION))
+
+    async def raise_budget(self, run_id: str, limits: Limits, *, by: str = "") -> Receipt:
+        """Raise limits of a run and of its team, at once; limits that are not given stay as they are."""
+        given = value_of("The raised budget", "limits", limits, Limits) or Limits()
+        steer = RaiseBudget(
+            tokens=given.tokens,
+            usd=given.usd,
+            calls=given.calls,
+            seconds=given.seconds,
+            by=by,
+            version=STEERING_VERSION,
+        )
+        if not amounts(steer):
+            raise UsageError("A raised budget needs a limit: tokens, usd, calls or seconds.")
+        return await self._steer(run_id, steer)
+
+    async def edit_plan(self, run_id: str, plan: JsonValue, *, by: str = "", wait: bool = False) -> Receipt:
+        """Replace the plan of a run's team; what is done stays done. `history.plan()` is the present one."""
+        edited = _plain("The plan", plan)
+        return await self._steer(run_id, EditPlan(plan=edited, by=by, version=STEERING_VERSION), wait=wait)
+
+    async def add_member(
+        self, run_id: str, name: str, spec: AgentSpec | Mapping[str, JsonValue], *, by: str = "", wait: bool = False
+    ) -> Receipt:
+        """Add a member to a run's team; `spec` declares it, as in a manifest, and is recorded."""
+        from teamwright.teams.load import check_declaration
+
+        given = spec.model_dump(mode="json", exclude_unset=True) if isinstance(spec, AgentSpec) else spec
+        declared = _plain(f"The declaration of {name!r}", given)
+        check_declaration(check_name("agent", name), declared)
+        return await self._steer(
+            run_id, AddMember(member=name, spec=declared, by=by, version=STEERING_VERSION), wait=wait
+        )
+
+    async def remove_member(self, run_id: str, name: str, *, by: str = "", wait: bool = False) -> Receipt:
+        """Remove a member from a run's team; what it has done is kept."""
+        return await self._steer(run_id, RemoveMember(member=name, by=by, version=STEERING_VERSION), wait=wait)
+
+
+def _plain(what: str, value: object) -> JsonValue:
+    """Return a value as the JSON that is recorded; raises `UsageError` if it is none."""
+    try:
+        return exact_json(value)
+    except ValueError as error:
+        raise UsageError(f"{what} is not JSON: {error}") from error
+
 
 T = TypeVar("T")
 NewClock = Callable[[float], Callable[[], float]]
@@ -111,7 +202,7 @@ class Runs(RunInterventions):
         `output_type` is a pydantic model or another type of data; what has arrived is validated as this type. A run
         of which this engine gets no pieces yields only final outputs.
         """
-        from teamwright.runtime.followers.output_stream import OutputStream
+        from teamwright.runtime.followers import OutputStream
         from teamwright.runtime.run_reader import read_texts
 
         return OutputStream(partial(read_texts, self._journal), output_type, member).outputs(
@@ -189,8 +280,8 @@ class Runs(RunInterventions):
     @override
     async def _steer(self, run_id: str, steer: Steer, *, wait: bool = False) -> Receipt:
         """Send an intervention and return how far it came."""
-        from teamwright.runtime.driver.interventions import redacted_steer
-        from teamwright.runtime.followers.receipt import Sender
+        from teamwright.runtime.followers import Sender
+        from teamwright.runtime.people.interventions import redacted_steer
 
         if (wrong := misfit_of(steer)) is not None:
             raise UsageError(f"The intervention {steer.kind!r} can't be recorded: {wrong}.")

@@ -15,8 +15,8 @@ from teamwright.budget.holdback import Holdback
 from teamwright.budget.ledger import Account, BudgetUnit
 from teamwright.errors import DuplicateKey
 from teamwright.history.record.charges import Charges
-from teamwright.runtime.ordering.lane import Lane
-from teamwright.runtime.ordering.path_locks import Holding
+from teamwright.runtime.driver.delivery import Lane
+from teamwright.runtime.driver.path_locks import Holding
 from teamwright.runtime.run_state import Horizon, RunState
 from teamwright.values.call_limits import Compact, Recovery
 from teamwright.values.events.agent import Tally

@@ -26,7 +26,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 from teamwright.errors import TeamwrightError, UsageError
 from teamwright.journal.location import database_url, resolve_journal
 from teamwright.runtime.engine import Engine
-from teamwright.runtime.webhooks.notice import SERVER
+from teamwright.runtime.people.webhook import SERVER
 from teamwright.server.errors import add_handlers
 from teamwright.server.feeds import Feeds
 from teamwright.server.frames import RecentBodies

@@ -19,7 +19,7 @@ from teamwright.history.event_texts import bodies_of, texts_of
 from teamwright.history.record.asks import RecordedBodies
 from teamwright.journal.protocol import Batch, Committed, InboxItem, Journal
 from teamwright.journal.stores import Budgets, Notes, TokenRates
-from teamwright.runtime.deleted_run import deleted_is_not_found
+from teamwright.runtime.run_reader import deleted_is_not_found
 from teamwright.server.page.page_events import encode as encode_page_event, kind_of
 from teamwright.server.page.projection import MaskedDeltas, PageProjection, needed_bodies
 from teamwright.values.events.agent import Body

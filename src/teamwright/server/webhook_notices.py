@@ -24,10 +24,9 @@ from pydantic import BaseModel, JsonValue
 
 from teamwright.agents.functions.threads import run_in_thread
 from teamwright.errors import JournalError, RunNotFound
-from teamwright.runtime.background_tasks import BackgroundTasks
-from teamwright.runtime.webhooks.deliveries import BACKOFF
-from teamwright.runtime.webhooks.notice import page_address
-from teamwright.runtime.webhooks.request import Response, Webhook, post
+from teamwright.runtime.live_runs import BackgroundTasks
+from teamwright.runtime.people.webhook import Response, Webhook, page_address, post
+from teamwright.runtime.people.webhook_deliveries import BACKOFF
 from teamwright.server.security.credentials import JsonLines
 from teamwright.values.events.budget import BudgetDegraded, BudgetExceeded, BudgetRefused
 from teamwright.values.events.event import AnyDelta, Event

@@ -6,7 +6,7 @@ import asyncio
 from abc import abstractmethod
 from collections.abc import AsyncGenerator
 
-from teamwright.transports.protocol import MOST_QUEUED, LiveSignal, Transport
+from teamwright.runtime.transport import MOST_QUEUED, LiveSignal, Transport
 
 QUIET = 0.05
 """Seconds after which something that waits has waited long enough."""

@@ -6,8 +6,7 @@ import asyncio
 
 from teamwright import Engine
 from teamwright.experts.live.feed import feed_transport
-from teamwright.transports.in_process import InProcessTransport
-from teamwright.transports.protocol import LiveSignal
+from teamwright.runtime.transport import InProcessTransport, LiveSignal
 from tests.kit.members import FakeMembers
 
 

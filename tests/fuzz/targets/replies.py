@@ -16,7 +16,7 @@ from teamwright.agents.clients.models import HEAVY
 from teamwright.agents.model.agent import ModelAgent
 from teamwright.journal.sqlite.journal import SqliteJournal
 from teamwright.runtime.engine import Engine
-from teamwright.runtime.webhooks.request import TIMEOUT, Webhook, post
+from teamwright.runtime.people.webhook import TIMEOUT, Webhook, post
 from teamwright.teams.team import Team
 from teamwright.values.call_limits import RetryPolicy
 from teamwright.values.events.event import Event

@@ -180,7 +180,7 @@ class OpenQuestions:
         """Each question with its draft and the command that answers it."""
         from teamwright.cli.views.results import draft_text, pending_answer_text
         from teamwright.history.event_notes import question_text
-        from teamwright.runtime.webhooks.notice import answer_command, resume_command
+        from teamwright.runtime.people.webhook import answer_command, resume_command
 
         if not self.questions:
             raise UsageError(f"Run {self.run_id!r} has no open question.")
@@ -204,7 +204,7 @@ class OpenQuestions:
 
     def to_json(self) -> dict[str, JsonValue]:
         """The same as data."""
-        from teamwright.runtime.webhooks.notice import answer_command, resume_command
+        from teamwright.runtime.people.webhook import answer_command, resume_command
 
         listed: list[JsonValue] = []
         for key, question in self.questions.items():

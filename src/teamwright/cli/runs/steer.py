@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from teamwright.documents.nodes import Node, ProblemReport
     from teamwright.history.history import RunHistory
     from teamwright.runtime.engine import Engine
-    from teamwright.runtime.followers.receipt import Receipt
+    from teamwright.runtime.followers import Receipt
     from teamwright.runtime.runs import Runs
     from teamwright.values.turns.results import RunResult, RunSummary
 

@@ -22,7 +22,7 @@ from teamwright.cli.views.tool_calls import ToolLines
 from teamwright.cli.views.view import CUT, Repeats, ShownFailures, message_texts, row_words
 from teamwright.history.event_notes import mark_of, note_text
 from teamwright.history.member_board import Board, MemberRow, State
-from teamwright.runtime.driver.steady_clock import steady_clock
+from teamwright.runtime.driver.recorder import steady_clock
 from teamwright.values.events.agent import AgentFailed, AgentReplied
 from teamwright.values.events.event import AnyDelta, Event
 from teamwright.values.events.run import RunResumed

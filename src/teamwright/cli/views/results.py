@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from teamwright.cli.terminal.output import clean, columns
 from teamwright.errors import UsageError
 from teamwright.history.budget_levels import BudgetLevels, Level
-from teamwright.runtime.webhooks.notice import answer_command
+from teamwright.runtime.people.webhook import answer_command
 from teamwright.values.limits import Amounts
 from teamwright.values.models import JsonValue
 from teamwright.values.specs.expert import ExpertProfile, Formation

@@ -42,7 +42,7 @@ def budget(
     period = _check(name, usd, tokens, per, remove)
 
     async def work(journal: Journal) -> int:
-        from teamwright.runtime.admission.tenant_budgets import TenantBudgets
+        from teamwright.runtime.budget.tenant_budgets import TenantBudgets
 
         budgets = _budgets_of(journal)
         if name is not None and remove:

@@ -225,8 +225,8 @@ async def _submit(submission: Submission, shown: ViewOptions) -> int:
         from teamwright.cluster.queue_database import check_own_queue, check_priority
         from teamwright.cluster.status import cluster_journal, has_worker
     from teamwright.cli.terminal.open import extend_sys_path
-    from teamwright.runtime.admission.same_run import require_same_run
     from teamwright.runtime.engine import Engine
+    from teamwright.runtime.same_run import require_same_run
 
     check_own_queue(submission.queue)
     check_priority(submission.priority)

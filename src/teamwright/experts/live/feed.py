@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from teamwright.runtime.runs import Runs
-from teamwright.transports.protocol import LiveSignal, Transport
+from teamwright.runtime.transport import LiveSignal, Transport
 from teamwright.values.events.event import Event
 
 

@@ -31,7 +31,7 @@ from teamwright.lab.simulation.trials import Trial, declared_team, in_topology
 from teamwright.lab.simulation.virtual_loop import run_virtually, virtual_now
 from teamwright.lab.topology.profiles import topology_named
 from teamwright.runtime.engine import Engine
-from teamwright.runtime.team_source import read_source
+from teamwright.runtime.run_reader import read_source
 from teamwright.strategies.registry import find_strategy
 from teamwright.teams.load import STAND_IN, resolve_model, source_with_limits, without_code
 from teamwright.teams.team import Team

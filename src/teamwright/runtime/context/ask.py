@@ -13,14 +13,14 @@ from teamwright.budget.holdback import Holdback
 from teamwright.errors import AgentError, DuplicateKey, LimitReached, MemberFailed, MisplacedEffect
 from teamwright.history.record.asks import RecordedAsk, recorded_reply
 from teamwright.history.record.charges import Charges, charge_of
-from teamwright.runtime.admission.degradation import Degradation
-from teamwright.runtime.admission.forecast import Forecast
-from teamwright.runtime.context.approval import ApprovalGate
-from teamwright.runtime.context.deadline import Deadline
+from teamwright.runtime.budget.degradation import Degradation
+from teamwright.runtime.budget.forecast import Forecast
 from teamwright.runtime.context.emit import end_team
+from teamwright.runtime.context.timers import Deadline
 from teamwright.runtime.context.turn_outcome import checked_reply, clean_reply, ending_fact, failure_from
 from teamwright.runtime.context.workspace import merge_updates
 from teamwright.runtime.driver.cancellation import ContainedTask
+from teamwright.runtime.people.questions import ApprovalGate
 from teamwright.runtime.scope import AskedWith, Scope
 from teamwright.strategies.protocol import Members
 from teamwright.teams.team import Team

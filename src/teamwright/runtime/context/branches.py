@@ -11,7 +11,7 @@ from typing import Generic, Self, TypeVar, cast
 
 from teamwright.agents.contract.agent import Context
 from teamwright.runtime.driver.cancellation import Cancellation, abandon_task
-from teamwright.runtime.ordering.lane import update_timers
+from teamwright.runtime.driver.delivery import update_timers
 from teamwright.runtime.scope import Scope
 from teamwright.values.key import SEPARATOR, join_key
 

@@ -17,20 +17,17 @@ from teamwright.agents.contract.effect import Effect, Returned
 from teamwright.agents.evaluation_gate import pass_gate
 from teamwright.agents.evaluators import require_evaluator
 from teamwright.errors import AgentTimeout, MisplacedEffect, UsageError
-from teamwright.runtime.admission.budgeted_ask import BudgetedAsk
-from teamwright.runtime.context.approval import ApprovalGate
+from teamwright.runtime.budget.admission import BudgetedAsk
 from teamwright.runtime.context.ask import Ask
 from teamwright.runtime.context.branches import RunBranches
-from teamwright.runtime.context.clock import ScopeClock
-from teamwright.runtime.context.deadline import Deadline
 from teamwright.runtime.context.effect import EffectCall
 from teamwright.runtime.context.emit import emit_fact
-from teamwright.runtime.context.interventions import steer_ask, take_changes
-from teamwright.runtime.context.question import ask_person_at
 from teamwright.runtime.context.recovery import AskRecovery
-from teamwright.runtime.context.timer import sleep_durably
+from teamwright.runtime.context.timers import Deadline, ScopeClock, sleep_durably
 from teamwright.runtime.context.workspace import RunWorkspace
-from teamwright.runtime.ordering.path_locks import Owner, PathLock
+from teamwright.runtime.driver.path_locks import Owner, PathLock
+from teamwright.runtime.people.intervention_points import steer_ask, take_changes
+from teamwright.runtime.people.questions import ApprovalGate, ask_person_at
 from teamwright.runtime.scope import Scope
 from teamwright.values.events.event import Fact
 from teamwright.values.events.team import StepHeldUp

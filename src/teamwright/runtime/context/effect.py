@@ -24,16 +24,16 @@ from teamwright.budget.ledger import CALLS, NO_COST, TOKENS, USD, Cost, Reservat
 from teamwright.errors import AgentError, AgentTimeout, CallInDoubt, LimitReached, MissingDependency, RunError
 from teamwright.history.record.asks import RecordedCall, recorded_result, texts_apart
 from teamwright.history.record.charges import cost_of_run
-from teamwright.runtime.admission.admission import UNBOUNDED, Admission, Permit
-from teamwright.runtime.admission.prompt_meter import PromptBound
+from teamwright.runtime.budget.admission import UNBOUNDED, Admission, Permit
+from teamwright.runtime.budget.prompt_meter import PromptBound
+from teamwright.runtime.context.emit import PartStream
 from teamwright.runtime.context.in_doubt import InDoubtCall
-from teamwright.runtime.context.part_stream import PartStream
-from teamwright.runtime.context.size_cap import within_cap
+from teamwright.runtime.context.turn_outcome import within_cap
 from teamwright.runtime.context.workspace import include_writes, store_file
 from teamwright.runtime.driver.cancellation import ContainedTask
-from teamwright.runtime.driver.steady_clock import remaining_wait
-from teamwright.runtime.ordering.lane import waiting_for_provider
-from teamwright.runtime.replay_observer import ReplayObserver
+from teamwright.runtime.driver.delivery import waiting_for_provider
+from teamwright.runtime.driver.recorder import remaining_wait
+from teamwright.runtime.run_state import ReplayObserver
 from teamwright.runtime.scope import Scope
 from teamwright.values.call_limits import DEFAULT_RETRY, RetryPolicy
 from teamwright.values.events.agent import (

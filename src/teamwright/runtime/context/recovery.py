@@ -11,10 +11,9 @@ from teamwright.agents.approval import REJECTED
 from teamwright.agents.compaction import CHUNK, split_transcript, summary_message, summary_turn, with_summary
 from teamwright.agents.contract.agent import Agent
 from teamwright.errors import InvalidRequest
-from teamwright.runtime.context.approval import ApprovalGate
 from teamwright.runtime.context.ask import Ask
 from teamwright.runtime.context.emit import emit_fact
-from teamwright.runtime.context.question import ask_person_at
+from teamwright.runtime.people.questions import ApprovalGate, ask_person_at
 from teamwright.runtime.scope import Scope
 from teamwright.values.call_limits import Recovery, TooLong
 from teamwright.values.events.agent import AgentRecovered

@@ -14,7 +14,7 @@ from fastapi import APIRouter, Request
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue
 
 from teamwright.errors import UsageError
-from teamwright.runtime.followers.receipt import Receipt
+from teamwright.runtime.followers import Receipt
 from teamwright.server.errors import require_run, responses, while_connected
 from teamwright.server.jobs import FEW_LINES, PLAN_DIFFERENCE, difference, lines_of
 from teamwright.server.overview import WaitingQuestion

@@ -1,1 +1,0 @@
-"""Followers of runs: their events and deltas, and their structured output while it grows."""

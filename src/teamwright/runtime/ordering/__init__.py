@@ -1,1 +1,0 @@
-"""Ordered delivery, which makes a replay deterministic."""

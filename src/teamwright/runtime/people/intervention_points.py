@@ -1,0 +1,272 @@
+"""Carries out what people change in a live run: messages, pauses of members, raised budgets, changes of the team.
+
+Each intervention is accepted or refused when it arrives, and takes effect at a recorded place: before an ask, or for
+the run as a whole. A replay applies it at the same places and nowhere else, so an ask that has begun in the record
+never changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec import structs
+
+from teamwright.agents.contract.agent import Agent, AppliedChange, ApplyChange
+from teamwright.errors import TeamwrightError
+from teamwright.history.record.deliveries import TOO_LATE
+from teamwright.runtime.context.timers import Deadline
+from teamwright.runtime.people.interventions import Interventions, redacted_steer, refusal_of
+from teamwright.runtime.people.questions import BEFORE, ask_person_at
+from teamwright.runtime.run_state import RunState
+from teamwright.runtime.scope import Scope
+from teamwright.strategies.protocol import Members
+from teamwright.teams.team import Team
+from teamwright.values.events.budget import BudgetRaised
+from teamwright.values.events.run import RunApplied, RunIntervened, RunRefused
+from teamwright.values.events.team import TeamPhase, TeamPlanChanged, TeamPlanProposed, TeamPlanStatus
+from teamwright.values.key import join_key, parent_key
+from teamwright.values.limits import Limits, tighter
+from teamwright.values.people import (
+    RESUME,
+    AddMember,
+    Answer,
+    Question,
+    RaiseBudget,
+    ResumeMember,
+    Steer,
+    TeamChange,
+    Tell,
+)
+from teamwright.values.turns.messages import History, Message
+from teamwright.values.turns.turn import Turn
+
+PLAN_FACTS = (TeamPlanChanged.kind, TeamPlanStatus.kind, TeamPlanProposed.kind, TeamPhase.kind)
+PAUSED = "paused"
+"""The last part of the key at which a paused member waits."""
+
+
+def interventions_of(run: RunState, team: Team) -> Interventions:
+    """Return the interventions of a run of this team; most runs have none, so they are set up with the first one."""
+    if run.interventions is None:
+        run.interventions = Interventions(run.record.interventions, team)
+    return run.interventions
+
+
+def receive_steer(run: RunState, team: Team, steer: Steer, inbox_id: int, refusal: str | None = None) -> None:
+    """Accept an intervention from the inbox, or refuse it with the reason, `refusal` if there is one already."""
+    interventions = interventions_of(run, team)
+    steer = redacted_steer(steer, run.redactor)
+    limits = [one for one in map(interventions.raised, (run.limits, team.limits)) if one is not None]
+    reason = refusal or refusal_of(steer, team, limits, interventions.paused, interventions.joined)
+    if reason is None and isinstance(steer, AddMember):
+        reason = _build_problem(interventions, steer)
+    if reason is not None:
+        run.recorder.add("", "", RunRefused(intervention=steer, inbox_id=inbox_id, reason=reason))
+        return
+    run.recorder.add("", "", RunIntervened(intervention=steer, inbox_id=inbox_id))
+    if isinstance(steer, RaiseBudget | ResumeMember):
+        _apply_to_run(run, team, steer, inbox_id)
+    else:
+        interventions.accept(steer, inbox_id)
+
+
+def _build_problem(interventions: Interventions, change: AddMember) -> str | None:
+    """Build the agent that joins, or return why that is impossible."""
+    try:
+        _joining(interventions, change)
+    except TeamwrightError as error:
+        return str(error).rstrip(".")
+    return None
+
+
+def apply_pending(run: RunState, team: Team) -> None:
+    """Carry out what an earlier driver accepted and that takes effect at once."""
+    for inbox_id, steer in interventions_of(run, team).pending:
+        _apply_to_run(run, team, steer, inbox_id)
+
+
+def _apply_to_run(run: RunState, team: Team, steer: RaiseBudget | ResumeMember, inbox_id: int) -> None:
+    """Carry out an intervention that takes effect at once."""
+    if isinstance(steer, RaiseBudget):
+        _raise_budget(run, team, steer, inbox_id)
+    else:
+        interventions_of(run, team).accept(steer, inbox_id)
+        for waiting in run.questions.values():
+            question = waiting.question
+            if question.reason == "pause" and question.about == steer.member and not waiting.answer.done():
+                waiting.answer.set_result(Answer(text=RESUME, by=steer.by))
+    run.recorder.add("", "", RunApplied(intervention=steer, inbox_id=inbox_id))
+    interventions_of(run, team).applied.add(inbox_id)
+
+
+def _raise_budget(run: RunState, team: Team, steer: RaiseBudget, inbox_id: int) -> None:
+    """Raise the limits of the run and of its outermost team: those recorded, the accounts, and the deadline."""
+    interventions = interventions_of(run, team)
+    interventions.raises.pop(inbox_id, None)  # if an earlier driver accepted it
+    before = interventions.raised(run.limits), interventions.raised(team.limits)
+    interventions.accept(steer, inbox_id)
+    run.limits, own = interventions.raised(run.limits), interventions.raised(team.limits)
+    for scope in sorted(run.record.budgets.opened):
+        limits = own if scope else run.limits
+        if limits is None or parent_key(scope) or limits == before[bool(scope)]:
+            continue
+        run.recorder.add(scope, "", BudgetRaised(limits=limits.bounds))
+        if (account := run.accounts.get(scope)) is not None:
+            account.raise_bounds(limits)
+    seconds = tighter(*(one.seconds if one else None for one in (own, run.limits)))
+    for resource in tuple(run.open_resources):
+        if seconds is not None and isinstance(resource, Deadline) and resource.is_outermost:
+            resource.extend(seconds)
+        elif isinstance(resource, Deadline) and resource.is_of_own_team and run.limits and run.limits.seconds:
+            resource.extend_to(run.limits.seconds)
+
+
+async def steer_ask(interventions: Interventions, scope: Scope, member: str, turn: Turn, place: str) -> Turn:
+    """Hold an ask while its member is paused, and return its turn with what people have said.
+
+    Asks inside an agent's turn and those of judges are left alone.
+    """
+    if scope.in_agent or turn.aside or turn.purpose == "judge":
+        return turn
+    await _wait_while_paused(interventions, scope, member, place)
+    return _with_messages(interventions, scope, member, turn, place)
+
+
+async def _wait_while_paused(interventions: Interventions, scope: Scope, member: str, place: str) -> None:
+    run, key = scope.run, f"{place}/{PAUSED}"
+    full = join_key(scope.path, key)
+    if full not in run.record.questions:
+        if member not in interventions.paused or _has_begun(scope, place):
+            return
+        inbox_id, pause = interventions.paused[member]
+        run.recorder.add(scope.path, place, RunApplied(intervention=pause, inbox_id=inbox_id))
+        interventions.applied.add(inbox_id)
+    elif member not in interventions.paused:
+        run.answers.setdefault(full, Answer(text=RESUME))
+    question = Question(text=f"{member!r} is paused.", choices=(RESUME,), reason="pause", about=member)
+    await ask_person_at(scope, key, question)
+    if full not in run.record.answers:
+        interventions.paused.pop(member, None)
+
+
+def _with_messages(interventions: Interventions, scope: Scope, member: str, turn: Turn, place: str) -> Turn:
+    placed = interventions.placed.setdefault(scope.path, {})
+    for fact in interventions.recorded.places.get(join_key(scope.path, place), ()):
+        if isinstance(fact.intervention, Tell) and fact.at is not None:
+            placed[fact.inbox_id] = fact
+    if not _has_begun(scope, place):
+        for inbox_id, tell in interventions.messages.items():
+            if (
+                inbox_id in placed
+                or tell.to not in ("", member)
+                or _is_read(interventions, scope, inbox_id, tell, turn)
+            ):
+                continue
+            placed[inbox_id] = fact = RunApplied(intervention=tell, inbox_id=inbox_id, at=len(turn.history))
+            scope.run.recorder.add(scope.path, place, fact)
+            interventions.applied.add(inbox_id)
+    said = [(fact.at or 0, tell) for fact in placed.values() if isinstance(tell := fact.intervention, Tell)]
+    read = [(at, _message(tell)) for at, tell in said if tell.to in ("", member)]
+    return _insert(turn, read) if read else turn
+
+
+def _is_read(interventions: Interventions, scope: Scope, inbox_id: int, tell: Tell, turn: Turn) -> bool:
+    """Whether the history of a turn has a message already, from the turn of the team around it.
+
+    Others may have the same text: those that the run began with, and those that were sent before.
+    """
+    message = _message(tell)
+    sent_before = sum(one.text == tell.text for other, one in interventions.messages.items() if other < inbox_id)
+    return turn.history.count(message) > scope.run.history.count(message) + sent_before
+
+
+def take_changes(
+    interventions: Interventions, scope: Scope, place: str, apply: ApplyChange, *, messages: bool
+) -> Sequence[AppliedChange]:
+    """Let `apply` carry out what people want changed before the ask, or the fact about the plan, at `place`.
+
+    Only the outermost team is changed. What is carried out is recorded, so a replay does the same.
+    """
+    full = join_key(scope.path, place)
+    recorded = [fact for fact in interventions.recorded.places.get(full, ()) if fact.at is None]
+    done: list[AppliedChange] = []
+    for fact in recorded:
+        interventions.handed_out.add(fact.inbox_id)
+        if isinstance(change := fact.intervention, Tell | TeamChange):
+            done.append(one := AppliedChange(change, _joining(interventions, change)))
+            apply(one)
+    passed = (
+        bool(done) or full in interventions.recorded.refused or _has_begun(scope, place) or _is_planned(scope, place)
+    )
+    if passed or not scope.is_outermost:
+        return done
+    for inbox_id, change in _pending_changes(interventions) if messages else list(interventions.changes.items()):
+        one = AppliedChange(change, _joining(interventions, change))
+        if (reason := apply(one)) is None:
+            scope.run.recorder.add(scope.path, place, RunApplied(intervention=change, inbox_id=inbox_id))
+            done.append(one)
+        else:
+            scope.run.recorder.add(scope.path, place, RunRefused(intervention=change, inbox_id=inbox_id, reason=reason))
+        interventions.changes.pop(inbox_id, None)
+        interventions.handed_out.add(inbox_id)
+        interventions.applied.add(inbox_id)
+    return done
+
+
+def _pending_changes(interventions: Interventions) -> list[tuple[int, TeamChange | Tell]]:
+    """Return the changes that have not been carried out, and the messages to all or the lead, as they arrived."""
+    team = interventions.team
+    lead = team.strategy.lead(team.settings, Members(team.members, team.helpers))
+    unread: dict[int, TeamChange | Tell] = {
+        inbox_id: tell
+        for inbox_id, tell in interventions.messages.items()
+        if inbox_id not in interventions.handed_out and tell.to in ("", lead)
+    }
+    return sorted((unread | interventions.changes).items(), key=lambda one: one[0])
+
+
+def _joining(interventions: Interventions, change: TeamChange | Tell) -> Agent | None:
+    """Return the agent that a change adds, built once."""
+    if not isinstance(change, AddMember):
+        return None
+    if change.member not in interventions.joined:
+        from teamwright.teams.load import build_new_member  # with the manifests, which most runs never need
+
+        interventions.joined[change.member] = build_new_member(interventions.team, change.member, change.spec)
+    return interventions.joined[change.member]
+
+
+def refuse_unapplied(run: RunState) -> None:
+    """Record, for a run that ends, which accepted interventions never took effect."""
+    for inbox_id, steer in run.interventions.unapplied.items() if run.interventions is not None else ():
+        run.recorder.add("", "", RunRefused(intervention=steer, inbox_id=inbox_id, reason=TOO_LATE))
+
+
+def raised_limits(run: RunState, limits: Limits | None) -> Limits | None:
+    """Return limits of the run or of its outermost team as people have raised them."""
+    return limits if run.interventions is None else run.interventions.raised(limits)
+
+
+def _has_begun(scope: Scope, place: str) -> bool:
+    """Whether an earlier driver has begun the ask, so that nothing new takes effect before it."""
+    record, full = scope.run.record, join_key(scope.path, place)
+    return full in record.asks or join_key(full, BEFORE) in record.questions
+
+
+def _is_planned(scope: Scope, place: str) -> bool:
+    """Whether an earlier driver has recorded a fact about the plan there, so that nothing new takes effect before."""
+    return any((kind, scope.path, place) in scope.run.record.emitted for kind in PLAN_FACTS)
+
+
+def _message(tell: Tell) -> Message:
+    """Return the message as members read it."""
+    return Message(name="user", content=tell.text, role="user")
+
+
+def _insert(turn: Turn, read: Sequence[tuple[int, Message]]) -> Turn:
+    """Return the turn with each message at its position in the conversation, or at the end of a shorter one."""
+    messages = list(turn.history)
+    for offset, (at, message) in enumerate(sorted(read, key=lambda one: one[0])):
+        place = max(min(at, len(turn.history)), turn.since or 0)
+        messages.insert(place + offset, message)
+    return structs.replace(turn, history=History.of(messages))

@@ -1,0 +1,192 @@
+"""Limits that a person raises while a run is going on.
+
+Decides whether a run can take an intervention; a refusal is a sentence for the person who sent it.
+
+The interventions of one run, as its driver sees them: accepted, in effect, and still to take effect.
+
+It starts from the record; the code that carries an intervention out keeps it up to date. It records nothing itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from typing import assert_never
+
+from teamwright.agents.contract.agent import Agent
+from teamwright.errors import nearest
+from teamwright.history.record.deliveries import RecordedInterventions
+from teamwright.runtime.driver.redaction import Redactor
+from teamwright.strategies.protocol import InterventionName
+from teamwright.teams.team import Team
+from teamwright.values.events.run import RunApplied
+from teamwright.values.limits import Limits
+from teamwright.values.people import (
+    AddMember,
+    EditPlan,
+    PauseMember,
+    RaiseBudget,
+    RemoveMember,
+    ResumeMember,
+    Steer,
+    TeamChange,
+    Tell,
+)
+
+
+def raised(limits: Limits | None, raises: Iterable[RaiseBudget]) -> Limits | None:
+    """Return the limits after these raises; a limit that is not set stays unset, and none is lowered."""
+    if limits is None:
+        return None
+    for one in raises:
+        present = amounts(limits)
+        higher = {name: given for name, given in amounts(one).items() if name in present and given > present[name]}
+        limits = limits.model_copy(update=higher) if higher else limits
+    return limits
+
+
+def amounts(limits: Limits | RaiseBudget) -> dict[str, float]:
+    """Return the limits that are set and can be raised, by name."""
+    found = {"tokens": limits.tokens, "usd": limits.usd, "calls": limits.calls, "seconds": limits.seconds}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+NAMES: dict[type[Steer], InterventionName] = {
+    Tell: "say",
+    PauseMember: "pause",
+    ResumeMember: "pause",
+    RaiseBudget: "raise_budget",
+    EditPlan: "edit_plan",
+    AddMember: "add_member",
+    RemoveMember: "remove_member",
+}
+REFUSALS: dict[InterventionName, str] = {
+    "say": "takes no messages while it runs",
+    "pause": "can't hold one member while the others work",
+    "raise_budget": "keeps its budget while it runs",
+    "edit_plan": "has no plan that people edit while it runs",
+    "add_member": "keeps its members while it runs",
+    "remove_member": "keeps its members while it runs",
+}
+"""What a strategy does that does not take an intervention, after its name."""
+
+
+def refusal_of(
+    steer: Steer, team: Team, limits: Sequence[Limits], paused: Collection[str], joined: Collection[str]
+) -> str | None:
+    """Return why a run of this team can't take an intervention now; `None` if it can.
+
+    `limits` are those that can be raised, `paused` the members that are paused, and `joined` those that were added.
+    """
+    name, taken = NAMES[type(steer)], team.strategy.interventions
+    if name not in taken:
+        can = ", ".join(taken) or "nothing"
+        return f"the strategy {team.strategy.name!r} {REFUSALS[name]}; it takes: {can}"
+    match steer:
+        case Tell(to=""):
+            return None
+        case Tell(to=member) | RemoveMember(member=member):
+            return _unknown(member, team, joined)
+        case PauseMember(member=member):
+            return _unknown(member, team, joined) or (f"{member!r} is paused already" if member in paused else None)
+        case ResumeMember(member=member):
+            return _unknown(member, team, joined) or (f"{member!r} is not paused" if member not in paused else None)
+        case RaiseBudget():
+            return _no_raise(steer, limits)
+        case EditPlan() | AddMember():
+            return None
+        case _:
+            assert_never(steer)
+
+
+def _unknown(member: str, team: Team, joined: Collection[str]) -> str | None:
+    """Return that no member of the run has this name, with the nearest one."""
+    names = [*joined, *(agent.name for agent in team.everyone() if agent is not team or team.is_single_agent)]
+    return None if member in names else f"there is no member {member!r}; {nearest(member, names).rstrip('.')}"
+
+
+def _no_raise(steer: RaiseBudget, limits: Sequence[Limits]) -> str | None:
+    """Return which of the given limits can't be raised, because it is not set or not lower."""
+    for name, given in amounts(steer).items():
+        present = [found[name] for one in limits if name in (found := amounts(one))]
+        if not present:
+            return f"neither the run nor its team has a limit on {name}, so there is none to raise"
+        if given <= min(present):
+            return f"the limit on {name} is {min(present):g} already; a limit can only be raised"
+    return None
+
+
+def redacted_steer(steer: Steer, redactor: Redactor) -> Steer:
+    """Return an intervention without secrets: everything in it is recorded."""
+    match steer:
+        case Tell(text=text):
+            steer = steer.changed(text=redactor.text(text))
+        case EditPlan(plan=plan):
+            steer = steer.changed(plan=redactor.value(plan))
+        case AddMember(spec=spec):
+            steer = steer.changed(spec=redactor.value(spec))
+        case PauseMember() | ResumeMember() | RaiseBudget() | RemoveMember():
+            pass
+    return steer.changed(by=redactor.text(steer.by))
+
+
+class Interventions:
+    """What people have changed in a run, and what has yet to take effect; each by its id in the inbox."""
+
+    __slots__ = (
+        "_accepted", "applied", "changes", "handed_out", "joined", "messages", "paused", "placed", "raises", "recorded",
+        "team",
+    )  # fmt: skip
+
+    def __init__(self, recorded: RecordedInterventions, team: Team) -> None:
+        self.recorded, self.team = recorded, team
+        self.messages: dict[int, Tell] = {}
+        self.changes: dict[int, TeamChange] = {}
+        """Changes of the team that have not taken effect."""
+        self.paused: dict[str, tuple[int, PauseMember]] = {}
+        self.raises: dict[int, RaiseBudget] = {}
+        self.placed: dict[str, dict[int, RunApplied]] = {}
+        """The messages that the asks of each scope contain."""
+        self.handed_out: set[int] = set()
+        """The messages that the strategy of the team has received."""
+        self.joined: dict[str, Agent] = {}
+        """The members that were added, by name."""
+        self.applied = set(recorded.effective)
+        """The inbox ids of everything that has taken effect or never will."""
+        self._accepted: dict[int, Steer] = {}
+        for inbox_id, steer in recorded.accepted.items():
+            if not (inbox_id in recorded.effective and isinstance(steer, TeamChange)):
+                self.accept(steer, inbox_id)
+        self.paused = {name: one for name, one in self.paused.items() if name in recorded.paused}
+
+    def accept(self, steer: Steer, inbox_id: int) -> None:
+        """Add an accepted intervention."""
+        self._accepted[inbox_id] = steer
+        match steer:
+            case Tell():
+                self.messages[inbox_id] = steer
+            case PauseMember(member=member):
+                self.paused[member] = inbox_id, steer
+            case ResumeMember(member=member):
+                self.paused.pop(member, None)
+            case RaiseBudget():
+                self.raises[inbox_id] = steer
+            case EditPlan() | AddMember() | RemoveMember():
+                self.changes[inbox_id] = steer
+
+    def raised(self, limits: Limits | None) -> Limits | None:
+        """Return limits of the run or of its outermost team as people have raised them."""
+        return raised(limits, self.raises.values())
+
+    @property
+    def unapplied(self) -> dict[int, Steer]:
+        """The accepted interventions that have not taken effect."""
+        return {inbox_id: steer for inbox_id, steer in self._accepted.items() if inbox_id not in self.applied}
+
+    @property
+    def pending(self) -> list[tuple[int, RaiseBudget | ResumeMember]]:
+        """What an earlier driver accepted and that takes effect at once, wherever the run is."""
+        return [
+            (inbox_id, steer)
+            for inbox_id, steer in self.recorded.accepted.items()
+            if inbox_id not in self.recorded.effective and isinstance(steer, RaiseBudget | ResumeMember)
+        ]

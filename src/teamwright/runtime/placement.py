@@ -1,0 +1,342 @@
+"""The contract of a placement, which lets workers drive child runs. An engine is given one.
+
+The turn that a child run answers, as its first event records it, and back.
+
+A run that places branches: what its children inherit, and their first batches.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple, Protocol, cast
+
+from msgspec import convert, structs
+from pydantic import JsonValue
+from pydantic_core import to_json
+
+from teamwright.agents.contract.agent import Agent, Context, Workspace
+from teamwright.agents.contract.effect import Attempt
+from teamwright.errors import UsageError
+from teamwright.history.record.run_record import RunRecord
+from teamwright.journal.protocol import Batch, Journal
+from teamwright.runtime.driver.path_locks import Holding
+from teamwright.runtime.driver.recorder import Recorder
+from teamwright.runtime.relay import Bus
+from teamwright.runtime.run_request import PlacedInput, RunInput
+from teamwright.runtime.run_state import RunState
+from teamwright.runtime.scope import Scope
+from teamwright.teams.team import Team
+from teamwright.values.call_limits import Compact, Recovery
+from teamwright.values.events.agent import RUN_KIND, AgentReplied, Body, WorkspaceWritten
+from teamwright.values.events.run import Origin, PlacedTurn
+from teamwright.values.key import join_key
+from teamwright.values.limits import Amounts
+from teamwright.values.owned_paths import Owned
+from teamwright.values.people import Approve
+from teamwright.values.specs.manifest import Source
+from teamwright.values.text.secret_names import without_secrets
+from teamwright.values.turns.artifacts import POINTER, Artifact, SharedValue
+from teamwright.values.turns.envelope import Envelope, EnvelopeLimits, EnvelopeMessage
+from teamwright.values.turns.messages import History, Message, digest
+from teamwright.values.turns.turn import HandoffTarget, Turn
+from teamwright.wings import hint
+
+
+class CancelRun(Protocol):
+    """Cancels a run, in whichever process it is driven."""
+
+    def __call__(self, run_id: str, reason: str = "", *, wait: bool = True) -> Awaitable[object]:
+        """Cancel it; without `wait`, return as soon as its driver is asked to."""
+        ...
+
+
+class PackedTeam(NamedTuple):
+    """The source of a team as it is built on another machine, and the files that travel with it."""
+
+    source: Source
+    files: Mapping[str, bytes]
+
+
+class Placement(Protocol):
+    """Submits child runs, waits for their ends, and cancels them."""
+
+    @property
+    def queue(self) -> str:
+        """The queue of the child runs."""
+        ...
+
+    async def open(self, journal: Journal, bus: Bus, cancel: CancelRun) -> None:
+        """Begin to use the journal of an engine, and its way to cancel a run, with or without a driver."""
+        ...
+
+    async def close(self) -> None:
+        """Send the cancellations that are due, and end."""
+        ...
+
+    async def pack(self, source: Source, team: Team) -> PackedTeam:
+        """Return the source of a parent's team as workers need it."""
+        ...
+
+    async def finished(self, batch: Batch, *, parent: str, depth: int) -> RunRecord:
+        """Submit a child run by its first batch, unless it exists, and return its record once it has ended."""
+        ...
+
+    def cancel(self, run_ids: Sequence[str]) -> None:
+        """Cancel child runs that have not ended, soon."""
+        ...
+
+
+GIVEN: Final = "given-"
+"""The place of a value of the parent's workspace in the child begins with this."""
+RECOVERY, OWNED, NOTES_TEAM = "recovery", "owned", "notes_team"
+"""What is recorded with the fields of the turn: what the member has of the teams and steps around it."""
+_POINTED = re.compile(re.escape(POINTER) + r"([0-9a-f]{40})")
+_PLAIN = ("number", "purpose", "max_output", "tier", "quotes_task", "since", "aside", "closing")
+_DEFAULTS = Turn("")
+
+
+def turn_fields(turn: Turn) -> dict[str, JsonValue]:
+    """Return what a turn says besides its task, history and files, without defaults."""
+    fields: dict[str, JsonValue] = {
+        name: value for name in _PLAIN if (value := getattr(turn, name)) != getattr(_DEFAULTS, name)
+    }
+    if turn.tools is not None:
+        fields["tools"] = list(turn.tools)
+    if turn.output_schema is not None:
+        fields["output_schema"] = dict(turn.output_schema)
+    if turn.left is not None:
+        fields["left"] = turn.left.to_json()
+    if turn.envelope_limits is not None:
+        fields["envelope_limits"] = EnvelopeLimits.model_validate(
+            dict(turn.envelope_limits), extra="ignore"
+        ).model_dump(mode="json")
+    if turn.compact is not None:
+        fields["compact"] = turn.compact.model_dump(mode="json")
+    if turn.handoffs:
+        fields["handoffs"] = [list(one) for one in turn.handoffs]
+    envelopes: dict[str, JsonValue] = {
+        str(index): one.envelope.model_dump(mode="json")
+        for index, one in enumerate(turn.history)
+        if isinstance(one, EnvelopeMessage)
+    }
+    if envelopes:
+        fields["envelopes"] = envelopes
+    return fields
+
+
+def turn_from(said: Mapping[str, Any], task: str, history: History, attachments: tuple[Artifact, ...]) -> Turn:
+    """Rebuild a turn from its recorded parts."""
+    read: dict[str, object] = {name: said[name] for name in _PLAIN if name in said}
+    if "tools" in said:
+        read["tools"] = tuple(said["tools"])
+    if "output_schema" in said:
+        read["output_schema"] = said["output_schema"]
+    if "left" in said:
+        read["left"] = convert(said["left"], Amounts)
+    if "envelope_limits" in said:
+        read["envelope_limits"] = EnvelopeLimits.model_validate(said["envelope_limits"])
+    if "compact" in said:
+        read["compact"] = Compact.model_validate(said["compact"])
+    if "handoffs" in said:
+        read["handoffs"] = tuple(HandoffTarget(*one) for one in said["handoffs"])
+    if "envelopes" in said:
+        history = History.of(_with_envelopes(history, said["envelopes"]))
+    return structs.replace(Turn(task, history, attachments=attachments), **read)
+
+
+def _with_envelopes(history: History, envelopes: Mapping[str, JsonValue]) -> Iterator[Message]:
+    for index, one in enumerate(history):
+        envelope = envelopes.get(str(index))
+        yield (
+            one
+            if envelope is None
+            else EnvelopeMessage(
+                name=one.name,
+                content=one.content,
+                role=one.role,
+                attachments=one.attachments,
+                envelope=Envelope.model_validate(envelope),
+                whole=(),
+            )
+        )
+
+
+def recorded_turn(record: RunRecord, task: str, history: History) -> Turn:
+    """Rebuild the turn that a run answers from its first event, with its task and history."""
+    return turn_from(_said(record), task, history, record.start.attachments)
+
+
+def inherit(scope: Scope, turn: Turn, record: RunRecord) -> None:
+    """Let the outermost scope of a child run have what its member would have in the parent."""
+    said = _said(record)
+    scope.compact = turn.compact
+    if RECOVERY in said:
+        scope.recovery = Recovery.model_validate(said[RECOVERY])
+    if OWNED in said:
+        scope.holding = Holding(Owned(tuple(map(tuple, said[OWNED]))))
+
+
+def notes_team_of(record: RunRecord) -> str:
+    """Return the team that the notes of agents in a child run belong to; empty for any other run."""
+    return _said(record).get(NOTES_TEAM, "")
+
+
+def _said(record: RunRecord) -> Mapping[str, Any]:
+    if record.started is None or record.started.placed is None:
+        return {}
+    return cast("Mapping[str, Any]", record.bodies.value(record.started.placed.turn))
+
+
+def placed_fact(recorder: Recorder, given: PlacedInput) -> PlacedTurn:
+    """Return what a child run records of its turn."""
+    fields = {**turn_fields(given.turn), NOTES_TEAM: given.notes_team}
+    if given.recovery is not None:  # its fallback stands in for the child, in the parent
+        fields[RECOVERY] = given.recovery.model_dump(mode="json", exclude={"fallback"})
+    if given.owned.levels:
+        fields[OWNED] = [list(level) for level in given.owned.levels]
+    return PlacedTurn(turn=recorder.store(fields), artifacts=given.artifacts, depth=given.depth)
+
+
+def record_values(recorder: Recorder, given: PlacedInput) -> None:
+    """Record the values of the parent's workspace that the child run begins with."""
+    for name, held in given.values.items():
+        fact = WorkspaceWritten(name=name, revision=1, body=recorder.store(held.value), by=held.by)
+        recorder.add("", GIVEN + name, fact)
+
+
+def pointed_artifacts(turn: Turn, values: Mapping[str, SharedValue]) -> set[Body]:
+    """Return the artifacts that the texts of a turn, and the values of the workspace, point to."""
+    shared = to_json([held.value for held in values.values()]).decode()
+    texts = (turn.task, *(one.content for one in turn.history), shared)
+    return {found for text in texts for found in _POINTED.findall(text)}
+
+
+CALL: Final = "run"
+"""The key of the effect that starts a child, within the turn of the member."""
+
+MakeBatch = Callable[[str, Team, RunInput], Batch]
+"""Returns the first batch of a child run."""
+
+
+def child_run_id(parent: str, seed: int, key: str) -> str:
+    """Return the id of the run that the effect of a parent with this key starts."""
+    return f"{parent[:40]}-{digest(parent, str(seed), key)[:16]}"
+
+
+@dataclass(slots=True)
+class ParentRun:
+    """One run whose branches are placed; its children get the source, files and code of its own start."""
+
+    state: RunState
+    team: Team
+    placement: Placement
+    make_batch: MakeBatch
+    _packed: PackedTeam | None = None
+    _packing: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    def place(self, member: Agent, recovery: Recovery | None) -> Agent:
+        """Return the member that answers for another one, by child runs, which recover as the teams around it say."""
+        from teamwright.runtime.placed_member import PlacedMember  # most runs place nothing
+
+        return PlacedMember(member, self, recovery)
+
+    @property
+    def depth(self) -> int:
+        """The number of runs around this one."""
+        placed = self.state.record.start.placed
+        return 0 if placed is None else placed.depth
+
+    @property
+    def run_id(self) -> str:
+        """The id of the run."""
+        return self.state.run_id
+
+    def child_id(self, key: str) -> str:
+        """Return the id of the child that the effect with this key starts."""
+        return child_run_id(self.run_id, self.state.seed, key)
+
+    async def new_child(
+        self, member: Agent, turn: Turn, ctx: Context, recovery: Recovery | None, attempt: Attempt
+    ) -> Batch:
+        """Return the first batch of the run in which a member answers a turn. Equal calls give the same run."""
+        packed, run_id, start = await self._pack(), self.child_id(attempt.key), self.state.record.start
+        values = _shared_values(ctx.workspace)
+        artifacts = tuple(sorted(pointed_artifacts(turn, values) & self.state.record.workspace.artifacts))
+        given = RunInput(
+            turn.task,
+            seed=int(digest(run_id)[:12], 16),
+            history=turn.history,
+            origin=Origin(run_id=self.run_id, number=self.state.recorder.number, how="place", key=attempt.key),
+            limits=attempt.limits,
+            files=packed.files,
+            placed=PlacedInput(
+                turn,
+                self.depth + 1,
+                artifacts,
+                values,
+                recovery=recovery,
+                owned=ctx.owned,
+                notes_team=notes_team_of(self.state.record) or self.team.name,
+            ),
+        )
+        team = copy(member) if isinstance(member, Team) else Team(member.name, members=[member], checked=True)
+        team.declared, team.secrets = _child_source(packed.source, member.name), self.team.secrets
+        team.stored_files, team.code = start.files, start.code
+        return self.make_batch(run_id, team, given)
+
+    async def _pack(self) -> PackedTeam:
+        """Return the source for the children, and the files that travel with them; read once.
+
+        The journal has the files of a parent that was submitted itself.
+        """
+        async with self._packing:
+            if self._packed is None:
+                record = self.state.record
+                recorded = record.source() if record.number else None
+                source = recorded or Source.model_validate(without_secrets(self.team.declaration()))
+                packs = not record.start.files
+                self._packed = await self.placement.pack(source, self.team) if packs else PackedTeam(source, {})
+            return self._packed
+
+    def cancel_stopped(self) -> None:
+        """Cancel the children of asks that ended without them: the parent may have died before it could say so."""
+        stopped = [
+            self.child_id(join_key(key, CALL))
+            for key, ask in self.state.record.asks.items()
+            if ask.asked.member_kind == RUN_KIND and ask.ending is not None and not isinstance(ask.ending, AgentReplied)
+        ]
+        if stopped:
+            self.placement.cancel(stopped)
+
+
+def require_no_placement(teams: Iterable[Team]) -> None:
+    """Raise `UsageError` if a team places branches on workers."""
+    for team in teams:
+        if team.places_branches:
+            passed = hint("place_branches") or "Engine(url, placement=…)"
+            raise UsageError(
+                f"The team {team.name!r} has  placement: workers , which needs workers and a journal in Postgres:"
+                f" set TEAMWRIGHT_JOURNAL=postgresql://…, or use  placement: here . In Python, pass  {passed}"
+            )
+
+
+def _shared_values(workspace: Workspace) -> dict[str, SharedValue]:
+    return {name: value for name in workspace.names() if (value := workspace.get(name)) is not None}
+
+
+def _child_source(source: Source, member: str) -> Source:
+    """The source of the parent with the member as its team, without what the parent does for the member."""
+    teams, agents = source.manifest.teams, source.manifest.agents
+    if (team := teams.get(member)) is not None:
+        spec = team.model_copy(update={"approve": None, "evaluate": None, "optional": False, "critical": False})
+        manifest = source.manifest.model_copy(update={"teams": {**teams, member: spec}})
+    else:
+        agent = agents[member]
+        approve = None if agent.approve is None else Approve(tools=agent.approve.tools)
+        bare = agent.model_copy(update={"approve": approve, "evaluate": None, "optional": False, "critical": False})
+        manifest = source.manifest.model_copy(update={"agents": {**agents, member: bare}})
+    return source.model_copy(update={"manifest": manifest, "team": member})

@@ -1,1 +1,0 @@
-"""Webhooks: the notices they receive, and how each delivery is signed, sent and retried."""
