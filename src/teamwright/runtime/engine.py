@@ -17,8 +17,6 @@ from teamwright.errors import NotResumable, UsageError
 from teamwright.journal.location import resolve_journal
 from teamwright.journal.protocol import commit, driver_lock
 from teamwright.runtime.handle import Handle
-from teamwright.runtime.live_runs import LiveRuns
-from teamwright.runtime.relay import Bus, Relay
 from teamwright.runtime.run_reader import deleted_is_not_found
 from teamwright.runtime.run_request import (
     RUN_OPTIONS,
@@ -30,7 +28,6 @@ from teamwright.runtime.run_request import (
     new_seed,
 )
 from teamwright.runtime.runs import Runs
-from teamwright.runtime.transport import opened_transport
 from teamwright.teams.team import require_team
 from teamwright.values.events.run import Origin
 from teamwright.values.limits import Limits
@@ -44,7 +41,6 @@ if TYPE_CHECKING:
     from teamwright.history.record.run_record import RunRecord
     from teamwright.journal.protocol import Batch, Journal
     from teamwright.runtime.budget.rate_limiter import SharedLimits
-    from teamwright.runtime.people.webhook_deliveries import Delivery
     from teamwright.runtime.placement import Placement
     from teamwright.runtime.run import Run
     from teamwright.runtime.run_request import RunInput
@@ -95,8 +91,9 @@ class Engine:
         from teamwright.runtime.conversations import Conversations
         from teamwright.runtime.driver.cancellation import CANCEL_GRACE
         from teamwright.runtime.driver.recorder import steady_clock
-        from teamwright.runtime.live_runs import BackgroundTasks
+        from teamwright.runtime.live_runs import BackgroundTasks, LiveRuns
         from teamwright.runtime.people.webhook_deliveries import Deliveries
+        from teamwright.runtime.relay import Bus, Relay
 
         for name, clock in (
             ("wall", wall),
@@ -137,6 +134,8 @@ class Engine:
         """Open the engine, and return it. It may be opened again after it was closed."""
         if self._tasks.is_open:
             raise UsageError("The engine is open already; close it first, or use it as it is.")
+        from teamwright.runtime.transport import opened_transport
+
         async with AsyncExitStack() as stack:
             await self.journal.open()
             stack.push_async_callback(self.journal.close)
@@ -488,19 +487,16 @@ class Engine:
             finally:
                 await servers.close()
 
-    def deliver(self, delivery: Delivery) -> None:
-        """Notify a webhook in the background that a run waits; a closing engine starts no delivery."""
-        if self._tasks.is_open:
-            self._deliveries.start(self._tasks.group(), delivery)
-
     async def delivered(self) -> None:
         """Wait until no webhook delivery is in flight: each was accepted, or given up after its last attempt."""
         await self._deliveries.wait_settled()
 
-    def release(self, run_id: str) -> None:
-        """Remove a run from the live runs; its handle calls this."""
-        self.relay.release(run_id)
-        self._live.remove(run_id)
+    def release(self, run: Run) -> None:
+        """Remove a run from the live runs, and notify its webhook if it waits for people; its handle calls this."""
+        self.relay.release(run.run_id)
+        self._live.remove(run.run_id)
+        if run.webhook_delivery is not None and self._tasks.is_open:  # a closing engine starts no delivery
+            self._deliveries.start(self._tasks.group(), run.webhook_delivery)
 
     def _clock(self, record: RunRecord | None = None) -> Callable[[], float]:
         """Return the clock of one driver of a run, which starts no earlier than the last recorded event."""

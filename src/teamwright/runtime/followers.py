@@ -1,8 +1,5 @@
-"""Follows a run: yields its recorded events, then new ones, without a gap. Read only.
-
-The structured output of members while it is written: parsed and validated as it grows. Read only.
-
-Sends an intervention to a run in whichever process it is driven, and waits until the run acknowledges it.
+"""Follows a run, read only: its events without a gap, its structured output as it grows, and what became of an
+intervention that was sent to it.
 """
 
 from __future__ import annotations

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
     from teamwright.runtime.budget.tenant_budgets import TenantBudgets
-    from teamwright.runtime.people.webhook_deliveries import Delivery
     from teamwright.runtime.run import Run
     from teamwright.runtime.run_request import RunInput
     from teamwright.runtime.runs import Runs
@@ -30,12 +29,8 @@ class Driver(Protocol):
         """Share the connections of the engine and of one run within this block."""
         ...
 
-    def deliver(self, delivery: Delivery) -> None:
-        """Send a notice to a webhook in the background."""
-        ...
-
-    def release(self, run_id: str) -> None:
-        """Remove a run from the live runs."""
+    def release(self, run: Run) -> None:
+        """Remove a run from the live runs, and notify its webhook if it waits for people."""
         ...
 
 
@@ -63,8 +58,6 @@ class Handle:
         try:
             async with self.engine.resources(run.notes_team):
                 result = await run.drive(self._run_input)
-            if run.webhook_delivery is not None:
-                self.engine.deliver(run.webhook_delivery)
             if result is None and (cancel := run.pending_cancel):
                 result = await self.engine.runs.end(self.run_id, cancel)
             if result is not None and run.budget:
@@ -78,7 +71,7 @@ class Handle:
         except Exception as error:  # noqa: BLE001 - raised from `result`
             self._error = error
         finally:
-            self.engine.release(self.run_id)
+            self.engine.release(run)
             run.begun.set()
             self._done.set()
 

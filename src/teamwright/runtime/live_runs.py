@@ -1,9 +1,7 @@
-"""The background tasks of an engine, in a task group that a task of its own holds.
+"""The runs that this engine drives, the delivery of inbox items to them, and the background tasks of an engine.
 
 A task group must be left by the task that entered it. Here a supervisor does both, so that one task may open an engine
 and another close it: a fixture of a test framework, the cells of a notebook.
-
-The runs that this engine drives, and the delivery of inbox items to them.
 """
 
 from __future__ import annotations

@@ -1,8 +1,5 @@
-"""The contract of a placement, which lets workers drive child runs. An engine is given one.
-
-The turn that a child run answers, as its first event records it, and back.
-
-A run that places branches: what its children inherit, and their first batches.
+"""Branches that workers drive, each as a run of its own: the contract of a placement, which an engine is given, what
+children inherit from their parent run, and the turn that a child answers.
 """
 
 from __future__ import annotations

@@ -1,16 +1,9 @@
-"""Publishes durable events and pieces of replies to listeners in this process; nothing flows back to the run.
+"""Publishes durable events and pieces of replies: to listeners in this process, and over a transport to others.
 
-A listener that joins while a reply is being written asks for what is written so far: its pieces would begin mid-word.
-
-Sends what happens in the runs that are driven here to followers in other processes, while there are any.
-
-A follower asks for it every second. Nothing is sent for a run that has no follower, and no run waits for the transport.
-
-What a follower hears of a run that another process drives: wake-ups, and pieces of replies in the right place.
-
-A signal may be lost, late, or forged by anyone who may write to the transport. So a piece is passed on only after the
-events before it, never after the event that replaces it, and never without all of its text before it: a secret is
-known by its beginning. A follower asks for the text so far when it comes.
+Nothing flows back to the run, and no run waits for the transport. A follower in another process asks every second, and
+nothing is sent for a run that has none. A signal may be lost, late, or forged by anyone who may write to the transport.
+So a piece is passed on only after the events before it, never after the event that replaces it, and never without all
+of its text before it: a secret is known by its beginning.
 """
 
 from __future__ import annotations

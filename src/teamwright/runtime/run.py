@@ -17,7 +17,6 @@ from teamwright.errors import JournalError, NotResumable
 from teamwright.history.ending import Ending, abort_failure, ending_of
 from teamwright.history.record.run_record import RunRecord
 from teamwright.journal.protocol import Batch, InboxItem, Journal, driver_lock
-from teamwright.runtime import placement as placed_turn
 from teamwright.runtime.budget.prompt_meter import PromptMeter
 from teamwright.runtime.budget.rate_limiter import RateLimiters
 from teamwright.runtime.budget.tenant_budgets import TenantBudgets
@@ -33,7 +32,17 @@ from teamwright.runtime.driver.redaction import Redactor
 from teamwright.runtime.people.intervention_points import apply_pending, raised_limits, receive_steer, refuse_unapplied
 from teamwright.runtime.people.webhook import Notice, Webhook
 from teamwright.runtime.people.webhook_deliveries import Delivery
-from teamwright.runtime.placement import MakeBatch, ParentRun, Placement, require_no_placement
+from teamwright.runtime.placement import (
+    MakeBatch,
+    ParentRun,
+    Placement,
+    inherit,
+    notes_team_of,
+    placed_fact,
+    record_values,
+    recorded_turn,
+    require_no_placement,
+)
 from teamwright.runtime.relay import Bus
 from teamwright.runtime.run_request import RunInput, process_name
 from teamwright.runtime.run_state import ReplayObserver, RunState
@@ -185,7 +194,7 @@ class Run:
         recorder.held, self.driver = True, ""
         self._begin(run_input)
         if run_input.placed is not None:
-            placed_turn.record_values(recorder, run_input.placed)
+            record_values(recorder, run_input.placed)
         recorder.add("", "", RunQueued(queue=queue, starts=starts))
         return recorder.take_held()
 
@@ -217,7 +226,7 @@ class Run:
         lane.timers = (self,)
         scope = Scope(state, "", lane)
         if run_input is None and self._record.start.placed is not None:
-            placed_turn.inherit(scope, turn, self._record)
+            inherit(scope, turn, self._record)
         if self._forecast is None:
             self._open_budget(scope)
         return OpenedRun(scope, turn)
@@ -282,7 +291,7 @@ class Run:
     @property
     def notes_team(self) -> str:
         """The outermost team, which the notes of agents belong to; that of the parent, in a child run."""
-        return placed_turn.notes_team_of(self._record) or self._team.name
+        return notes_team_of(self._record) or self._team.name
 
     @property
     def has_begun(self) -> bool:
@@ -328,7 +337,7 @@ class Run:
         new = {path: recorder.store(stored_content(content)) for path, content in run_input.files.items()}
         placed, turn = None, Turn(task, History.of(history), attachments=attachments)
         if run_input.placed is not None:
-            placed, turn = placed_turn.placed_fact(recorder, run_input.placed), run_input.placed.turn
+            placed, turn = placed_fact(recorder, run_input.placed), run_input.placed.turn
             attachments = turn.attachments
         started = RunStarted(
             team=team.name,
@@ -392,7 +401,7 @@ class Run:
         state.history = History.of(self._record.bodies.messages(started.history))
         if self._parent is not None:
             self._parent.cancel_stopped()
-        return placed_turn.recorded_turn(self._record, state.task, state.history)
+        return recorded_turn(self._record, state.task, state.history)
 
     async def _end(self, ending: Ending) -> RunResult:
         team, marks = self._team, self._record.charges.marks + self._state.marks

@@ -1,8 +1,7 @@
-"""Reports a run that is not in the journal, and tells one that was deleted while it was read from a damaged one.
+"""Reads a recorded run from the journal: its events, the record that a replay needs, and the source of its team.
 
-Reads one run from a journal: its events, or the record that a replay needs.
-
-The source of a team with what travels with its runs; that of a recorded run, on whichever machine it is read.
+What only some of that needs, such as manifests, loads at its first use. A run that was deleted while it was read is
+told from a damaged one.
 """
 
 from __future__ import annotations
@@ -11,21 +10,21 @@ from collections.abc import AsyncGenerator, Callable, Collection, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import anyio
 
-from teamwright.agents.clients.models import Models
 from teamwright.errors import JournalCorrupt, NotResumable, RunNotFound, UsageError
-from teamwright.history.event_texts import Texts, bodies_of, texts_of
-from teamwright.history.record.asks import RecordedBodies
-from teamwright.history.record.run_record import EFFECTS, RunRecord, check_record
 from teamwright.journal.protocol import Journal
-from teamwright.teams.load import team_from_source
-from teamwright.teams.run_files import unpacked_source
-from teamwright.teams.team import Team
 from teamwright.values.events.agent import Body
-from teamwright.values.events.event import Event, fold
-from teamwright.values.specs.manifest import Source
+from teamwright.values.events.event import Event
+
+if TYPE_CHECKING:
+    from teamwright.agents.clients.models import Models
+    from teamwright.history.event_texts import Texts
+    from teamwright.history.record.run_record import RunRecord
+    from teamwright.teams.team import Team
+    from teamwright.values.specs.manifest import Source
 
 
 async def run_not_found(journal: Journal, run_id: str) -> RunNotFound:
@@ -54,6 +53,10 @@ async def read_events(journal: Journal, run_id: str, without: Collection[str] = 
 
 async def read_record(journal: Journal, run_id: str) -> RunRecord:
     """Return what a replay needs, without the effects of ended turns, which make up most of a long record."""
+    from teamwright.history.record.asks import RecordedBodies
+    from teamwright.history.record.run_record import EFFECTS, RunRecord, check_record
+    from teamwright.values.events.event import fold
+
     async with deleted_is_not_found(journal, run_id):
         events = await read_events(journal, run_id, without=EFFECTS)
         check_record(events, whole=False)
@@ -71,6 +74,9 @@ async def read_record(journal: Journal, run_id: str) -> RunRecord:
 
 async def read_texts(journal: Journal, event: Event) -> Texts:
     """Return the texts that an event refers to, by name."""
+    from teamwright.history.event_texts import bodies_of, texts_of
+    from teamwright.history.record.asks import RecordedBodies
+
     async with deleted_is_not_found(journal, event.run_id):
         return texts_of(event, RecordedBodies(await journal.bodies(set(bodies_of(event)))))
 
@@ -93,6 +99,8 @@ class TeamSource:
 
     def build(self, models: Models, *, recorded: bool = False, environment: Mapping[str, str] | None = None) -> Team:
         """Build the team; one that is `recorded` is not checked again."""
+        from teamwright.teams.load import team_from_source
+
         try:
             team = team_from_source(self.source, models, recorded=recorded, environment=environment)
         except UsageError as error:
@@ -113,6 +121,8 @@ async def read_source(journal: Journal, record: RunRecord, folder: Path | str = 
 
     `folder` is that of the manifest, if it has moved since the record says where it is.
     """
+    from teamwright.teams.run_files import unpacked_source
+
     start, source = record.start, record.source()
     moved_to = await anyio.to_thread.run_sync(_resolved, folder) if folder else ""
     if moved_to:

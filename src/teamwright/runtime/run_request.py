@@ -1,8 +1,6 @@
-"""What a caller asks a run for: the keywords of `Engine.run`, as one value. Nothing is recorded or spent here.
+"""What a caller asks a run for, the keywords of `Engine.run` as one value, and what a new run starts with.
 
-New run ids and seeds, and the name of a driver.
-
-What a new run starts with, as the engine hands it to its driver.
+Nothing is recorded or spent here.
 """
 
 from __future__ import annotations

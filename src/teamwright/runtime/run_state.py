@@ -1,7 +1,4 @@
-"""Observes a replay from inside: what members are asked, and what their calls send. Nothing else looks there.
-
-The state that all contexts of one run share while it is being driven.
-"""
+"""The state that all contexts of one run share while it is being driven."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""What people change in a live run, as methods of `engine.runs`: each sends one intervention.
-
-Reads, follows and controls the recorded runs of an engine's journal. It drives no run.
+"""Reads, follows and controls the recorded runs of an engine's journal. It drives no run.
 
 Interventions go to the run's inbox and are carried out by its driver, in whichever process that is. A run without a
 driver is changed here, under its driver lock.
@@ -20,10 +18,6 @@ from typing_extensions import override
 from teamwright.agents.contract.arguments import value_of
 from teamwright.errors import NotResumable, RunIsLive, UsageError
 from teamwright.journal.protocol import Batch, Journal, commit, driver_lock
-from teamwright.runtime.followers import follow
-from teamwright.runtime.live_runs import LiveRuns
-from teamwright.runtime.people.interventions import amounts
-from teamwright.runtime.relay import Bus, Relay
 from teamwright.runtime.run_reader import deleted_is_not_found, run_not_found
 from teamwright.values.events.event import AnyDelta, Delta, Event
 from teamwright.values.events.run import RunAborted, RunCheckpoint
@@ -55,7 +49,9 @@ if TYPE_CHECKING:
     from teamwright.history.history import RunHistory
     from teamwright.runtime.driver.redaction import Redactor
     from teamwright.runtime.followers import PartialOutput, Receipt
+    from teamwright.runtime.live_runs import LiveRuns
     from teamwright.runtime.people.webhook_deliveries import Deliveries
+    from teamwright.runtime.relay import Bus, Relay
 
 
 class RunInterventions(ABC):
@@ -85,6 +81,8 @@ class RunInterventions(ABC):
 
     async def raise_budget(self, run_id: str, limits: Limits, *, by: str = "") -> Receipt:
         """Raise limits of a run and of its team, at once; limits that are not given stay as they are."""
+        from teamwright.runtime.people.interventions import amounts
+
         given = value_of("The raised budget", "limits", limits, Limits) or Limits()
         steer = RaiseBudget(
             tokens=given.tokens,
@@ -192,6 +190,8 @@ class Runs(RunInterventions):
         It ends when the run ends, or has no driver and is not queued for one. The first step raises `RunNotFound` if
         there is no run.
         """
+        from teamwright.runtime.followers import follow
+
         return follow(self._journal, self._bus, self._live, self._relay, check_run_id(run_id), after, parts=parts)
 
     def follow_output(

@@ -1,11 +1,8 @@
-"""The contract of a transport, which carries wake-ups and live text between those who watch a run. Never the record.
+"""Transports carry wake-ups and live text between those who watch a run, never the record: the contract, and the
+transport of one process.
 
 What counts is in the journal, and a reader that misses a signal finds it there. So an unknown channel drops what it is
 sent.
-
-The transport of one process: bounded queues on one event loop.
-
-Finds the transport of an engine: a given one, or the one that a wing brings for the URL of a Redis server.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Admission control: budget, rate limits and degradation before a call is sent."""
+"""Budget enforcement: admission, rate limits, prompt sizes, forecasts and degradation, before a call is sent."""

@@ -3,10 +3,7 @@
 A call gets both at one instant or neither, so a call that holds either is in flight and ends by itself. Hence no cycle
 of waiting calls can form, and no two calls can take from each other what both need: a call that waits for a model
 (which may cool down for a minute) holds no budget back, and one that waits for budget holds no slot that others need.
-
-An ask of a member as the budget of its team counts it: while it runs, and with what it was charged.
-
-Only teams that hold back or cut back need it; every other ask goes without.
+A team that holds back or cuts back counts its asks as well (`BudgetedAsk`).
 """
 
 from __future__ import annotations

@@ -1,11 +1,8 @@
-"""The rungs of the degradation ladder, in order. Each reduces one thing that is sent, or how many members work.
+"""The degradation ladder of a team: its rungs, applied when the forecast exceeds the budget, and undone again.
 
-A rung that would change nothing in a team is skipped there.
-
-Applies the rungs of a team's degradation ladder when the forecast exceeds its budget, and undoes them again.
-
-It decides before an ask begins and when one was refused, and records every decision before it takes effect: a resumed
-run applies the recorded decisions at the same ask and never decides again.
+A rung reduces one thing that is sent, or how many members work; one that would change nothing is skipped. The ladder
+decides before an ask begins and when one was refused, and records every decision before it takes effect: a resumed run
+applies the recorded decisions at the same ask and never decides again.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
-"""The seam through which several engines keep limits together. Without it, an engine keeps its limits alone.
-
-One rate limiter for each model of an engine, shared by all its runs, their branches and nested teams.
+"""One rate limiter for each model of an engine, shared by all its runs, their branches and nested teams.
 
 Only a call in flight holds a slot. Time is the event loop's, so that a loop with a virtual clock needs no real waiting.
-Nothing here may await while it holds a slot.
+Nothing here may await while it holds a slot. Through `SharedLimits`, several engines keep limits together.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Facts that agents and strategies emit: recorded once, redacted; nothing flows back.
+"""What a turn shows while it runs: facts that agents and strategies emit, and responses as they are streamed.
 
-One part of a response while it is streamed: its pieces are redacted and published to the followers of the run.
-
-Followers that come later get all of it so far, from the bus, until the part is finished or discarded.
+Facts are recorded once, redacted. Pieces of a response are redacted and published to the followers of the run; who
+follows later gets all of it so far from the bus, until it is finished or discarded. Nothing flows back.
 """
 
 from __future__ import annotations

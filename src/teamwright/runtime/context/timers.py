@@ -1,8 +1,7 @@
-"""A clock and random numbers that a resumed run repeats: derived from the run's seed, the scope and a counter.
+"""The time of a scope: a clock and random numbers that a resumed run repeats, durable waits, and deadlines.
 
-Durable timers: a wait is recorded when it is set and when it fires, so that a crash does not restart it.
-
-A deadline of a scope. Its expiry is recorded first and acted on in journal order, like everything from outside.
+A wait is recorded when it is set and when it fires, so that a crash does not restart it. The expiry of a deadline is
+recorded first and acted on in journal order, like everything from outside.
 """
 
 from __future__ import annotations

@@ -1,10 +1,6 @@
-"""Enforces the size caps of call results and replies, before anything else reads them.
+"""The outcome of a member's turn: a redacted reply under the member's name, or a failure; and the fact that records it.
 
-The outcome of a member's turn: a redacted reply under the member's name, or a failure; and the fact that records it.
-
-`child` is the scope of the turn.
-
-Strict scripts: a run that leaves rules of one unused has not done what its author expects.
+Size caps of results and replies apply before anything else reads them. `child` is the scope of the turn.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Cancellation that is guaranteed to end.
+"""Cancellation that is guaranteed to end, and the driver lock, which is released even during one.
 
 A task may swallow a cancellation, or a library in it may reset the count that `Task.cancelling` returns. So a task that
 has not ended is cancelled again, with growing pauses, and abandoned after a grace time. Nothing here decides whether a

@@ -1,14 +1,9 @@
-"""Tracks which branches are blocked on human input alone, so that the timers of their scopes can be paused.
-
-A branch is blocked while it asks a person itself, while it waits for keys behind a blocked branch, or while it waits
-for child branches that are all blocked. It is idle while it is blocked, waits for a provider (for its rate limit, or
-before a retry), or waits for child branches that are all idle.
-
-Delivers what arrives from outside to a run's strategies one item at a time, in journal order.
+"""Delivers what arrives from outside to a run's strategies one item at a time, in journal order.
 
 A reply, an answer, a timer or a deadline waits here until it is the next in the journal *and* every branch is waiting
 for something. So every decision that depends on who came first falls the same way in a live run and in its replay,
-which differ only in whether the order is being written or read.
+which differ only in whether the order is being written or read. A `Lane` knows whether its branch waits for people
+alone, which pauses the timers of its scopes.
 """
 
 from __future__ import annotations

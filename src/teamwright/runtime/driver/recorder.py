@@ -1,9 +1,7 @@
-"""The clock of one driver: wall time that does not jump while the driver runs.
+"""Numbers a run's facts, appends them to the journal, and publishes them only once they are durable.
 
-It reads the wall clock once and adds monotonic time, so a wall clock that is set back or forward changes no recorded
-time, no limit and no wait. It never starts before the run's last event, so recorded times never go backwards.
-
-Numbers a run's facts, appends them to the journal, and publishes them only once they are durable.
+Their times come from a clock that does not jump: it reads the wall clock once and adds monotonic time, and never starts
+before the run's last event. So a wall clock that is set back or forward changes no recorded time, limit or wait.
 """
 
 from __future__ import annotations

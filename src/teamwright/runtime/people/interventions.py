@@ -1,10 +1,7 @@
-"""Limits that a person raises while a run is going on.
+"""The interventions of one run, as its driver sees them: accepted or refused, in effect, and still to take effect.
 
-Decides whether a run can take an intervention; a refusal is a sentence for the person who sent it.
-
-The interventions of one run, as its driver sees them: accepted, in effect, and still to take effect.
-
-It starts from the record; the code that carries an intervention out keeps it up to date. It records nothing itself.
+A refusal is a sentence for the person who sent the intervention. Nothing is recorded here: the code that carries an
+intervention out does that, and keeps this up to date.
 """
 
 from __future__ import annotations

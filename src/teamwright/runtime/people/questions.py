@@ -1,12 +1,8 @@
-"""One question to a person: answered from the record, or asked once and waited for, across processes if necessary.
+"""Asks people: an agent's question, the approval of a task or a reply, the confirmation of what a run will cost.
 
-The points around an ask at which a person has to agree: before the member begins, and before its reply counts.
-
-Nothing unapproved reaches other members: the ask begins after the first point and has no ending before the second.
-
-The confirmation of a run before it spends anything: a person says yes, sets a lower ceiling, or says no.
-
-The question is made of the recorded forecast alone, so that a resumed run asks the same one.
+A question is answered from the record, or asked once and waited for, across processes if necessary. Nothing unapproved
+reaches other members: the ask begins after the first approval and has no ending before the second. The question about
+the cost is made of the recorded forecast alone, so that a resumed run asks the same one.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""The notice that a webhook receives when a run waits for a person: open questions, and commands to continue.
+"""The notice that a webhook receives when a run waits for a person, and one attempt to deliver it.
 
-One delivery attempt to a webhook: check the address, sign the body, send it, read the status.
-
-It connects only to an address that it has checked, follows no redirect, and bounds the time and the bytes it reads.
+An attempt connects only to an address that it has checked, signs the body, follows no redirect, and bounds the time and
+the bytes it reads.
 """
 
 from __future__ import annotations
