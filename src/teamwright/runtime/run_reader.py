@@ -1,7 +1,7 @@
 """Reads a recorded run from the journal: its events, the record that a replay needs, and the source of its team.
 
-What only some of that needs, such as manifests, loads at its first use. A run that was deleted while it was read is
-told from a damaged one.
+What only some of that needs, such as manifests, loads at its first use. A run that was deleted while it was read does
+not count as damaged.
 """
 
 from __future__ import annotations
