@@ -25,7 +25,6 @@ from teamwright.values.events.run import RunApplied
 from teamwright.values.events.team import TeamEnded
 from teamwright.values.limits import Limits
 from teamwright.values.people import (
-    STEERING_VERSION,
     AddMember,
     EditPlan,
     PauseMember,
@@ -42,7 +41,6 @@ from tests.laws.test_interventions import BatchJournal, check, check_answers, fi
 pytestmark = pytest.mark.experts
 
 MEMBERS = ("lead", "a", "b", "c")
-VERSION = st.just(STEERING_VERSION)
 NAMES = st.sampled_from([*MEMBERS, "new", "stranger"])
 ENDINGS = {
     ("completed", "done"),
@@ -70,12 +68,12 @@ phases = st.lists(
     max_size=4,
 )
 SENT = st.lists(
-    st.builds(Tell, text=st.just("Be brief."), to=st.just("") | NAMES, version=VERSION)
-    | st.builds(PauseMember, member=NAMES, version=VERSION)
-    | st.builds(RaiseBudget, calls=st.integers(1, 90), version=VERSION)
-    | st.builds(EditPlan, plan=phases.map(lambda steps: {"steps": steps}), version=VERSION)
-    | st.builds(AddMember, member=st.sampled_from(["new", "a"]), spec=st.just(NEWCOMER), version=VERSION)
-    | st.builds(RemoveMember, member=NAMES, version=VERSION),
+    st.builds(Tell, text=st.just("Be brief."), to=st.just("") | NAMES)
+    | st.builds(PauseMember, member=NAMES)
+    | st.builds(RaiseBudget, calls=st.integers(1, 90))
+    | st.builds(EditPlan, plan=phases.map(lambda steps: {"steps": steps}))
+    | st.builds(AddMember, member=st.sampled_from(["new", "a"]), spec=st.just(NEWCOMER))
+    | st.builds(RemoveMember, member=NAMES),
     max_size=5,
 )
 STEPS: list[JsonValue] = [

@@ -20,7 +20,6 @@ from teamwright.values.events.event import Event
 from teamwright.values.events.run import RunApplied, RunIntervened, RunRefused
 from teamwright.values.limits import Limits
 from teamwright.values.people import (
-    STEERING_VERSION,
     PauseMember,
     RaiseBudget,
     RemoveMember,
@@ -34,11 +33,11 @@ from tests.kit.records import cut
 
 NAMES = st.sampled_from(["a", "b", "c", "inner", "stranger"])
 SENT = st.lists(
-    st.builds(Tell, text=st.sampled_from(["Be brief.", "Hurry."]), to=st.one_of(st.just(""), NAMES), version=st.just(3))
-    | st.builds(PauseMember, member=NAMES, version=st.just(STEERING_VERSION))
-    | st.builds(ResumeMember, member=NAMES, version=st.just(STEERING_VERSION))
-    | st.builds(RaiseBudget, calls=st.integers(1, 90), version=st.just(STEERING_VERSION))
-    | st.builds(RemoveMember, member=NAMES, version=st.just(STEERING_VERSION)),
+    st.builds(Tell, text=st.sampled_from(["Be brief.", "Hurry."]), to=st.one_of(st.just(""), NAMES))
+    | st.builds(PauseMember, member=NAMES)
+    | st.builds(ResumeMember, member=NAMES)
+    | st.builds(RaiseBudget, calls=st.integers(1, 90))
+    | st.builds(RemoveMember, member=NAMES),
     max_size=6,
 )
 STRATEGIES: dict[str, dict[str, JsonValue]] = {

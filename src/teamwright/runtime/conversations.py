@@ -21,7 +21,7 @@ from teamwright.runtime.run_reader import deleted_is_not_found, read_events, run
 from teamwright.values.events.run import RunEnded, RunStarted
 from teamwright.values.models import check_text
 from teamwright.values.names import check_name, check_run_id
-from teamwright.values.people import INHERITED_UNDO_VERSION, UNDO_VERSION, Undo
+from teamwright.values.people import Undo
 from teamwright.values.turns.results import FINAL
 
 if TYPE_CHECKING:
@@ -116,9 +116,9 @@ class Conversations:
                 raise UsageError(f"The conversation {name!r} has no turn to undo.")
             turn = await self.turn(head)
             if head == own:
-                await self._journal.send(own, Undo(version=UNDO_VERSION, by=by))
+                await self._journal.send(own, Undo(by=by))
                 return turn
-            await self._journal.send(own, Undo(version=INHERITED_UNDO_VERSION, by=by, inherited=head))
+            await self._journal.send(own, Undo(by=by, inherited=head))
             return replace(turn, inherited=True)
 
     async def turn(self, run_id: str) -> ConversationTurn:

@@ -25,7 +25,6 @@ from teamwright.values.limits import Limits
 from teamwright.values.models import JsonValue, check_text, exact_json, misfit_of
 from teamwright.values.names import check_name, check_run_id
 from teamwright.values.people import (
-    STEERING_VERSION,
     AddMember,
     Answer,
     Answered,
@@ -69,15 +68,15 @@ class RunInterventions(ABC):
         """
         if not isinstance(text, str) or not text.strip():  # pyright: ignore[reportUnnecessaryIsInstance]
             raise UsageError(f"The message to a run must be a text, and is {text!r}.")
-        return await self._steer(run_id, Tell(text=text, to=to, by=by, version=STEERING_VERSION), wait=wait)
+        return await self._steer(run_id, Tell(text=text, to=to, by=by), wait=wait)
 
     async def pause_member(self, run_id: str, member: str, *, by: str = "") -> Receipt:
         """Hold a member before its next turn, while the others continue; `resume_member` lets it go on."""
-        return await self._steer(run_id, PauseMember(member=member, by=by, version=STEERING_VERSION))
+        return await self._steer(run_id, PauseMember(member=member, by=by))
 
     async def resume_member(self, run_id: str, member: str, *, by: str = "") -> Receipt:
         """Let a paused member take its turn. A paused run also needs `engine.resume`."""
-        return await self._steer(run_id, ResumeMember(member=member, by=by, version=STEERING_VERSION))
+        return await self._steer(run_id, ResumeMember(member=member, by=by))
 
     async def raise_budget(self, run_id: str, limits: Limits, *, by: str = "") -> Receipt:
         """Raise limits of a run and of its team, at once; limits that are not given stay as they are."""
@@ -90,7 +89,6 @@ class RunInterventions(ABC):
             calls=given.calls,
             seconds=given.seconds,
             by=by,
-            version=STEERING_VERSION,
         )
         if not amounts(steer):
             raise UsageError("A raised budget needs a limit: tokens, usd, calls or seconds.")
@@ -99,7 +97,7 @@ class RunInterventions(ABC):
     async def edit_plan(self, run_id: str, plan: JsonValue, *, by: str = "", wait: bool = False) -> Receipt:
         """Replace the plan of a run's team; what is done stays done. `history.plan()` is the present one."""
         edited = _plain("The plan", plan)
-        return await self._steer(run_id, EditPlan(plan=edited, by=by, version=STEERING_VERSION), wait=wait)
+        return await self._steer(run_id, EditPlan(plan=edited, by=by), wait=wait)
 
     async def add_member(
         self, run_id: str, name: str, spec: AgentSpec | Mapping[str, JsonValue], *, by: str = "", wait: bool = False
@@ -110,13 +108,11 @@ class RunInterventions(ABC):
         given = spec.model_dump(mode="json", exclude_unset=True) if isinstance(spec, AgentSpec) else spec
         declared = _plain(f"The declaration of {name!r}", given)
         check_declaration(check_name("agent", name), declared)
-        return await self._steer(
-            run_id, AddMember(member=name, spec=declared, by=by, version=STEERING_VERSION), wait=wait
-        )
+        return await self._steer(run_id, AddMember(member=name, spec=declared, by=by), wait=wait)
 
     async def remove_member(self, run_id: str, name: str, *, by: str = "", wait: bool = False) -> Receipt:
         """Remove a member from a run's team; what it has done is kept."""
-        return await self._steer(run_id, RemoveMember(member=name, by=by, version=STEERING_VERSION), wait=wait)
+        return await self._steer(run_id, RemoveMember(member=name, by=by), wait=wait)
 
 
 def _plain(what: str, value: object) -> JsonValue:

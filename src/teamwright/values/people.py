@@ -266,16 +266,9 @@ class Undo(Record, frozen=True, tag_field="kind", tag="undo"):
     """Withdraw a finished turn from its conversation: the next turn continues from the one before."""
 
     kind: ClassVar = "undo"
-    version: int
-    """The schema version that added this kind: an older program says that it is too old to read it."""
     by: str = ""
     inherited: str = ""
     """The run of an earlier conversation that is withdrawn from a fork of it, in the inbox of a turn of the fork."""
-
-
-UNDO_VERSION = 2
-INHERITED_UNDO_VERSION = 3
-"""The schema version that added `Undo.inherited`."""
 
 
 class ActionClaim(Record, frozen=True, tag_field="kind", tag="claim"):
@@ -289,15 +282,7 @@ class ActionClaim(Record, frozen=True, tag_field="kind", tag="claim"):
     action: str
     run_id: str
     key: str
-    version: int
-    """The schema version that added this kind."""
     after: int = 0
-
-
-CLAIM_VERSION = 2
-
-STEERING_VERSION = 3
-"""The schema version that added the kinds below, with which people steer a run."""
 
 
 class Tell(Record, frozen=True, tag_field="kind", tag="say"):
@@ -305,7 +290,6 @@ class Tell(Record, frozen=True, tag_field="kind", tag="say"):
 
     kind: ClassVar = "say"
     text: str
-    version: int
     to: str = ""
     by: str = ""
 
@@ -315,7 +299,6 @@ class PauseMember(Record, frozen=True, tag_field="kind", tag="pause_member"):
 
     kind: ClassVar = "pause_member"
     member: str
-    version: int
     by: str = ""
 
 
@@ -324,7 +307,6 @@ class ResumeMember(Record, frozen=True, tag_field="kind", tag="resume_member"):
 
     kind: ClassVar = "resume_member"
     member: str
-    version: int
     by: str = ""
 
 
@@ -332,7 +314,6 @@ class RaiseBudget(Record, frozen=True, tag_field="kind", tag="raise_budget"):
     """Raise limits of the run and of its outermost team to these; other limits stay as they are."""
 
     kind: ClassVar = "raise_budget"
-    version: int
     tokens: int | None = None
     usd: float | None = None
     calls: int | None = None
@@ -345,7 +326,6 @@ class EditPlan(Record, frozen=True, tag_field="kind", tag="edit_plan"):
 
     kind: ClassVar = "edit_plan"
     plan: JsonValue
-    version: int
     by: str = ""
 
 
@@ -355,7 +335,6 @@ class AddMember(Record, frozen=True, tag_field="kind", tag="add_member"):
     kind: ClassVar = "add_member"
     member: str
     spec: JsonValue
-    version: int
     by: str = ""
 
 
@@ -364,7 +343,6 @@ class RemoveMember(Record, frozen=True, tag_field="kind", tag="remove_member"):
 
     kind: ClassVar = "remove_member"
     member: str
-    version: int
     by: str = ""
 
 

@@ -16,7 +16,7 @@ from teamwright.teams.team import Team
 from teamwright.values.events.event import Event
 from teamwright.values.events.run import RunRefused
 from teamwright.values.events.team import TeamLife, TeamMerged, TeamPhase, TeamPlanChanged
-from teamwright.values.people import STEERING_VERSION, AddMember, EditPlan, RemoveMember, Steer
+from teamwright.values.people import AddMember, EditPlan, RemoveMember, Steer
 from teamwright.values.turns.results import RunResult
 from teamwright.values.turns.turn import Turn
 from tests.kit.collaboration import RACE, SPLIT, collaboration, deciding, facts, phases, statuses
@@ -32,15 +32,15 @@ def newcomer(task: str) -> str:
     return "new is here"
 
 
-JOIN = AddMember(member="new", spec={"function": f"{__name__}:newcomer"}, version=STEERING_VERSION)
+JOIN = AddMember(member="new", spec={"function": f"{__name__}:newcomer"})
 
 
 def leave(name: str) -> RemoveMember:
-    return RemoveMember(member=name, version=STEERING_VERSION)
+    return RemoveMember(member=name)
 
 
 def edit(*steps: dict[str, Any]) -> EditPlan:
-    return EditPlan(plan={"steps": list(steps)}, version=STEERING_VERSION)
+    return EditPlan(plan={"steps": list(steps)})
 
 
 async def steered(
@@ -168,7 +168,7 @@ async def test_who_can_not_leave_or_join_is_refused_with_the_reason() -> None:
     verdict = '{"criteria": [{"id": "ok", "passed": true, "score": 1, "reason": "."}]}'
     fakes = FakeMembers()
     team = collaboration(fakes, steps, members={"c": fakes.member("c", verdict)})
-    again = AddMember(member="a", spec=JOIN.spec, version=STEERING_VERSION)
+    again = AddMember(member="a", spec=JOIN.spec)
     _, events = await steered(team, [leave("c"), again, leave("nobody")])
     assert [one.reason for one in facts(events, RunRefused)] == [
         "there is no member 'nobody'; known are a, b, c, lead",

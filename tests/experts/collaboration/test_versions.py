@@ -15,7 +15,7 @@ from teamwright.teams.team import Team
 from teamwright.values.events.event import Event
 from teamwright.values.events.run import RunRefused
 from teamwright.values.events.team import TeamPlanChanged
-from teamwright.values.people import STEERING_VERSION, EditPlan, Tell
+from teamwright.values.people import EditPlan, Tell
 from teamwright.values.turns.results import RunResult
 from teamwright.values.turns.turn import Turn
 from tests.kit.collaboration import collaboration, deciding, facts, phases, statuses
@@ -28,7 +28,7 @@ STEPS: list[Any] = [{"id": "a"}, {"id": "b", "needs": ["a"]}, {"id": "c", "needs
 
 def edit(*steps: dict[str, Any], **more: Any) -> EditPlan:
     plan: dict[str, JsonValue] = {"steps": list(steps), **more}
-    return EditPlan(plan=plan, version=STEERING_VERSION, by="ann")
+    return EditPlan(plan=plan, by="ann")
 
 
 class Held:
@@ -124,7 +124,7 @@ async def test_the_lead_plans_again_for_what_a_person_says() -> None:  # A-07
     other = {"put": [{"id": "b", "agent": "c", "needs": ["a"], "task": "In French."}], "reason": "as they say"}
     lead = fakes.member("lead", deciding(put=other))
     team = collaboration(fakes, STEPS[:2], members={"a": held.member, "lead": lead})
-    tell = Tell(text="Write in French.", version=STEERING_VERSION)
+    tell = Tell(text="Write in French.")
     result, events = await edited(team, held, [tell])
     assert result.status == "completed"
     assert fakes.calls == ["a", "lead", "c", "lead"]
@@ -138,7 +138,7 @@ async def test_what_is_said_while_the_last_phase_runs_can_add_another() -> None:
     held = Held(fakes, "a")
     lead = fakes.member("lead", deciding(put={"put": [{"id": "more", "agent": "b", "needs": ["a"]}]}))
     team = collaboration(fakes, STEPS[:1], members={"a": held.member, "lead": lead})
-    _, events = await edited(team, held, [Tell(text="And the price?", version=STEERING_VERSION)])
+    _, events = await edited(team, held, [Tell(text="And the price?")])
     assert phases(events)[-1] == "more completed"
     assert statuses(events) == ["executing", "completed"]
 

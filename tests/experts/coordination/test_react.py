@@ -21,7 +21,7 @@ from teamwright.values.events.event import Event
 from teamwright.values.events.run import RunRefused
 from teamwright.values.events.team import TeamEnded, TeamLife, TeamReplyRejected, TeamRoleBound, TeamStepCompleted
 from teamwright.values.limits import Limits
-from teamwright.values.people import STEERING_VERSION, AddMember, RemoveMember, Steer
+from teamwright.values.people import AddMember, RemoveMember, Steer
 from teamwright.values.turns.turn import Turn
 from tests.kit.members import FakeMembers
 from tests.kit.records import cut_and_resume
@@ -243,11 +243,11 @@ def newcomer(task: str) -> str:
     return "new is here"
 
 
-JOIN = AddMember(member="new", spec={"function": f"{__name__}:newcomer"}, version=STEERING_VERSION)
+JOIN = AddMember(member="new", spec={"function": f"{__name__}:newcomer"})
 
 
 def leave(name: str) -> RemoveMember:
-    return RemoveMember(member=name, version=STEERING_VERSION)
+    return RemoveMember(member=name)
 
 
 def by_number(*decisions: Any) -> Callable[[Turn], str]:

@@ -21,7 +21,7 @@ from teamwright.testing.model_server import ModelServer
 from teamwright.values.call_limits import RetryPolicy
 from teamwright.values.events.agent import AgentCalled
 from teamwright.values.limits import Bounds, Price
-from teamwright.values.people import STEERING_VERSION, Answer, RaiseBudget, RemoveMember, Tell
+from teamwright.values.people import Answer, RaiseBudget, RemoveMember, Tell
 from teamwright.values.specs.manifest import ServerModel
 from teamwright.values.turns.results import RunResult
 from tests.kit.evaluators import WordEvaluator, words
@@ -352,8 +352,8 @@ async def test_a_refusal_that_a_cheaper_model_makes_up_for_stops_nothing() -> No
 
 async def test_what_people_said_and_raised_counts_in_the_other_run_too(tmp_path: Path) -> None:
     journal = MemoryJournal()
-    await journal.send("r", Tell(text="Be brief, all of you, and kind.", version=STEERING_VERSION))
-    await journal.send("r", RaiseBudget(calls=9, version=STEERING_VERSION))
+    await journal.send("r", Tell(text="Be brief, all of you, and kind."))
+    await journal.send("r", RaiseBudget(calls=9))
     assert (await recorded(journal, relay(tmp_path, "{calls: 2}"))).status == "completed"
     report = await what_if(journal, await RunHistory.load(journal, await journal.read("r")), RunChanges())
     assert (report.status, report.total.what_if.total_tokens) == ("completed", report.total.recorded.total_tokens)
@@ -369,7 +369,7 @@ async def test_a_run_whose_team_people_changed_is_refused_in_words(tmp_path: Pat
         "agents: {lead: {function: 'json:dumps'}, worker: {function: 'json:dumps'}, b: {function: 'json:dumps'}}\n"
         "teams: {t: {strategy: collaborate, members: [lead, worker, b], collaborate: {steps: [{id: worker}]}}}\n"
     )
-    await journal.send("r", RemoveMember(member="b", version=STEERING_VERSION))
+    await journal.send("r", RemoveMember(member="b"))
     await recorded(journal, load_team(tmp_path))
     with pytest.raises(UsageError, match="People changed the plan or the members of the run 'r' while it worked"):
         await what_if(journal, await RunHistory.load(journal, await journal.read("r")), RunChanges())

@@ -7,7 +7,6 @@ from pydantic import JsonValue
 from teamwright.teams.team import Team
 from teamwright.values.limits import Limits
 from teamwright.values.people import (
-    STEERING_VERSION,
     AddMember,
     EditPlan,
     PauseMember,
@@ -18,40 +17,38 @@ from teamwright.values.people import (
 from tests.laws.crash.http_members import http_member, http_members, talking_member
 
 SENT = (
-    Tell(text="Be brief.", version=STEERING_VERSION),
-    PauseMember(member="c", version=STEERING_VERSION),
-    RaiseBudget(calls=60, version=STEERING_VERSION),
-    Tell(text="Cite your source.", to="d", version=STEERING_VERSION),
-    Tell(text="Hurry.", to="nobody", version=STEERING_VERSION),
+    Tell(text="Be brief."),
+    PauseMember(member="c"),
+    RaiseBudget(calls=60),
+    Tell(text="Cite your source.", to="d"),
+    Tell(text="Hurry.", to="nobody"),
 )
 """Two messages, a pause, a raised budget, and a message that is refused."""
 
 
-SAID = (SENT[0], Tell(text="Hurry.", to="a", version=STEERING_VERSION), SENT[4])
+SAID = (SENT[0], Tell(text="Hurry.", to="a"), SENT[4])
 """A message to all, one to a member, and one that is refused."""
 EDITS = (
     EditPlan(
         plan={"steps": [{"id": "b"}, {"id": "c", "needs": ["b"]}, {"id": "d", "needs": ["b"]}]},
-        version=STEERING_VERSION,
     ),
     SENT[0],
-    EditPlan(plan={"steps": [{"id": "b", "agent": "z"}]}, version=STEERING_VERSION),
+    EditPlan(plan={"steps": [{"id": "b", "agent": "z"}]}),
 )
 """A phase is added to a plan, the direction changes, and an edit is refused."""
 CHANGES = (
-    AddMember(member="e", spec={"function": "tests.laws.crash.interventions:joined"}, version=STEERING_VERSION),
+    AddMember(member="e", spec={"function": "tests.laws.crash.interventions:joined"}),
     EditPlan(
         plan={"steps": [{"id": "b"}, {"id": "c", "needs": ["b"]}, {"id": "e", "needs": ["b"]}]},
-        version=STEERING_VERSION,
     ),
-    RemoveMember(member="a", version=STEERING_VERSION),
-    Tell(text="Be brief.", version=STEERING_VERSION),
-    RemoveMember(member="d", version=STEERING_VERSION),
+    RemoveMember(member="a"),
+    Tell(text="Be brief."),
+    RemoveMember(member="d"),
 )
 """A member joins, the plan is edited, the lead leaves, the direction changes, and another member leaves."""
 
 
-STAFF = (CHANGES[0], RemoveMember(member="b", version=STEERING_VERSION))
+STAFF = (CHANGES[0], RemoveMember(member="b"))
 """A member joins, and another leaves."""
 
 

@@ -21,7 +21,7 @@ from teamwright.journal.protocol import InboxItem, Journal
 from teamwright.values.events.agent import AgentCalled, AgentCallFailed, AgentFailed, AgentReplied, AgentReturned
 from teamwright.values.events.event import Event
 from teamwright.values.key import is_call, is_inside
-from teamwright.values.people import CLAIM_VERSION, ActionClaim
+from teamwright.values.people import ActionClaim
 
 POLL_SECONDS = 0.2
 """Seconds between two looks at a call that another process makes."""
@@ -75,7 +75,7 @@ class ActionLedger:
         if held is not None and (replaced is None or held.id != replaced.id):
             return held
         after = replaced.id if replaced is not None else 0
-        claim = ActionClaim(action=action, run_id=self._run_id, key=key, after=after, version=CLAIM_VERSION)
+        claim = ActionClaim(action=action, run_id=self._run_id, key=key, after=after)
         await self._journal.send(self._root, claim)
         held = await self._holder(action)
         assert held is not None

@@ -100,7 +100,7 @@ from teamwright.values.events.team import (
 from teamwright.values.key import join_key
 from teamwright.values.models import JsonValue, Record
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 1
 
 Domain = Literal["run", "team", "step", "agent", "budget", "person", "workspace", "custom"]
 
