@@ -112,8 +112,8 @@ def require_contract(journal: Journal) -> None:
     assert entered, "`drive` must return an async context manager: decorate it with `contextlib.asynccontextmanager`"
 
 
-class JournalConformance:
-    """The tests of a journal. `shared` says whether two journals created on one folder share their storage."""
+class JournalSuite:
+    """What the tests of a journal need. `shared` says whether two journals on one folder share their storage."""
 
     shared = True
 
@@ -135,6 +135,10 @@ class JournalConformance:
                     await journal.close()
 
         anyio.run(run)
+
+
+class RecordConformance(JournalSuite):
+    """The tests of events, bodies and inboxes: their order, durability and fences."""
 
     def test_the_contract_has_all_its_methods(self, tmp_path: Path) -> None:
         async def check(journal: Journal) -> None:
@@ -250,6 +254,10 @@ class JournalConformance:
             assert await journal.inbox("run")
 
         self.check(tmp_path, check)
+
+
+class RunConformance(JournalSuite):
+    """The tests of runs: their drivers, lists, status and deletion."""
 
     def test_a_run_has_one_driver_at_a_time(self, tmp_path: Path) -> None:
         async def drive(journal: Journal) -> None:
@@ -425,6 +433,10 @@ class JournalConformance:
             assert await journal.read("other") == events("other", [1, 2])
 
         self.check(tmp_path, check)
+
+
+class JournalConformance(RecordConformance, RunConformance):
+    """The tests of a journal: of records, of runs, and of what another opener of the same storage sees."""
 
     def test_closing_waits_for_appends_in_flight(self, tmp_path: Path) -> None:
         async def check(journal: Journal) -> None:

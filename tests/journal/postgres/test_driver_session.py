@@ -43,8 +43,8 @@ def end_driver(server: str, url: str) -> None:
 
 
 def session_of(journal: PostgresJournal) -> DriverSession:
-    assert journal._opened_session is not None
-    return journal._opened_session
+    assert journal._driver is not None
+    return journal._driver
 
 
 async def turns() -> None:

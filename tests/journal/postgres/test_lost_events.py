@@ -109,9 +109,11 @@ async def test_a_driver_that_reconnects_and_finds_fewer_events_stops_before_its_
                 await commit(journal, Batch(events(run_id, [number]), {}, alone))
         forget(url, after=4)
         end_driver(postgres_server, url)
-        while not journal._session._failed:  # noqa: ASYNC110 - the heartbeat connects again
+        driver = journal._driver
+        assert driver is not None
+        while not driver._failed:  # noqa: ASYNC110 - the heartbeat connects again
             await asyncio.sleep(0.01)
-        assert [(run_id, type(error)) for run_id, error in journal._session._failed.items()] == [("run", EventsLost)]
+        assert [(run_id, type(error)) for run_id, error in driver._failed.items()] == [("run", EventsLost)]
         await commit(journal, Batch(events("other", [7]), {}, alone))
 
 

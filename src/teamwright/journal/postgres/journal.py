@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Collection
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
-from typing import LiteralString
+from typing import LiteralString, TypeVar
 from uuid import uuid4
 
 import anyio
@@ -43,6 +43,8 @@ from teamwright.values.events.event import Event
 from teamwright.values.people import Intervention
 from teamwright.values.turns.results import FINAL, RunSummary
 
+T = TypeVar("T")
+
 
 class PostgresJournal(Journal):
     """Durable storage of runs in a database."""
@@ -51,7 +53,7 @@ class PostgresJournal(Journal):
         self._address = DatabaseAddress.parse(url)
         self._name = f"teamwright-{uuid4().hex[:12]}"
         self._pool = ConnectionPool(self._address, self._name)
-        self._opened_session: DriverSession | None = None
+        self._driver: DriverSession | None = None
         self._notifications: Notifications | None = None
 
     @property
@@ -87,11 +89,11 @@ class PostgresJournal(Journal):
                 raise
             await self._pool.open()
         self._notifications = notifications
-        self._opened_session = DriverSession(self._address, self._name, connection, notifications.announce)
+        self._driver = DriverSession(self._address, self._name, connection, notifications.announce)
 
     async def close(self) -> None:
         """Wait for pending commits, then close all connections."""
-        session, self._opened_session = self._opened_session, None
+        session, self._driver = self._driver, None
         with anyio.CancelScope(shield=True):
             if session is not None:
                 await session.close()
@@ -102,12 +104,12 @@ class PostgresJournal(Journal):
 
     def append(self, batch: Batch, done: Committed) -> None:
         """Queue a batch for the session, which commits what has queued up as one group."""
-        self._session.append(batch, done)
+        _opened(self._driver, self._address).append(batch, done)
 
     @asynccontextmanager
     async def drive(self, run_id: str) -> AsyncGenerator[None]:
         """Hold the run's driver lock, which the database releases with the connection of this process."""
-        session = self._session
+        session = _opened(self._driver, self._address)
         await session.lock(run_id)
         try:
             yield
@@ -174,7 +176,7 @@ class PostgresJournal(Journal):
             await send_item(connection, self._address, run_id, intervention, self._name, sending)
 
         await self._pool.use(work)
-        self._hearing.wake()
+        _opened(self._notifications, self._address).wake()
 
     async def restore(self, item: InboxItem) -> None:
         """Add an inbox item of another journal under its id."""
@@ -190,21 +192,16 @@ class PostgresJournal(Journal):
         It is notified, so it polls less often than `every`.
         """
         del every
-        await self._hearing.wait()
+        await _opened(self._notifications, self._address).wait()
 
     def watching(self, run_id: str, wake: Callable[[], None]) -> AbstractContextManager[bool]:
         """Within this block, call `wake` when another process may have committed events of a run, or released it."""
         hearing = self._notifications
         return nullcontext(False) if hearing is None else hearing.watching(run_id, wake)
 
-    @property
-    def _session(self) -> DriverSession:
-        if self._opened_session is None:
-            raise not_open(self._address)
-        return self._opened_session
 
-    @property
-    def _hearing(self) -> Notifications:
-        if self._notifications is None:
-            raise not_open(self._address)
-        return self._notifications
+def _opened(part: T | None, address: DatabaseAddress) -> T:
+    """A part of the journal that is there while the journal is open."""
+    if part is None:
+        raise not_open(address)
+    return part
