@@ -24,7 +24,7 @@ COVERED_BY = {
     "cli/views/drive.py": "cli/test_run.py",
     "cli/terminal/interrupts.py": "cli/test_processes.py",
     "cli/runs/export.py": "cli/runs/test_commands.py",
-    "cli/runs/prune.py": "cli/runs/test_commands.py",
+    "cli/runs/delete.py": "cli/runs/test_commands.py",
     "cli/terminal/errors.py": "cli/test_run.py",
     "cli/runs/diff.py": "cli/runs/test_resume.py",
     "cli/team_picture.py": "cli/test_show.py",

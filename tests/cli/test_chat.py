@@ -141,6 +141,6 @@ def test_an_interrupted_last_turn_has_to_be_finished_first(call: Call, desk: Pat
     refused = call("chat", desk, "--conversation", "talk", "--json", stdin="two\n")
     assert refused.code == 1
     assert json.loads(refused.out)["error"]["kind"] == "ConversationBusy"
-    call("runs", "answer", "last", "--approve")
+    call("runs", "answer", "last", "approve")
     said = call("chat", desk, "--conversation", "talk", stdin="/resume\n")
     assert (said.code, said.out) == (0, "Hello, Ada.\n")

@@ -116,12 +116,12 @@ READING = (
     ("list",), ("list", "--json"), ("show", "RUN"), ("show", "RUN", "--json"), ("tail", "RUN"),
     ("tail", "RUN", "--events"), ("logs", "RUN"), ("diff", "RUN", UNTOUCHED), ("diff", UNTOUCHED, "RUN"),
     ("kpi", "RUN"), ("kpi", "RUN", "--json"), ("export", "RUN"), ("checkpoints", "RUN"), ("answer", "RUN"),
-    ("prune", "--dry-run"), ("show", "last"),
+    ("delete", "--keep", "0", "--dry-run"), ("show", "last"),
 )  # fmt: skip
 CHANGING = (
     ("answer", "RUN", "red"), ("fork", "RUN", "--quiet", "--no-input"), ("fork", "RUN", "--retry", "--quiet"),
     ("resume", "RUN", "--quiet", "--no-input"), ("pause", "RUN"), ("cancel", "RUN"),
-    ("prune", "--yes"), ("prune", "--yes", "--status", "interrupted"),
+    ("delete", "--keep", "0", "--yes"), ("delete", "--yes", "--status", "interrupted"),
 )  # fmt: skip
 
 

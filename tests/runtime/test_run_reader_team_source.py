@@ -102,7 +102,7 @@ def test_commands_take_the_folder_or_another_manifest(tmp_path: Path, capsys: py
 
     for run_id in ("one", "two", "three"):
         assert run("run", written(tmp_path / run_id), "go", "--run-id", run_id, "--no-input", "-q")[0] == 7
-        assert run("runs", "answer", run_id, "--approve")[0] == 0
+        assert run("runs", "answer", run_id, "approve")[0] == 0
         (tmp_path / run_id).rename(tmp_path / f"new-{run_id}")
     code, text = run("runs", "resume", "one")
     assert (code, "is gone" in text) == (1, True), "the run can't be resumed as it is"

@@ -159,7 +159,7 @@ class Episode:
     def _answer(self, run_id: str, seen: Seen) -> None:
         for key in seen.questions:
             self.place.report.count(self.team.name, "answer")
-            self._finish("runs", "answer", run_id, "--key", key, "--approve")
+            self._finish("runs", "answer", run_id, "--key", key, "approve")
 
     def _start(self, *arguments: str) -> Process:
         self.started += 1

@@ -21,12 +21,12 @@ from teamwright.cli.entry import server_options, take_option
 from teamwright.cli.runs import (
     answer,
     conversations,
+    delete,
     diff,
     export,
     kpi,
     list as run_list,
     logs,
-    prune,
     resume,
     show as run_show,
     steer,
@@ -86,8 +86,7 @@ runs.command("edit-plan")(steer.edit_plan)
 runs.command("add-member")(steer.add_member)
 runs.command("remove-member")(steer.remove_member)
 runs.command("export")(export.export)
-runs.command("delete")(prune.delete)
-runs.command("prune")(prune.prune)
+runs.command("delete")(delete.delete)
 
 
 def _add_wings() -> None:

@@ -44,7 +44,7 @@ def waiting(call: Call, tmp_path: Path) -> None:
 def test_several_open_questions_are_listed_with_what_to_type(call: Call) -> None:  # P-12
     listed = call("runs", "answer", "one").out
     for key in KEYS:
-        assert f"teamwright runs answer one --key {key} --approve" in listed
+        assert f"teamwright runs answer one --key {key} approve" in listed
     assert "  | Dear all." in listed
     assert '"to": "ada"' in listed
     assert "then: teamwright runs resume one" in listed
@@ -58,13 +58,13 @@ def test_the_next_steps_of_a_run_that_waits_name_each_question(call: Call) -> No
     paused = call("runs", "resume", "one", "--json")
     assert (paused.code, sorted(paused.json["questions"])) == (7, sorted(KEYS))
     for key in KEYS:
-        assert f"answer with: teamwright runs answer one --key {key} --approve" in paused.err
+        assert f"answer with: teamwright runs answer one --key {key} approve" in paused.err
 
 
 @pytest.mark.usefixtures("waiting")
 def test_questions_are_answered_in_any_order_and_resumed_in_between(call: Call, tmp_path: Path) -> None:  # P-12
     clerk, sender, writer = KEYS
-    ambiguous = call("runs", "answer", "one", "--approve")
+    ambiguous = call("runs", "answer", "one", "approve")
     assert ambiguous.code == 2
     assert "choose one with --key" in ambiguous.err
     (tmp_path / "letter.txt").write_text("Dear friends.")
@@ -74,7 +74,7 @@ def test_questions_are_answered_in_any_order_and_resumed_in_between(call: Call, 
     assert call("runs", "answer", "one", "--key", sender, "--edit", "to bo").code == 2
     assert call("runs", "answer", "one", "--key", sender, "--edit", '{"to": "bo"}').code == 0
     assert "answered: edit" in call("runs", "answer", "one").out
-    rest = call("runs", "answer", "one", "--reject", "not needed", "--by", "Ada")
+    rest = call("runs", "answer", "one", "reject", "--reason", "not needed", "--by", "Ada")
     assert rest.out == f"answered {clerk}\n"
     done = call("runs", "resume", "one", "--json")
     assert done.json["failure"]["error"] == "rejected"
@@ -93,8 +93,8 @@ def test_an_edit_comes_from_stdin(call: Call, tmp_path: Path) -> None:
 
 
 def test_answers_that_say_two_things_are_refused() -> None:
-    with pytest.raises(UsageError, match="--approve and --reject are different answers"):
-        AnswerOptions(approve=True, reject="no").to_answer()
+    with pytest.raises(UsageError, match="TEXT and --edit are different answers"):
+        AnswerOptions("approve", edit="no").to_answer()
     with pytest.raises(UsageError, match="name another file"):
         AnswerOptions(edit_file="no/such/file").to_answer()
     assert AnswerOptions().to_answer() is None
@@ -135,7 +135,7 @@ async def test_a_run_that_is_under_way_need_not_be_resumed() -> None:
 def test_a_question_whose_answer_waits_is_not_open_any_more(call: Call) -> None:  # M-10
     clerk, *others = KEYS
     assert "paused (approval)" in call("runs", "list").out
-    call("runs", "answer", "one", "--key", clerk, "--approve", "--by", "Ada")
+    call("runs", "answer", "one", "--key", clerk, "approve", "--by", "Ada")
     shown = call("runs", "show", "one")
     assert f"open question {clerk}" not in shown.out
     assert f"question {clerk}" in shown.out
@@ -153,7 +153,7 @@ def test_a_question_whose_answer_waits_is_not_open_any_more(call: Call) -> None:
 @pytest.mark.usefixtures("waiting")
 def test_a_run_whose_questions_are_all_answered_only_has_to_be_resumed(call: Call, tmp_path: Path) -> None:  # M-10
     for key in KEYS:
-        call("runs", "answer", "one", "--key", key, "--approve")
+        call("runs", "answer", "one", "--key", key, "approve")
     shown = call("runs", "show", "one").out
     assert "open question" not in shown
     assert "resume with: teamwright runs resume one" in shown
@@ -187,7 +187,7 @@ teams:
     ("answer", "code", "output"),
     [
         (("accept",), 0, "It rains."),
-        (("revise", "--note", "cite it"), 0, "It rains [1]."),
+        (("revise", "--reason", "cite it"), 0, "It rains [1]."),
         (("stop", "--by", "Ann"), 1, None),
     ],
     ids=["accept", "revise", "stop"],
@@ -199,13 +199,13 @@ def test_a_review_that_exceeded_is_decided_with_a_word(
     team = write_team(tmp_path / "note", REVIEWED, rules)
     paused = call("run", team, "Write", "--run-id", "one")
     assert (paused.code, paused.out) == (7, "")
-    assert 'teamwright runs answer one accept   (or revise --note "…", or stop)' in paused.err
+    assert 'teamwright runs answer one accept   (or revise --reason "…", or stop)' in paused.err
     assert "  | It rains." in call("runs", "answer", "one").out
     assert call("runs", "answer", "one", *answer).code == 0
     done = call("runs", "resume", "one", "--json")
     assert (done.code, done.json["output"] if output else None) == (code, output)
 
 
-def test_a_note_belongs_to_a_revision() -> None:
-    with pytest.raises(UsageError, match="--note belongs to the answer 'revise'"):
-        AnswerOptions("accept", note="x").to_answer()
+def test_a_reason_belongs_to_a_rejection_or_a_revision() -> None:
+    with pytest.raises(UsageError, match="--reason belongs to the answers 'reject' and 'revise'"):
+        AnswerOptions("accept", reason="x").to_answer()

@@ -250,19 +250,19 @@ def test_an_export_holds_every_body_that_an_event_refers_to(call: Call, team: Pa
     assert (tmp_path / "one.json").read_text().startswith("{")
 
 
-def test_prune_deletes_what_has_ended_and_says_what_it_gave_back(call: Call, team: Path, tmp_path: Path) -> None:
+def test_delete_takes_what_has_ended_and_says_what_it_gave_back(call: Call, team: Path, tmp_path: Path) -> None:
     waiting = write_team(tmp_path / "team", ASKING)
     call("run", waiting, "Paint it", "--run-id", "waiting")
     for name in ("one", "two", "three"):
         call("run", team, "Explain", "--run-id", name)
-    assert call("runs", "prune").code == 2
-    assert call("runs", "prune", "--older-than", "1h", "--yes", "--json").json["deleted"] == []
-    dry = call("runs", "prune", "--keep", 1, "--dry-run", "--json").json
+    assert call("runs", "delete", "--keep", 0).code == 2
+    assert call("runs", "delete", "--older-than", "1h", "--yes", "--json").json["deleted"] == []
+    dry = call("runs", "delete", "--keep", 1, "--dry-run", "--json").json
     assert dry == {"deleted": ["two", "one"], "freed_bytes": 0, "dry_run": True}
-    done = call("runs", "prune", "--keep", 1, "--yes")
+    done = call("runs", "delete", "--keep", 1, "--yes")
     assert "2 runs deleted" in done.out
     assert [run["id"] for run in call("runs", "list", "--json").json] == ["three", "waiting"]
-    assert call("runs", "prune", "--status", "paused", "--yes", "--json").json["deleted"] == ["waiting"]
+    assert call("runs", "delete", "--status", "paused", "--yes", "--json").json["deleted"] == ["waiting"]
     assert "writer said" in call("runs", "show", "three").out
 
 
@@ -283,8 +283,14 @@ def test_delete_removes_one_run_for_good_and_leaves_what_others_refer_to(
     assert [run["id"] for run in call("runs", "list", "--json").json] == ["two"]
 
 
+def test_delete_needs_one_run_or_what_the_runs_have_in_common(call: Call) -> None:
+    for arguments in ((), ("--yes",), ("one", "--keep", 1)):
+        refused = call("runs", "delete", *arguments)
+        assert (refused.code, "--older-than" in refused.err) == (2, True)
+
+
 @pytest.mark.parametrize("age", ["7", "d", "-1d", "7 years", ""])
 def test_an_age_that_is_none_is_refused(call: Call, age: str) -> None:
-    done = call("runs", "prune", f"--older-than={age}")
+    done = call("runs", "delete", f"--older-than={age}")
     assert done.code == 2
     assert "7d" in done.err

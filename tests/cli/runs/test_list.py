@@ -1,4 +1,4 @@
-"""Child runs in `runs list`, `runs show`, `runs prune`, and where a run is named by a prefix."""
+"""Child runs in `runs list`, `runs show`, `runs delete`, and where a run is named by a prefix."""
 
 from __future__ import annotations
 
@@ -77,6 +77,7 @@ def test_a_prefix_and_last_mean_the_parent(call: Call, family: str) -> None:
 
 
 def test_children_are_deleted_with_their_parent_and_never_without_it(call: Call, family: str) -> None:
-    assert call("runs", "prune", "--status", "paused", "--yes", "--json").json["deleted"] == []
-    assert call("runs", "prune", "--keep", 1, "--yes", "--json").json["deleted"] == []
-    assert sorted(call("runs", "prune", "--yes", "--json").json["deleted"]) == [family, "whole-1", "whole-2"]
+    assert call("runs", "delete", "--status", "paused", "--yes", "--json").json["deleted"] == []
+    assert call("runs", "delete", "--keep", 1, "--yes", "--json").json["deleted"] == []
+    done = call("runs", "delete", "--keep", 0, "--yes", "--json").json
+    assert sorted(done["deleted"]) == [family, "whole-1", "whole-2"]

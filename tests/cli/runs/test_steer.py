@@ -147,9 +147,9 @@ def test_the_plan_of_a_team_is_edited_and_its_members_change(  # A-10, A-13, A-1
     (tmp_path / "plan.yaml").write_text(json.dumps({"steps": [walls, {"id": "paint", "agent": "painter"}]}))
     assert call("runs", "edit-plan", "one", "--file", tmp_path / "plan.yaml", "--json").json["status"] == "sent"
     assert call("runs", "remove-member", "one", "lead").out == "remove member: sent\n"
-    call("runs", "answer", "one", "--approve")
+    call("runs", "answer", "one", "approve")
     assert call("runs", "resume", "one", "--quiet", "--no-input").code == 7
-    call("runs", "answer", "one", "--approve")
+    call("runs", "answer", "one", "approve")
     assert call("runs", "resume", "one", "--quiet", "--no-input").code == 0
     shown = call("runs", "show", "one").out
     assert "+ paint (painter); - roof (joiner): Build it." in shown

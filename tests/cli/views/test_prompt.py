@@ -315,7 +315,7 @@ def test_a_person_who_answers_later_is_shown_how(tmp_path: Path) -> None:  # P-1
     terminal.types("later\n")
     code, _ = terminal.ended()
     assert code == 7
-    assert "teamwright runs answer one --approve" in terminal.shown
+    assert "teamwright runs answer one approve" in terminal.shown
     unasked = Terminal("runs", "resume", "one", "--no-input")
     assert unasked.ended()[0] == 7
     assert "later> " not in unasked.shown
@@ -339,7 +339,7 @@ def test_an_answer_from_another_process_reaches_a_live_run_at_once(tmp_path: Pat
     team = write_team(tmp_path / "team", TEAM, REPLIES)
     terminal = Terminal("run", team, "Write", "--run-id", "one")
     terminal.until("later> ")
-    assert run_program("runs", "answer", "one", "--approve").returncode == 0
+    assert run_program("runs", "answer", "one", "approve").returncode == 0
     terminal.until("settled elsewhere")
     terminal.until("May this reply of 'writer' stand?")
     terminal.types("a\n")

@@ -38,7 +38,7 @@ COMMANDS: tuple[tuple[tuple[str, ...], Sequence[int]], ...] = (
     (("runs", "fork", "{run}", "--run-id", "forked", "--quiet", "--no-input", "--json"), ANY),
     (("runs", "resume", "{run}", "--quiet", "--no-input", "--json"), ANY),
     (("runs", "cancel", "{run}", "--json"), (0, 1, 2)),
-    (("runs", "prune", "--dry-run", "--json"), (0, 1, 2)),
+    (("runs", "delete", "--keep", "0", "--dry-run", "--json"), (0, 1, 2)),
 )
 
 

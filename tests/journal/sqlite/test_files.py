@@ -388,7 +388,7 @@ async def test_runs_are_deleted_on_a_full_disk(small_disk: Path) -> None:  # D-0
     assert (home / "journal.db-reserve").stat().st_size == RESERVE_BYTES
     fill(small_disk)
     before = path.stat().st_size
-    said = await _teamwright(home, "runs", "prune", "--yes")
+    said = await _teamwright(home, "runs", "delete", "--keep", "0", "--yes")
     assert said.returncode == 0, said.stderr
     assert "6 runs deleted" in said.stdout
     assert path.stat().st_size < before - 5 * MIB
@@ -413,7 +413,7 @@ async def test_runs_can_be_deleted_when_the_disk_is_full(small_disk: Path) -> No
             await commit(journal, started(f"run-{number}"))
         fill(small_disk)
         more = await commit_all(journal, [started(f"more-{number}") for number in range(12)])
-        assert any("teamwright runs prune" in str(told) for told in more)
+        assert any("teamwright runs delete" in str(told) for told in more)
         assert await journal.delete([f"run-{number}" for number in range(6)]) > 5 * MIB
         await commit(journal, started("after"))
         assert "after" in [run.id for run in await journal.runs()]
@@ -432,7 +432,7 @@ async def test_what_is_done_on_a_full_disk_leaves_the_room_for_deleting(small_di
                 await commit(journal, started("one-more"))
         fill(small_disk)
     for left in (2, 1):
-        said = await _teamwright(home, "runs", "prune", "--yes", "--keep", str(left))
+        said = await _teamwright(home, "runs", "delete", "--yes", "--keep", str(left))
         assert said.returncode == 0, said.stderr
         assert "1 run deleted" in said.stdout
         fill(small_disk)

@@ -30,12 +30,14 @@ if TYPE_CHECKING:
 
 def answer(
     run: Run,
-    text: Annotated[str | None, typer.Argument(metavar="[TEXT]", help="The answer.")] = None,
+    text: Annotated[
+        str | None, typer.Argument(metavar="[TEXT]", help="The answer; about a draft: approve, or reject.")
+    ] = None,
     *,
     key: Annotated[str | None, typer.Option("--key", help="Which question, if several are open.")] = None,
-    approve: Annotated[bool, typer.Option("--approve", help="Approve the draft as it is.")] = False,
-    reject: Annotated[
-        str | None, typer.Option("--reject", metavar="REASON", help="Reject the draft, with a reason.")
+    reason: Annotated[
+        str | None,
+        typer.Option("--reason", metavar="TEXT", help="With `reject` why, with `revise` what is to be changed."),
     ] = None,
     edit: Annotated[str | None, typer.Option("--edit", metavar="TEXT", help="Approve this text instead.")] = None,
     edit_file: Annotated[
@@ -44,9 +46,6 @@ def answer(
     by: Annotated[str, typer.Option("--by", help="Who answers, which is recorded.")] = "",
     max_tokens: MaxTokens = None,
     max_usd: MaxUsd = None,
-    note: Annotated[
-        str | None, typer.Option("--note", metavar="TEXT", help="With `revise`: what the author is to change.")
-    ] = None,
     json: Json = False,
     out: Out = None,
 ) -> int:
@@ -57,7 +56,7 @@ def answer(
     check_out(out)
 
     async def work(engine: Engine, found: RunSummary) -> int:
-        given = AnswerOptions(text, approve, reject, edit, edit_file, by, max_tokens, max_usd, note).to_answer()
+        given = AnswerOptions(text, reason, edit, edit_file, by, max_tokens, max_usd).to_answer()
         questions = await OpenQuestions.load(engine, found.id)
         if given is None:
             if json:
@@ -83,49 +82,36 @@ class AnswerOptions:
     """An answer as given on the command line: a text, or a decision about a draft."""
 
     text: str | None = None
-    approve: bool = False
-    reject: str | None = None
+    reason: str | None = None
     edit: str | None = None
     edit_file: str | None = None
     by: str = ""
     max_tokens: int | None = None
     max_usd: float | None = None
-    note: str | None = None
 
     def to_answer(self) -> Answer | None:
         """Return the answer, or None if no option gives one; reject options that give several."""
         from teamwright.values.people import Answer
 
-        options = {
-            "TEXT": self.text is not None,
-            "--approve": self.approve,
-            "--reject": self.reject is not None,
-            "--edit": self.edit is not None,
-            "--file": self.edit_file is not None,
-        }
-        given = [option for option, used in options.items() if used]
+        options = {"TEXT": self.text, "--edit": self.edit, "--file": self.edit_file}
+        given = [option for option, value in options.items() if value is not None]
         if len(given) > 1:
             raise UsageError(f"{' and '.join(given)} are different answers; give one of them.")
-        if self.text is None:
-            self._data()
-        if self.approve:
-            return Answer.approve(by=self.by)
-        if self.reject is not None:
-            return Answer.reject(self.reject, by=self.by)
+        data = self._data()
         if self.edit is not None or self.edit_file is not None:
             edited = self.edit if self.edit is not None else _read_edit(str(self.edit_file))
             return Answer.edit(edited, by=self.by)
-        return None if self.text is None else Answer(text=self.text, data=self._data(), by=self.by)
+        return None if self.text is None else Answer(text=self.text, data=data, by=self.by)
 
     def _data(self) -> JsonValue:
-        """What goes with an answer: a lower ceiling, or a note to the author of work that is to be revised."""
-        from teamwright.values.people import REVISE
+        """What goes with an answer: a reason, what is to be changed, or a lower ceiling."""
+        from teamwright.values.people import REJECT, REVISE
 
-        if self.note is None:
+        if self.reason is None:
             return self._ceiling()
-        if self.text != REVISE:
-            raise UsageError(f"--note belongs to the answer {REVISE!r}; write  {REVISE} --note TEXT")
-        return self.note
+        if self.text not in (REJECT, REVISE):
+            raise UsageError(f"--reason belongs to the answers {REJECT!r} and {REVISE!r}; write one of them before it.")
+        return self.reason or None
 
     def _ceiling(self) -> JsonValue:
         """The lower ceiling for a run that waits for its confirmation."""

@@ -1,6 +1,6 @@
-"""`teamwright runs delete` and `prune`: delete runs, never a running one.
+"""`teamwright runs delete`: deletes one run, or those that are old, never a running one.
 
-Of unfinished runs, `prune` deletes only those whose status is named.
+Of unfinished runs, only those whose status is named are deleted.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
@@ -17,7 +17,6 @@ import typer
 
 from teamwright.cli.terminal.interrupts import raise_on_interrupt
 from teamwright.cli.terminal.open import with_journal
-from teamwright.cli.terminal.options import Run
 from teamwright.cli.terminal.output import Json, Out, check_out, write_json, write_result
 from teamwright.errors import RunIsLive, UsageError
 from teamwright.values.text.display import count_text, size_text
@@ -29,20 +28,37 @@ if TYPE_CHECKING:
     from teamwright.values.turns.results import RunSummary
 
 
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
-
-
-def delete(run: Run, yes: Yes = False, json: Json = False, out: Out = None) -> int:
-    """Delete one run for good: its record, its texts and files, its inbox, and its child runs.
+def delete(
+    run: Annotated[
+        str | None, typer.Argument(metavar="[RUN]", help="One run: its id, a unique prefix of it, or `last`.")
+    ] = None,
+    *,
+    older_than: Annotated[
+        str | None,
+        typer.Option("--older-than", metavar="AGE", help="Runs started longer ago: 90s, 30m, 12h, 7d, 4w."),
+    ] = None,
+    status: Annotated[
+        list[str] | None,
+        typer.Option("--status", help="Runs with this status, also interrupted or paused; may be repeated."),
+    ] = None,
+    keep: Annotated[
+        int | None, typer.Option("--keep", min=0, metavar="N", help="All of them but the newest N.")
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list what would be deleted.")] = False,
+    json: Json = False,
+    out: Out = None,
+) -> int:
+    """Delete a run for good, or all that have ended and match: records, texts and files, inboxes, child runs.
 
     A run that is driven or queued is refused; cancel it first. Texts that other runs refer to stay.
     """
-    from teamwright.cli.terminal.open import find_run
-
     check_out(out)
+    chosen = _chosen(run, older_than, status, keep)
 
     async def work(journal: Journal) -> int:
-        deleted = await delete_run(journal, await find_run(journal, run), yes=yes)
+        ids = await chosen(journal)
+        deleted = await _delete(journal, ids, yes=yes, dry_run=dry_run)
         if json:
             write_json(deleted.to_json(), out)
         else:
@@ -52,43 +68,43 @@ def delete(run: Run, yes: Yes = False, json: Json = False, out: Out = None) -> i
     return with_journal(work)
 
 
-def prune(
-    *,
-    older_than: Annotated[
-        str | None,
-        typer.Option("--older-than", metavar="AGE", help="Only runs started longer ago: 90s, 30m, 12h, 7d, 4w."),
-    ] = None,
-    status: Annotated[
-        list[str] | None,
-        typer.Option("--status", help="Only this status, also interrupted or paused; may be repeated."),
-    ] = None,
-    keep: Annotated[int, typer.Option("--keep", min=0, metavar="N", help="Keep the newest N of them.")] = 0,
-    yes: Yes = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list what would be deleted.")] = False,
-    json: Json = False,
-    out: Out = None,
-) -> int:
-    """Delete runs that have ended, and free their disk space."""
+def _chosen(
+    run: str | None, older_than: str | None, status: list[str] | None, keep: int | None
+) -> Callable[[Journal], Awaitable[tuple[str, ...]]]:
+    """What finds the runs that the arguments name."""
+    from teamwright.cli.terminal.open import find_run
     from teamwright.cli.terminal.options import seconds_of
 
-    check_out(out)
-    wanted = Prune(
-        seconds_of(older_than) if older_than is not None else None, tuple(status or ()), keep, yes=yes, dry_run=dry_run
-    )
+    named = older_than is not None or bool(status) or keep is not None
+    if run is None and not named:
+        raise UsageError("Say which runs: RUN, --older-than AGE, --status STATUS, or --keep N; --keep 0 is all.")
+    if run is None:
+        old = OldRuns(seconds_of(older_than) if older_than is not None else None, tuple(status or ()), keep or 0)
 
-    async def work(journal: Journal) -> int:
-        pruned = await wanted.run(journal)
-        if json:
-            write_json(pruned.to_json(), out)
-        else:
-            write_result(pruned.to_text(), out)
-        return 0
+        async def find_old(journal: Journal) -> tuple[str, ...]:
+            return tuple(one.id for one in old.choose(await journal.runs(), time.time()))
 
-    return with_journal(work)
+        return find_old
+    if named:
+        raise UsageError("RUN names one run; leave out --older-than, --status and --keep.")
+
+    async def find_one(journal: Journal) -> tuple[str, ...]:
+        return await family_of(journal, await find_run(journal, run))
+
+    return find_one
+
+
+async def _delete(journal: Journal, ids: tuple[str, ...], *, yes: bool, dry_run: bool) -> Deleted:
+    """Delete runs, after a confirmation unless `yes` is set."""
+    if dry_run or not ids:
+        return Deleted(ids, 0, dry_run)
+    if not yes:
+        _confirm(len(ids))
+    return Deleted(ids, await journal.delete(ids), dry_run=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Pruned:
+class Deleted:
     """The deleted runs, or with `dry_run` those that would be deleted."""
 
     ids: tuple[str, ...]
@@ -108,24 +124,12 @@ class Pruned:
 
 
 @dataclass(frozen=True, slots=True)
-class Prune:
-    """Which runs to delete."""
+class OldRuns:
+    """Which of all runs to delete."""
 
     older_than: float | None
     statuses: tuple[str, ...]
     keep: int
-    yes: bool
-    dry_run: bool
-
-    async def run(self, journal: Journal) -> Pruned:
-        """Delete the matching runs, after a confirmation unless `yes` is set."""
-        chosen = self.choose(await journal.runs(), time.time())
-        ids = tuple(run.id for run in chosen)
-        if self.dry_run or not ids:
-            return Pruned(ids, 0, self.dry_run)
-        if not self.yes:
-            _confirm(len(ids), "add --yes to do it, or --dry-run to see which")
-        return Pruned(ids, await journal.delete(ids), dry_run=False)
 
     def choose(self, runs: list[RunSummary], now: float) -> list[RunSummary]:
         """The runs to delete; `runs` are newest first. Child runs go with their parent, and never without it."""
@@ -143,8 +147,8 @@ class Prune:
         return [run for family in matching for run in family]
 
 
-async def delete_run(journal: Journal, run: RunSummary, *, yes: bool) -> Pruned:
-    """Delete one run with its child runs, after a confirmation unless `yes` is set.
+async def family_of(journal: Journal, run: RunSummary) -> tuple[str, ...]:
+    """Return the ids of a run and of its child runs.
 
     Raises `UsageError` if a worker will drive it, and `RunIsLive` if a process does, or drives one of its children.
     """
@@ -156,10 +160,7 @@ async def delete_run(journal: Journal, run: RunSummary, *, yes: bool) -> Pruned:
     family = [run, *await journal.descendants([run.id])]
     if running := next((one for one in family if one.status == "running"), None):
         raise RunIsLive(running.id)
-    if not yes:
-        _confirm(len(family), "add --yes to do it")
-    ids = tuple(one.id for one in family)
-    return Pruned(ids, await journal.delete(ids), dry_run=False)
+    return tuple(one.id for one in family)
 
 
 def _families(runs: list[RunSummary]) -> Iterator[list[RunSummary]]:
@@ -181,9 +182,9 @@ def _started(run: RunSummary) -> float:
     return datetime.fromisoformat(run.started_at).timestamp() if run.started_at else 0.0
 
 
-def _confirm(count: int, how: str) -> None:
+def _confirm(count: int) -> None:
     """Ask a person at a terminal; elsewhere raise `UsageError`, which says how to confirm."""
     if not sys.stdin.isatty():
-        raise UsageError(f"{count_text(count, 'run')} would be deleted; {how}.")
+        raise UsageError(f"{count_text(count, 'run')} would be deleted; add --yes to do it, or --dry-run to see which.")
     with raise_on_interrupt():
         typer.confirm(f"Delete {count_text(count, 'run')} permanently?", abort=True, err=True)

@@ -22,7 +22,9 @@ from teamwright.errors import UsageError
 from teamwright.values.models import JsonValue, Record
 from teamwright.values.people import (
     ACCEPT,
+    APPROVE,
     NO,
+    REJECT,
     REVISE,
     SMALLER,
     STOP,
@@ -87,9 +89,9 @@ def answer_command(run_id: str, key: str | None, question: Question) -> str:
     if is_confirmation(question):
         return f"{command} {YES}   (or {SMALLER} --max-usd X, {SMALLER} --max-tokens N, or {NO})"
     if is_review(question):
-        return f'{command} {ACCEPT}   (or {REVISE} --note "…", or {STOP})'
+        return f'{command} {ACCEPT}   (or {REVISE} --reason "…", or {STOP})'
     if question.reason == "approval":
-        return f'{command} --approve   (or --reject "why", or --edit "…")'
+        return f'{command} {APPROVE}   (or {REJECT} --reason "why", or --edit "…")'
     if question.choices:
         first, *others = map(quote, question.choices)
         return f"{command} {first}" + (f"   (or {', '.join(others)})" if others else "")
