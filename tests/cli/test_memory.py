@@ -28,20 +28,21 @@ def desk(tmp_path: Path) -> Path:
 
 
 def test_notes_are_listed_searched_and_removed(call: Call, desk: Path) -> None:  # L-C-11
-    assert "There are no notes yet" in call("memory", "list").err
+    assert "There are no notes yet" in call("memory").err
     for task in ("tea", "coffee"):
         assert call("run", desk, task).out == "noted\n"
-    assert call("memory", "list").out == "desk/clerk  2\n"
-    assert call("memory", "list", "--json").json == [{"memory": "desk/clerk", "notes": 2}]
-    assert call("memory", "list", "desk/clerk").out == "2  Bob likes coffee\n1  Ada likes tea\n"
-    (found,) = call("memory", "list", "desk/clerk", "tea", "--json").json
+    assert call("memory").out == "desk/clerk  2\n"
+    assert call("memory", "--json").json == [{"memory": "desk/clerk", "notes": 2}]
+    assert call("memory", "desk/clerk").out == "2  Bob likes coffee\n1  Ada likes tea\n"
+    (found,) = call("memory", "desk/clerk", "tea", "--json").json
     assert (found["id"], found["text"], found["author"]) == (1, "Ada likes tea", "clerk")
-    assert call("memory", "forget", "desk/clerk", "1").out == "forgotten 1\n"
-    assert "No notes found." in call("memory", "list", "desk/clerk", "tea").err
-    assert "there is no memory 'desk/clark'; did you mean 'desk/clerk'?" in call("memory", "list", "desk/clark").err
-    again = call("memory", "forget", "desk/clerk", "1")
+    assert call("memory", "desk/clerk", "--remove", "1").out == "removed 1\n"
+    assert "No notes found." in call("memory", "desk/clerk", "tea").err
+    assert "there is no memory 'desk/clark'; did you mean 'desk/clerk'?" in call("memory", "desk/clark").err
+    again = call("memory", "desk/clerk", "--remove", "1")
     assert again.code == 2
     assert "There is no note 1 in 'desk/clerk'" in again.err
+    assert call("memory", "--remove", "1").code == call("memory", "desk/clerk", "tea", "--remove", "1").code == 2
 
 
 def test_a_memory_is_checked_at_load(call: Call, desk: Path) -> None:

@@ -36,10 +36,10 @@ def test_the_printed_address_opens_one_session_which_is_listed_and_ended(
             browser.headers["Authorization"] = f"Bearer {begun['session']}"
             assert [one["id"] for one in browser.get("/api/teams").json()] == ["duo"]
             assert httpx2.post(f"{base}/api/session", json={"code": code}).status_code == 401
-            assert main(["serve", "token", "list", "--json"]) == 0
+            assert main(["serve", "tokens", "--json"]) == 0
             (listed,) = json.loads(capsys.readouterr().out)
             assert (listed["name"], listed["role"], browser.get("/api/teams").status_code) == ("owner", "admin", 200)
-            assert main(["serve", "token", "revoke", listed["session"]]) == 0
+            assert main(["serve", "tokens", listed["session"], "--remove"]) == 0
             assert capsys.readouterr().err == "1 session ended.\n"
             assert browser.get("/api/teams").status_code == 401
     finally:
@@ -49,22 +49,30 @@ def test_the_printed_address_opens_one_session_which_is_listed_and_ended(
 
 
 def test_tokens_are_made_listed_and_revoked(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["serve", "token", "new", "ann", "--role", "run", "--json"]) == 0
+    assert main(["serve", "tokens", "ann", "--role", "run", "--json"]) == 0
     made = json.loads(capsys.readouterr().out)
     assert (made["name"], made["role"], made["token"][:3]) == ("ann", "run", "tw_")
-    assert main(["serve", "token", "new", "ann"]) == 2
-    assert main(["serve", "token", "list", "--json"]) == 0
+    assert main(["serve", "tokens", "ann", "--role", "read"]) == 2
+    assert main(["serve", "tokens", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == [{"name": "ann", "role": "run"}]
-    assert main(["serve", "token", "revoke", "ann"]) == 0
-    assert main(["serve", "token", "revoke", "ann"]) == 2
+    assert main(["serve", "tokens", "ann", "--remove"]) == 0
+    assert main(["serve", "tokens", "ann", "--remove"]) == 2
+
+
+@pytest.mark.parametrize("arguments", [["ann"], ["--remove"], ["--role", "run"], ["ann", "--role", "run", "--remove"]])
+def test_a_token_is_either_made_or_revoked_by_its_name(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["serve", "tokens", *arguments]) == 2
+    assert "NAME --remove revokes it" in capsys.readouterr().err
 
 
 def test_tokens_belong_to_the_journal_that_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     own = ["--journal", str(tmp_path / "own" / "journal.db")]
-    assert main(["serve", "token", "new", "ann", *own]) == 0
-    assert main(["serve", "token", "list", "--json"]) == 0
+    assert main(["serve", "tokens", "ann", "--role", "read", *own]) == 0
+    assert main(["serve", "tokens", "--json"]) == 0
     assert json.loads(capsys.readouterr().out.partition("\n")[2]) == []
-    assert main(["serve", "token", "list", "--json", *own]) == 0
+    assert main(["serve", "tokens", "--json", *own]) == 0
     assert json.loads(capsys.readouterr().out) == [{"name": "ann", "role": "read"}]
     assert (tmp_path / "own" / "server-tokens.json").exists()
 

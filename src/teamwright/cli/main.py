@@ -63,7 +63,7 @@ app.command("new")(new.new)
 app.command("doctor")(doctor.doctor)
 app.add_typer(runs, name="runs")
 app.add_typer(doctor.local, name="local")
-app.add_typer(memory.app, name="memory")
+app.command("memory")(memory.memory)
 app.add_typer(journal_group.app, name="journal")
 
 runs.command("list")(run_list.list_runs)

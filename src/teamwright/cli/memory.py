@@ -18,66 +18,38 @@ if TYPE_CHECKING:
     from teamwright.journal.protocol import Journal
     from teamwright.journal.stores import Note, Notes
 
-app = typer.Typer(
-    help="List and remove the notes that agents keep across runs.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-)
-Memory = Annotated[
-    str, typer.Argument(metavar="MEMORY", help="The name of a memory: TEAM/AGENT, TEAM/, or a shared name.")
-]
 EVERY_NOTE = 1_000_000
 
 
-@app.command("list")
-def list_notes(
+def memory(
     memory: Annotated[
-        str | None, typer.Argument(metavar="[MEMORY]", help="A memory, to list its notes; without it, all memories.")
+        str | None,
+        typer.Argument(metavar="[MEMORY]", help="List the notes of this memory: TEAM/AGENT, TEAM/, or a shared name."),
     ] = None,
     words: Annotated[
         list[str] | None, typer.Argument(metavar="[WORD…]", help="Only notes with these words, the best match first.")
     ] = None,
+    remove: Annotated[
+        int | None, typer.Option("--remove", metavar="ID", help="Remove the note with this id from the memory.")
+    ] = None,
     json: Json = False,
     out: Out = None,
 ) -> int:
-    """List memories, or the notes of one: newest first, or those that match words."""
-    from teamwright.journal.stores import words_of
+    """List the memories that agents keep across runs, or the notes of one, newest first; or remove a note."""
+    from teamwright.errors import UsageError
 
     check_out(out)
+    if remove is not None and (memory is None or words):
+        raise UsageError("--remove needs the memory of the note, and no words:  teamwright memory MEMORY --remove ID")
 
     async def work(journal: Journal) -> int:
         notes = _notes_of(journal)
-        if memory is not None:
-            return await _write(notes, memory, words_of(" ".join(words or ())), out, json=json)
-        found = await notes.memories()
-        if json:
-            write_json([{"memory": name, "notes": count} for name, count in found.items()], out)
-        elif found:
-            write_result("\n".join(f"{one_line(name)}  {count}" for name, count in found.items()), out)
+        if memory is None:
+            await _list_memories(notes, out, json=json)
+        elif remove is not None:
+            await _remove(notes, memory, remove, out, json=json)
         else:
-            say("There are no notes yet; an agent with  memory: own  can write some.")
-        return 0
-
-    return with_journal(work)
-
-
-@app.command()
-def forget(
-    memory: Memory, note: Annotated[int, typer.Argument(metavar="ID", help="The id of a note.")], json: Json = False
-) -> int:
-    """Remove a note."""
-
-    async def work(journal: Journal) -> int:
-        from secrets import token_hex
-
-        from teamwright.errors import UsageError
-
-        if not await _notes_of(journal).forget(memory, note, key=token_hex()):
-            raise UsageError(f"There is no note {note} in {memory!r}; list them with  teamwright memory list {memory}")
-        if json:
-            write_json({"memory": memory, "forgotten": note})
-        else:
-            write_result(f"forgotten {note}")
+            await _list_notes(notes, memory, words or (), out, json=json)
         return 0
 
     return with_journal(work)
@@ -91,11 +63,22 @@ def _notes_of(journal: Journal) -> Notes:
     return notes
 
 
-async def _write(notes: Notes, memory: str, words: Sequence[str], out: Path | None, *, json: bool) -> int:
+async def _list_memories(notes: Notes, out: Path | None, *, json: bool) -> None:
+    found = await notes.memories()
+    if json:
+        write_json([{"memory": name, "notes": count} for name, count in found.items()], out)
+    elif found:
+        write_result("\n".join(f"{one_line(name)}  {count}" for name, count in found.items()), out)
+    else:
+        say("There are no notes yet; an agent with  memory: own  can write some.")
+
+
+async def _list_notes(notes: Notes, memory: str, words: Sequence[str], out: Path | None, *, json: bool) -> None:
     """Print the notes of a memory with these words; a memory that is not there gets the nearest names."""
     from teamwright.errors import nearest
+    from teamwright.journal.stores import words_of
 
-    found = await notes.search(memory, words, EVERY_NOTE)
+    found = await notes.search(memory, words_of(" ".join(words)), EVERY_NOTE)
     if json:
         write_json([_to_json(note) for note in found], out)
     elif found:
@@ -104,7 +87,19 @@ async def _write(notes: Notes, memory: str, words: Sequence[str], out: Path | No
         say("No notes found.")
     else:
         say(f"No notes found: there is no memory {memory!r}; {nearest(memory, known)}")
-    return 0
+
+
+async def _remove(notes: Notes, memory: str, note: int, out: Path | None, *, json: bool) -> None:
+    from secrets import token_hex
+
+    from teamwright.errors import UsageError
+
+    if not await notes.forget(memory, note, key=token_hex()):
+        raise UsageError(f"There is no note {note} in {memory!r}; list them with  teamwright memory {memory}")
+    if json:
+        write_json({"memory": memory, "removed": note}, out)
+    else:
+        write_result(f"removed {note}", out)
 
 
 def _to_json(note: Note) -> dict[str, JsonValue]:

@@ -20,6 +20,7 @@ from teamwright.cli.terminal.output import (
     one_line,
     redirect_prints,
     say,
+    write_file,
     write_json,
     write_result,
     write_text,
@@ -38,7 +39,7 @@ START = "serve"
 
 
 class ServeGroup(TyperGroup):
-    """Takes `serve FOLDER…` and `serve token …`: an argument that names no command is one of `start`."""
+    """Takes `serve FOLDER…` and `serve tokens …`: an argument that names no command is one of `start`."""
 
     @override
     def resolve_command(self, ctx: object, args: list[str]) -> Any:
@@ -58,15 +59,8 @@ class ServeGroup(TyperGroup):
 app = typer.Typer(
     cls=ServeGroup,
     rich_markup_mode=None,
-    help="Serve runs and the page; `serve token` is who may use it, `serve webhooks` whom it told.",
+    help="Serve runs and the page; `serve tokens` is who may use it, `serve webhooks` whom it told.",
 )
-
-token_app = typer.Typer(
-    help="Make, list and revoke the tokens with which programs use a server, and sessions of browsers.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-)
-app.add_typer(token_app, name="token")
 
 Folders = Annotated[
     list[Path] | None,
@@ -74,8 +68,6 @@ Folders = Annotated[
         metavar="[FOLDER]…", help="Folders with teams; only these can be started. By default the current folder."
     ),
 ]
-
-Name = Annotated[str, typer.Argument(metavar="NAME", help="Who uses the token; audit lines and answers have it.")]
 
 
 @app.command(START, hidden=True)
@@ -94,7 +86,7 @@ def serve(
     """Serve runs and the page over HTTP, until Ctrl-C. The printed address works once, for one browser.
 
     Runs that are started here are driven here. After a restart, also after a crash, the server resumes the runs that it
-    was driving. Programs need a token: see  teamwright serve token --help.
+    was driving. Programs need a token: see  teamwright serve tokens --help.
     """
     import anyio
 
@@ -115,28 +107,53 @@ def serve(
     return 0
 
 
-@token_app.command()
-def new(
-    name: Name,
+@app.command("tokens")
+def tokens(
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="[NAME]", help="Who uses the token, or the id of a session; without it, all are shown."),
+    ] = None,
     role: Annotated[
-        str, typer.Option("--role", help="read, answer (and steer), run (start and end runs), or admin.")
-    ] = "read",
+        str | None,
+        typer.Option("--role", help="Make a token: read, answer (and steer), run (start and end runs), or admin."),
+    ] = None,
+    remove: Annotated[
+        bool, typer.Option("--remove", help="Revoke the token with its sessions, or end a session; at once.")
+    ] = False,
     json: Json = False,
+    out: Out = None,
 ) -> int:
-    """Make a token and print it. It is stored as a hash and can't be shown again."""
-    made = _stores()[0].create(name, role)
-    say(f"The token of {one_line(name)!r} ({role}); it is shown this once:")
-    # Not by `write_result`, which would mask it.
-    write_text((dumps({"name": name, "role": role, "token": made}, indent=2) if json else made) + "\n")
+    """List the tokens with which programs use a server, and sessions of browsers; or make or revoke one.
+
+    A new token is printed. It is stored as a hash and can't be shown again. Audit lines and answers have its name.
+    """
+    from teamwright.errors import UsageError
+
+    check_out(out)
+    if (name is None) != (role is None and not remove) or (role is not None and remove):
+        raise UsageError("Say what to do with which token: NAME --role ROLE makes it, and NAME --remove revokes it.")
+    if name is None:
+        _list_tokens(out, json=json)
+    elif role is not None:
+        _make_token(name, role, out, json=json)
+    else:
+        _revoke(name, out, json=json)
     return 0
 
 
-@token_app.command("list")
-def list_tokens(json: Json = False, out: Out = None) -> int:
-    """List the names and roles of all tokens, and the sessions of browsers, which began with a token or an address."""
+def _make_token(name: str, role: str, out: Path | None, *, json: bool) -> None:
+    made = _stores()[0].create(name, role)
+    text = (dumps({"name": name, "role": role, "token": made}, indent=2) if json else made) + "\n"
+    if out is not None:
+        write_file(text, out, private=True)
+        return
+    say(f"The token of {one_line(name)!r} ({role}); it is shown this once:")
+    write_text(text)  # not by `write_result`, which would mask it
+
+
+def _list_tokens(out: Path | None, *, json: bool) -> None:
     from teamwright.values.turns.results import iso
 
-    check_out(out)
     tokens, sessions = _stores()
     found: list[dict[str, JsonValue]] = [{"name": one.name, "role": one.role} for one in tokens.all()]
     lines = [f"{one_line(one.name)}  {one.role}" for one in tokens.all()]
@@ -148,16 +165,11 @@ def list_tokens(json: Json = False, out: Out = None) -> int:
     elif lines:
         write_result("\n".join(lines), out)
     else:
-        say("There are no tokens yet; make one with  teamwright serve token new NAME --role run")
-    return 0
+        say("There are no tokens yet; make one with  teamwright serve tokens NAME --role run")
 
 
-@token_app.command()
-def revoke(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Who uses the token, or the id of a session.")],
-    json: Json = False,
-) -> int:
-    """Revoke a token with its sessions, or end sessions by name or id; at once, also for a server that runs."""
+def _revoke(name: str, out: Path | None, *, json: bool) -> None:
+    """Revoke a token with its sessions, or end sessions by name or id; also for a server that runs."""
     from teamwright.errors import UnknownName
 
     tokens, sessions = _stores()
@@ -167,11 +179,10 @@ def revoke(
         known = [*(one.name for one in tokens.all()), *(one.id for one in sessions.all())]
         raise UnknownName("token or session", name, known)
     if json:
-        write_json({"name": name, "revoked": had_token, "sessions": ended})
+        write_json({"name": name, "revoked": had_token, "sessions": ended}, out)
     else:
         gone = [f"The token of {one_line(name)!r} is revoked."] if had_token else []
         say(" ".join([*gone, *([f"{ended} session{'s' * (ended > 1)} ended."] if ended else [])]))
-    return 0
 
 
 def _stores() -> tuple[Tokens, Sessions]:

@@ -31,7 +31,7 @@ async def test_a_schedule_is_made_listed_and_removed(cluster: Cluster, capfd: py
     assert "teamwright cluster schedules" in err
     code, _, err = await teamwright(*submit)
     assert code == 2
-    assert "schedules remove daily" in err
+    assert "schedules daily --remove" in err
     assert await cluster.engine.runs.list() == [], "the first run starts at its time"
     code, out, _ = await teamwright("cluster", "schedules", "--json")
     (listed,) = json.loads(out)
@@ -45,10 +45,10 @@ async def test_a_schedule_is_made_listed_and_removed(cluster: Cluster, capfd: py
         "priority": 0,
         "last_run": None,
     }
-    code, _, err = await teamwright("cluster", "schedules", "remove", "dayly")
+    code, _, err = await teamwright("cluster", "schedules", "dayly", "--remove")
     assert code == 2
     assert "'daily'" in err
-    assert (await teamwright("cluster", "schedules", "remove", "daily"))[0] == 0
+    assert (await teamwright("cluster", "schedules", "daily", "--remove"))[0] == 0
     code, out, _ = await teamwright("cluster", "schedules")
     assert "There are no schedules" in out
 

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from teamwright.journal.postgres.paces import ModelPace
     from teamwright.journal.postgres.stores import PostgresSchedules, ScheduleRow
 
-schedules = typer.Typer(help="List and remove schedules of runs.", rich_markup_mode=None)
 WATCH_SECONDS = 2.0
 MOST_SET_ASIDE = 20
 app = typer.Typer(
@@ -106,37 +105,38 @@ def _line(one: QueueLimits) -> str:
     return f"{one.name}: {at_once} at once{per_minute}"
 
 
-@schedules.callback(invoke_without_command=True)
-def list_schedules(context: typer.Context, json: Json = False, out: Out = None) -> int:
-    """List the schedules that `submit --every` has made, with their next and last runs."""
-    if context.invoked_subcommand is not None:
-        return 0
+def schedules(
+    name: Annotated[
+        str | None, typer.Argument(metavar="[NAME]", help="The schedule; without it, all are shown.")
+    ] = None,
+    remove: Annotated[bool, typer.Option("--remove", help="Remove it; runs that it has started go on.")] = False,
+    json: Json = False,
+    out: Out = None,
+) -> int:
+    """Show the schedules that `submit --every` has made, with their next and last runs, or remove one."""
+    from teamwright.errors import UnknownName, UsageError
+
     check_out(out)
+    if remove and name is None:
+        raise UsageError("Which schedule? Give its name before --remove.")
     found: list[ScheduleRow] = []
 
     async def work(schedules: PostgresSchedules) -> None:
         found.extend(await schedules.list())
+        if name is not None and name not in {one.name for one in found}:
+            raise UnknownName("schedule", name, [one.name for one in found])
+        if remove and name is not None:
+            await schedules.remove(name)
 
     _with_schedules(work)
+    shown = [one for one in found if name in (None, one.name)]
     if json:
-        write_json([_to_json(one) for one in found], out)
+        write_json([_to_json(one) for one in shown], out)
+    elif remove:
+        say(f"removed the schedule {name!r}")
     else:
         none = 'There are no schedules; make one with  teamwright submit MANIFEST "…" --every CRON'
-        write_result("\n".join(map(_schedule_line, found)) or none, out)
-    return 0
-
-
-@schedules.command()
-def remove(name: Annotated[str, typer.Argument(metavar="NAME", help="The schedule.")]) -> int:
-    """Remove a schedule. Runs that it has started go on."""
-    from teamwright.errors import UnknownName
-
-    async def work(schedules: PostgresSchedules) -> None:
-        if not await schedules.remove(name):
-            raise UnknownName("schedule", name, [one.name for one in await schedules.list()])
-
-    _with_schedules(work)
-    say(f"removed the schedule {name!r}")
+        write_result("\n".join(map(_schedule_line, shown)) or none, out)
     return 0
 
 
@@ -305,4 +305,4 @@ def cluster() -> None:
 app.command("status")(status)
 app.command("queue")(queue)
 app.command("budget")(budget)
-app.add_typer(schedules, name="schedules")
+app.command()(schedules)

@@ -342,7 +342,7 @@ async def _schedule(
     if not await schedules.add(row, template_of(batch)):
         raise UsageError(
             f"There is a schedule {name!r} already; name another one with --schedule, or remove it with"
-            f"  teamwright cluster schedules remove {name}"
+            f"  teamwright cluster schedules {name} --remove"
         )
     first = datetime.fromtimestamp(following, UTC).isoformat(timespec="seconds")
     if shown.json:
