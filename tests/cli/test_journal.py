@@ -36,6 +36,8 @@ def test_runs_are_copied_to_postgres_and_shown_there(
     run_id = json.loads(capsys.readouterr().out)["run_id"]
     assert main(["journal", "copy", file, url]) == 0
     assert "1 runs: 1 copied" in capsys.readouterr().out
+    assert main(["journal", "copy", file, url, run_id, "--json"]) == 0
+    assert [(run["run_id"], run["outcome"]) for run in json.loads(capsys.readouterr().out)] == [(run_id, "present")]
     assert main(["runs", "show", run_id, "--journal", url]) == 0
     assert "hello from one" in capsys.readouterr().out
 

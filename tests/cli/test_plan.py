@@ -17,7 +17,7 @@ PARTS = ["order", "batches", "budgets", "total_tokens", "diagnostics", "envelope
 
 
 def test_the_json_has_the_agreed_fields(call: Call) -> None:  # Z-05, Z-06, Z-07, Z-08
-    done = call("plan", TASKS, "--max-parallel", 3, "--max-tokens", 400, "--coordination-floor", 8, "--json")
+    done = call("plan", TASKS, "--at-once", 3, "--max-tokens", 400, "--coordination-floor", 8, "--json")
     assert (done.code, done.err) == (0, "")
     assert list(done.json) == PARTS
     assert [list(batch) for batch in done.json["batches"]] == [["index", "tasks", "locks", "tokens"]] * 5
@@ -44,13 +44,13 @@ def test_a_bundle_adds_the_evaluation_and_the_planners_settings(call: Call) -> N
     assert [one["topology"] for one in done["evaluation"]["evaluations"]] == [
         "single", "lead_subagent", "star_team", "mesh_team",
     ]  # fmt: skip
-    own = call("plan", TASKS, "--bundle", "--json", "--max-parallel", 1, "--max-tokens", 350).json
+    own = call("plan", TASKS, "--bundle", "--json", "--at-once", 1, "--max-tokens", 350).json
     assert own["planner_settings"] == {"max_parallel": 1, "run_budget": 350, "coordination_floor": 10}
     assert own["diagnostics"]["max_parallelism"] == 1
 
 
 def test_without_json_there_is_a_table_and_a_drawing(call: Call) -> None:
-    lines = call("plan", TASKS, "--max-parallel", 3, "--max-tokens", 400).out.splitlines()
+    lines = call("plan", TASKS, "--at-once", 3, "--max-tokens", 400).out.splitlines()
     assert lines[0].startswith("7 tasks in 5 batches, at most 2 at once and 1.4 on average · 400 of 400 tokens")
     assert lines[2].split() == ["BATCH", "TASK", "AGENT", "NEEDS", "OWNS", "WORK", "TALK", "WHAT"]
     assert lines[6].split()[:8] == ["2", "batches", "coder", "order,", "budgets", "planner/batch*.py", "70", "12"]
@@ -116,7 +116,7 @@ teams:
 def test_the_width_of_a_dag_team_holds_unless_another_is_given(call: Call, tmp_path: Path) -> None:
     (tmp_path / "team.yaml").write_text(ONE_AT_A_TIME)
     assert call("plan", tmp_path / "team.yaml", "--json").json["diagnostics"]["max_parallelism"] == 1
-    wider = call("plan", tmp_path / "team.yaml", "--max-parallel", 2, "--json")
+    wider = call("plan", tmp_path / "team.yaml", "--at-once", 2, "--json")
     assert wider.json["diagnostics"]["max_parallelism"] == 2
 
 
@@ -137,7 +137,7 @@ def test_a_bundle_has_the_width_of_its_dag_team_or_of_the_topology_that_it_recom
         ([EXAMPLES / "sequential"], "uses the strategy 'sequential', so its steps are not known in advance"),
         ([EXAMPLES / "dag", "--team", "mayor"], "'mayor' is an agent, so its steps are not known in advance"),
         ([TASKS, "Do it."], "is a task file, whose tasks need no task or team besides"),
-        ([TASKS, "--max-parallel", "0"], "--max-parallel"),
+        ([TASKS, "--at-once", "0"], "--at-once"),
         ([TASKS, "--max-tokens", "-1"], "--max-tokens"),
         ([EXAMPLES / "nowhere.yaml"], "There is no such file"),
     ],
@@ -226,7 +226,7 @@ def test_a_large_plan_is_cut_short_on_the_screen_and_whole_in_json(call: Call, t
 def test_a_wide_batch_is_wrapped(call: Call, tmp_path: Path) -> None:
     file = tmp_path / "tasks.yaml"
     file.write_text("tasks:\n" + "".join(f"- {{id: a-rather-long-name-{n:03}}}\n" for n in range(20)))
-    lines = call("plan", file, "--max-parallel", 20).out.splitlines()
+    lines = call("plan", file, "--at-once", 20).out.splitlines()
     assert max(map(cell_len, lines)) <= 80
     assert sum(line.count("●") + line.count("◆") for line in lines) == 20 + 1
 

@@ -46,7 +46,7 @@ async def test_one_agent_counts_as_single_and_other_strategies_as_what_is_said()
         await engine.run(two, "go", run_id="two")
     seen = await observe(journal, ["alone", "two"])
     assert [one.topology for one in seen.runs] == ["single"]
-    assert seen.left_out == {"two": "its strategy 'sequential' is not a topology; name one with --as"}
+    assert seen.left_out == {"two": "its strategy 'sequential' is not a topology; name one with --topology"}
     assert sorted(seen.learnt.members) == ["a", "b"]
     seen = await observe(journal, ["alone", "two"], as_topology="star_team")
     assert [one.topology for one in seen.runs] == ["single", "star_team"]

@@ -24,8 +24,8 @@ def journal() -> None:
 def copy(
     source: Annotated[str, typer.Argument(metavar="FROM", help=f"The journal to read: {Address}.")],
     target: Annotated[str, typer.Argument(metavar="TO", help=f"The journal to write: {Address}.")],
-    run: Annotated[
-        list[str] | None, typer.Option("--run", metavar="ID", help="Copy this run alone; repeat it.")
+    runs: Annotated[
+        list[str] | None, typer.Argument(metavar="[RUN…]", help="Copy these runs alone, by their ids.")
     ] = None,
     json: Json = False,
 ) -> int:
@@ -42,7 +42,7 @@ def copy(
 
     if not is_url(source) and not Path(source).expanduser().is_file():
         raise UsageError(f"There is no journal at {source!r}.")
-    copied = anyio.run(_copy, source, target, run or None, not json)
+    copied = anyio.run(_copy, source, target, runs or None, not json)
     if json:
         write_json([one.to_json() for one in copied])
     else:

@@ -33,7 +33,7 @@ def plan(
     ] = None,
     *,
     max_parallel: Annotated[
-        int | None, typer.Option("--max-parallel", min=1, metavar="N", help="How many tasks may run at once (10).")
+        int | None, typer.Option("--at-once", min=1, metavar="N", help="How many tasks may run at once (10).")
     ] = None,
     run_budget: Annotated[
         int | None, typer.Option("--max-tokens", min=0, metavar="TOKENS", help="Tokens for the whole run.")

@@ -222,7 +222,7 @@ async def _observation(
         raise UsageError("its record is damaged: the start of its team or its own end is missing")
     topology = _topology(began) or as_topology
     if topology is None:
-        raise UsageError(f"its strategy {began.strategy!r} is not a topology; name one with --as")
+        raise UsageError(f"its strategy {began.strategy!r} is not a topology; name one with --topology")
     planned = next((event.fact for event in events if isinstance(event.fact, TeamPlanned)), None)
     everybody = {planned.lead, *planned.workers} if planned else {one.member for one in turns if one.purpose != "judge"}
     judged = [turn for turn in turns if turn.is_judged]

@@ -17,7 +17,12 @@ EDGES = ("0", "1", "-1", "-0", "0.5", "2", "nan", "inf", "-inf", "1e308", "1e-32
 NUMBERS = (
     "tasks", "avg_task_tokens", "coordination_rounds", "max_coordination_ratio", "min_pass_rate", "max_p95_latency",
 )  # fmt: skip
-COMMANDS: dict[str, Callable[..., Any]] = {"evaluate": evaluate, "compare": compare, "sweep": sweep}
+COMMANDS: dict[str, tuple[Callable[..., Any], tuple[str, ...]]] = {
+    "evaluate": (evaluate, ("evaluate",)),
+    "compare": (compare, ("evaluate", "--protocol", "all")),
+    "sweep": (sweep, ("sweep",)),
+}
+"""Each function of the lab, and the command that calls it."""
 SIZES: tuple[tuple[str, ...], ...] = (
     (),
     ("--coordination-rounds", "0"),
@@ -75,14 +80,14 @@ def assert_in_words(done: Called, *arguments: object) -> None:
 def test_every_number_is_taken_or_refused_with_a_clear_message(call: Call, command: str) -> None:  # M-08
     for option in NUMBERS:
         for edge in EDGES:
-            found = taken_or_refused(COMMANDS[command], option, edge)
+            found = taken_or_refused(COMMANDS[command][0], option, edge)
             if isinstance(found, str):
                 assert found.startswith(f"{option} is "), (option, edge)
                 continue
             assert "nan" not in str(found).lower(), (option, edge)
             json.dumps(found.to_json(), allow_nan=False)
-    for option in ("--max-p95-latency", "--topologies"):
-        assert_in_words(call("lab", command, option, "nan", "--json"), command, option)
+    for option in ("--max-p95-latency", "--topology"):
+        assert_in_words(call("lab", *COMMANDS[command][1], option, "nan", "--json"), command, option)
 
 
 @pytest.mark.parametrize("edge", ["0:5", "5:1", "1:2:0", "8,,9", ",", ":", "1:99999999999", "-3:3", "all", "1:2:3:4"])
@@ -90,7 +95,7 @@ def test_every_range_is_taken_or_refused_with_a_clear_message(call: Call, edge: 
     assert_in_words(call("lab", "sweep", "--tasks", edge, "--json"), edge)
 
 
-@pytest.mark.parametrize("command", ["evaluate", "compare", "sweep"])
+@pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize("size", SIZES, ids=["usual", "no rounds", "nothing", "most"])
 def test_a_profile_in_which_nothing_takes_time_or_tokens_is_no_crash(
     call: Call, tmp_path: Path, command: str, size: tuple[str, ...]
@@ -99,7 +104,7 @@ def test_a_profile_in_which_nothing_takes_time_or_tokens_is_no_crash(
     for numbers in (zero, {"seconds_per_task": 0.0}, dict.fromkeys(zero, 1000.0), {"cache": -1.0, "pass_rate": -1.0}):
         file = profile(tmp_path, **numbers)
         for form in ("--json", "--max-p95-latency=1"):
-            done = call("lab", command, "--profile", file, *size, form)
+            done = call("lab", *COMMANDS[command][1], "--profile", file, *size, form)
             assert done.code == 0, (numbers, done.err)
             assert "nan" not in done.out.lower()
 
@@ -127,7 +132,7 @@ def test_the_bounds_of_gates_are_exclusive(
     call: Call, option: str, refused: tuple[str, ...], taken: tuple[str, ...], words: str
 ) -> None:  # M-08
     name = option.removeprefix("--").replace("-", "_")
-    for command in COMMANDS.values():
+    for command, _ in COMMANDS.values():
         for value in refused:
             with pytest.raises(UsageError, match=f"expected a number {words}"):
                 command(**{name: float(value)})

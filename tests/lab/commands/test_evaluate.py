@@ -21,14 +21,13 @@ def test_a_report_as_data_is_that_of_the_function(call: Call) -> None:  # Z-14
 
 def test_every_option_arrives(call: Call) -> None:  # Z-14
     done = call(
-        "lab", "evaluate", "--budget", "high", "--all-budgets", "--tasks", 9, "--avg-task-tokens", 700,
-        "--coordination-rounds", 6, "--topologies", "star, mesh_team", "--workload", "debugging", "--protocol",
+        "lab", "evaluate", "--budget-level", "high", "--tasks", 9, "--avg-task-tokens", 700,
+        "--coordination-rounds", 6, "--topology", "star, mesh_team", "--workload", "debugging", "--protocol",
         "transcript", "--degradation", "aggressive", "--recommend", "cost", "--max-coordination-ratio", 0.5,
         "--min-pass-rate", 0.7, "--max-p95-latency", 60, "--json",
     )  # fmt: skip
     expected = evaluate(
         budget="high",
-        all_budgets=True,
         tasks=9,
         avg_task_tokens=700,
         coordination_rounds=6,
@@ -50,6 +49,10 @@ def test_every_option_arrives(call: Call) -> None:  # Z-14
     }  # fmt: skip
 
 
+def test_every_budget_level_is_evaluated_on_request(call: Call) -> None:
+    assert call("lab", "evaluate", "--budget-level", "all", "--json").json == evaluate(all_budgets=True).to_json()
+
+
 def test_without_json_there_is_a_table_and_the_reason(call: Call) -> None:
     done = call("lab", "evaluate")
     assert done.out == f"{evaluate()}\n"
@@ -69,7 +72,7 @@ def test_the_report_is_written_before_gates_are_enforced(call: Call, tmp_path: P
 
 
 def test_gates_that_are_kept_exit_0(call: Call) -> None:  # Z-15
-    done = call("lab", "evaluate", "--topologies", "star_team", "--enforce-gates")
+    done = call("lab", "evaluate", "--topology", "star_team", "--enforce-gates")
     assert (done.code, done.err) == (0, "")
 
 
@@ -82,12 +85,12 @@ def test_gates_that_are_kept_exit_0(call: Call) -> None:  # Z-15
     ],
 )
 def test_a_gate_is_kept_at_its_bound_and_broken_beyond(call: Call, option: str, at: float, beyond: float) -> None:
-    assert call("lab", "evaluate", "--topologies", "star", "--enforce-gates", option, at).code == 0
-    assert call("lab", "evaluate", "--topologies", "star", "--enforce-gates", option, beyond).code == 1
+    assert call("lab", "evaluate", "--topology", "star", "--enforce-gates", option, at).code == 0
+    assert call("lab", "evaluate", "--topology", "star", "--enforce-gates", option, beyond).code == 1
 
 
 def test_all_budgets_are_held_to_the_gates_each_once(call: Call) -> None:  # Z-14
-    done = call("lab", "evaluate", "--all-budgets", "--enforce-gates", "--topologies", "single")
+    done = call("lab", "evaluate", "--budget-level", "all", "--enforce-gates", "--topology", "single")
     assert done.code == 1
     assert [line.split(",")[0] for line in done.err.splitlines()] == [
         "gate failed: low budget",
@@ -105,18 +108,17 @@ def test_all_budgets_are_held_to_the_gates_each_once(call: Call) -> None:  # Z-1
         (["evaluate", "--min-pass-rate", "1.5"], "min_pass_rate is '1.5', expected a number above 0 and below 1"),
         (["evaluate", "--max-coordination-ratio", "nan"], "expected a number above 0 and below 1"),
         (["evaluate", "--max-p95-latency", "inf"], "max_p95_latency is 'inf', expected a number above 0"),
-        (["evaluate", "--budget", "huge"], "budget is 'huge', expected low, medium or high"),
+        (["evaluate", "--budget-level", "huge"], "budget is 'huge', expected low, medium or high"),
         (["evaluate", "--workload", "reserch"], "did you mean 'research'?"),
         (["evaluate", "--protocol", "xml"], "protocol is 'xml', expected a2a_lite or transcript"),
         (["evaluate", "--degradation", "no"], "degradation is 'no', expected none, auto or aggressive"),
         (["evaluate", "--recommend", "speed"], "recommend is 'speed', expected balanced, cost or quality"),
-        (["evaluate", "--topologies", "star,ring"], "topologies is 'ring', expected single, lead_subagent"),
-        (["evaluate", "--topologies", "star,my-ring"], "topologies is 'my-ring', expected single, lead_subagent"),
+        (["evaluate", "--topology", "star,ring"], "topologies is 'ring', expected single, lead_subagent"),
+        (["evaluate", "--topology", "star,my-ring"], "topologies is 'my-ring', expected single, lead_subagent"),
         (["evaluate", "--plot", "plot.gif"], "use one that ends in .svg or .png"),
         (["evaluate", "--plot", "nowhere/plot.svg"], "there is no folder 'nowhere'"),
-        (["compare", "--protocol", "a2a_lite"], "No such option"),
         (["sweep", "--tasks", "1:x"], "or a range as in 8:64:8"),
-        (["sweep", "--budget", "all,low"], "budget is 'all', expected low, medium or high"),
+        (["sweep", "--budget-level", "all,low"], "budget is 'all', expected low, medium or high"),
         (["sweep", "--value", "price"], "'price' can't be drawn as a heat map; use one of"),
         (["sweep", "--x", "price"], "There is no dimension 'price', expected one of"),
         (["sweep", "--json", "--csv"], "two forms of one result"),
@@ -143,9 +145,9 @@ def test_a_mistake_is_reported_as_data_too(call: Call) -> None:
 
 
 def test_a_plot_is_drawn_beside_the_report(call: Call, tmp_path: Path) -> None:
-    for command in ("evaluate", "compare", "sweep"):
-        for name in (f"{command}.svg", f"{command}.png"):
-            done = call("lab", command, "--json", "--plot", tmp_path / name)
+    for command in (("evaluate",), ("evaluate", "--protocol", "all"), ("sweep",)):
+        for name in (f"{len(command)}{command[0]}.svg", f"{len(command)}{command[0]}.png"):
+            done = call("lab", *command, "--json", "--plot", tmp_path / name)
             assert done.code == 0
             assert done.json
             assert str(tmp_path / name) in done.err
@@ -161,20 +163,20 @@ def test_a_png_without_its_extra_names_it_before_any_work(call: Call, monkeypatc
 
 def test_protocols_are_compared(call: Call) -> None:  # Z-14
     assert (
-        call("lab", "compare", "--all-budgets", "--tasks", 9, "--json").json
+        call("lab", "evaluate", "--protocol", "all", "--budget-level", "all", "--tasks", 9, "--json").json
         == compare(all_budgets=True, tasks=9).to_json()
     )
-    assert call("lab", "compare").out == f"{compare()}\n"
+    assert call("lab", "evaluate", "--protocol", "all").out == f"{compare()}\n"
 
 
 def test_a_comparison_holds_both_protocols_to_the_gates(call: Call) -> None:
-    done = call("lab", "compare", "--topologies", "star", "--enforce-gates")
+    done = call("lab", "evaluate", "--protocol", "all", "--topology", "star", "--enforce-gates")
     assert done.code == 1
     assert all(line.startswith("gate failed: transcript, medium budget, star_team:") for line in done.err.splitlines())
 
 
 def test_a_sweep_gives_every_cell_as_csv_or_data(call: Call, tmp_path: Path) -> None:  # Z-14
-    arguments = ["lab", "sweep", "--tasks", "8:64:8", "--coordination-rounds", "0,4", "--budget", "all"]
+    arguments = ["lab", "sweep", "--tasks", "8:64:8", "--coordination-rounds", "0,4", "--budget-level", "all"]
     found = sweep(tasks="8:64:8", coordination_rounds="0,4", budgets="all")
     printed = call(*arguments, "--csv")
     assert (printed.code, printed.err) == (0, "")

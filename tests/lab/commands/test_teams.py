@@ -19,7 +19,7 @@ def manifest(tmp_path: Path) -> Path:
 
 
 def test_a_simulation_shows_shapes_side_by_side(call: Call, manifest: Path) -> None:
-    done = call("lab", "simulate", manifest, "build it", "--runs", 5, "--seed", 7, "--topologies", "single,star")
+    done = call("lab", "simulate", manifest, "build it", "--runs", 5, "--seed", 7, "--topology", "single,star")
     assert done.code == 0
     for word in ("as declared", "single", "star_team", "tokens p50 / p90", "pass rate", "bottleneck", "critical path"):
         assert word in done.out
@@ -27,8 +27,8 @@ def test_a_simulation_shows_shapes_side_by_side(call: Call, manifest: Path) -> N
 
 def test_a_simulation_is_the_same_again_and_fits_the_agreed_form(call: Call, manifest: Path, tmp_path: Path) -> None:
     out = tmp_path / "report.json"
-    first = call("lab", "simulate", manifest, "-", "--runs", 4, "--topologies", "", "--json", stdin="build it")
-    second = call("lab", "simulate", manifest, "build it", "--runs", 4, "--topologies", "", "--json", "--out", out)
+    first = call("lab", "simulate", manifest, "-", "--runs", 4, "--topology", "", "--json", stdin="build it")
+    second = call("lab", "simulate", manifest, "build it", "--runs", 4, "--topology", "", "--json", "--out", out)
     assert (first.code, first.err, second.out) == (0, "", "")
     assert json.loads(out.read_text(encoding="utf-8")) == first.json
     assert list(first.json) == ["team", "task", "runs", "seed", "shapes", "missing", "notes"]
@@ -42,7 +42,7 @@ def test_a_simulation_is_the_same_again_and_fits_the_agreed_form(call: Call, man
 
 
 def test_a_simulation_needs_no_task(call: Call, manifest: Path) -> None:
-    done = call("lab", "simulate", manifest, "--runs", 3, "--topologies", "", "--json")
+    done = call("lab", "simulate", manifest, "--runs", 3, "--topology", "", "--json")
     assert (done.code, done.json["task"], done.json["shapes"][0]["completed"]) == (0, "", 1.0)
 
 
@@ -57,7 +57,7 @@ def test_no_key_is_needed_to_simulate(call: Call, tmp_path: Path) -> None:
 
 
 def test_what_does_not_fit_is_refused_before_anything_runs(call: Call, manifest: Path, tmp_path: Path) -> None:
-    done = call("lab", "simulate", manifest, "x", "--topologies", "ring")
+    done = call("lab", "simulate", manifest, "x", "--topology", "ring")
     assert (done.code, "There is no topology 'ring'" in done.err) == (2, True)
     done = call("lab", "simulate", manifest, "x", "--out", tmp_path / "no" / "file")
     assert done.code == 2
@@ -72,20 +72,20 @@ def test_what_does_not_fit_is_refused_before_anything_runs(call: Call, manifest:
 def test_runs_calibrate_the_model_and_the_profile_is_used(call: Call, team: Path, tmp_path: Path) -> None:
     for number in range(2):
         assert call("run", team, "explain B-trees", "--run-id", f"r{number}").code == 0
-    done = call("lab", "calibrate", "--as", "star")
+    done = call("lab", "calibrate", "--topology", "star")
     assert done.code == 0
     for word in ("star_team", "execution", "off by", "No step in these runs was judged", "writer, critic"):
         assert word in done.out.replace("critic, writer", "writer, critic")
     assert "default.json" in done.err
     assert call("lab", "evaluate", "--profile", "default", "--json").json != call("lab", "evaluate", "--json").json
     file = tmp_path / "own.json"
-    told = call("lab", "calibrate", "r0", "--as", "star_team", "--out", file, "--json").json
+    told = call("lab", "calibrate", "r0", "--topology", "star_team", "--out", file, "--json").json
     assert list(told) == ["calibration", "gaps", "left_out", "notes"]
     assert told["calibration"]["runs"] == ["r0"]
-    simulated = call("lab", "simulate", team, "x", "--runs", 3, "--profile", file, "--topologies", "", "--json").json
+    simulated = call("lab", "simulate", team, "x", "--runs", 3, "--profile", file, "--topology", "", "--json").json
     # Scripted models answer immediately, and so do members calibrated from them.
     assert simulated["shapes"][0]["seconds"]["p90"] < 1
-    learnt = call("lab", "simulate", team, "x", "--runs", 3, "--learn-from", "r0", "--topologies", "", "--json").json
+    learnt = call("lab", "simulate", team, "x", "--runs", 3, "--learn-from", "r0", "--topology", "", "--json").json
     assert learnt["shapes"] == simulated["shapes"]
     assert call("lab", "advise", team, "x", "--profile", file).code == 0
 

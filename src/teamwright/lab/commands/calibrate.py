@@ -29,7 +29,7 @@ Workload = Annotated[
     Literal["implementation", "debugging", "research", "mixed"],
     typer.Option("--workload", help="The kind of work."),
 ]
-Budget = Annotated[Literal["low", "medium", "high"], typer.Option("--budget", help="The budget level.")]
+Budget = Annotated[Literal["low", "medium", "high"], typer.Option("--budget-level", help="The budget level.")]
 
 
 def calibrate(
@@ -41,7 +41,7 @@ def calibrate(
     name: Annotated[str, typer.Option("--name", help="Save the profile under this name.")] = "default",
     as_topology: Annotated[
         str | None,
-        typer.Option("--as", metavar="TOPOLOGY", help="Read runs of other strategies as runs of this topology."),
+        typer.Option("--topology", metavar="NAME", help="Read runs of other strategies as runs of this topology."),
     ] = None,
     workload: Workload = "mixed",
     budget: Budget = "medium",
@@ -157,7 +157,7 @@ def advise(
     workload: Workload = "mixed",
     budget: Annotated[
         Literal["low", "medium", "high"] | None,
-        typer.Option("--budget", help="The budget level; by default that of the team's handoffs, or medium."),
+        typer.Option("--budget-level", help="The budget level; by default that of the team's handoffs, or medium."),
     ] = None,
     recommend: Annotated[
         Literal["balanced", "cost", "quality"], typer.Option("--recommend", help="What to optimise for.")

@@ -1,4 +1,4 @@
-"""`teamwright lab`, and `lab evaluate`, `compare` and `sweep`: topologies estimated without calling a model."""
+"""`teamwright lab`, and `lab evaluate` and `lab sweep`: topologies estimated without calling a model."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from teamwright.lab.evaluation.options import Options
     from teamwright.lab.evaluation.report import Comparison, Report
     from teamwright.lab.evaluation.sweep import Sweep, SweepOptions
+    from teamwright.lab.topology.profiles import TopologyProfiles
 
 MOST_JSON_CELLS = 100_000
 
@@ -39,8 +40,11 @@ app.command("calibrate")(calibrate)
 app.command("advise")(advise)
 
 # Numbers arrive as text: the lab itself checks them, with messages that name the expected range.
-Budget = Annotated[str | None, typer.Option("--budget", metavar="LEVEL", help="low, medium (the default) or high.")]
-AllBudgets = Annotated[bool, typer.Option("--all-budgets", help="Evaluate all three budget levels.")]
+ALL = "all"
+"""Evaluates every budget level, or compares the protocols."""
+Level = Annotated[
+    str | None, typer.Option("--budget-level", metavar="LEVEL", help="low, medium (the default), high, or all.")
+]
 Tasks = Annotated[str | None, typer.Option("--tasks", metavar="N", help="How many tasks (24).")]
 AvgTaskTokens = Annotated[
     str | None, typer.Option("--avg-task-tokens", metavar="N", help="Average tokens per task (1400).")
@@ -48,14 +52,14 @@ AvgTaskTokens = Annotated[
 Rounds = Annotated[str | None, typer.Option("--coordination-rounds", metavar="N", help="Rounds of coordination (4).")]
 Topologies = Annotated[
     str | None,
-    typer.Option("--topologies", metavar="A,B", help="Only these: single, lead_subagent, star_team, mesh_team."),
+    typer.Option("--topology", metavar="A,B", help="Only these: single, lead_subagent, star_team, mesh_team."),
 ]
 Workload = Annotated[
     str | None,
     typer.Option("--workload", metavar="KIND", help="implementation, debugging, research or mixed (the default)."),
 ]
 Protocol = Annotated[
-    str | None, typer.Option("--protocol", metavar="NAME", help="a2a_lite (the default) or transcript.")
+    str | None, typer.Option("--protocol", metavar="NAME", help="a2a_lite (the default), transcript, or all.")
 ]
 Degradation = Annotated[
     str | None, typer.Option("--degradation", metavar="POLICY", help="none (the default), auto or aggressive.")
@@ -80,8 +84,7 @@ Plot = Annotated[Path | None, typer.Option("--plot", metavar="FILE", help="Draw 
 @app.command()
 def evaluate(
     *,
-    budget: Budget = None,
-    all_budgets: AllBudgets = False,
+    budget: Level = None,
     tasks: Tasks = None,
     avg_task_tokens: AvgTaskTokens = None,
     coordination_rounds: Rounds = None,
@@ -99,7 +102,7 @@ def evaluate(
     json: Json = False,
     out: Out = None,
 ) -> int:
-    """Evaluate topologies for a workload and recommend one.
+    """Evaluate topologies for a workload and recommend one; `--protocol all` compares the protocols.
 
     With --enforce-gates, the failed gates follow the report, and the exit code is 1 if there are any.
     """
@@ -109,67 +112,37 @@ def evaluate(
         max_coordination_ratio=max_coordination_ratio, min_pass_rate=min_pass_rate, max_p95_latency=max_p95_latency,
     )  # fmt: skip
     from teamwright.lab.calibration import profiles_of
-    from teamwright.lab.evaluation.report import evaluate as evaluated
 
     check_files(out, plot)
-    report = evaluated(all_budgets=all_budgets, profiles=profiles_of(profile), **_options(given))
-    _deliver(report, json, out, plot)
-    failed = (f"gate failed: {breach}" for breach in report.breaches())
-    return report_failed_gates(failed) if enforce_gates else 0
-
-
-@app.command()
-def compare(
-    *,
-    budget: Budget = None,
-    all_budgets: AllBudgets = False,
-    tasks: Tasks = None,
-    avg_task_tokens: AvgTaskTokens = None,
-    coordination_rounds: Rounds = None,
-    topologies: Topologies = None,
-    workload: Workload = None,
-    degradation: Degradation = None,
-    recommend: Recommend = None,
-    max_coordination_ratio: MaxRatio = None,
-    min_pass_rate: MinPassRate = None,
-    max_p95_latency: MaxLatency = None,
-    profile: Profile = None,
-    enforce_gates: Enforce = False,
-    plot: Plot = None,
-    json: Json = False,
-    out: Out = None,
-) -> int:
-    """Compare the protocols a2a_lite and transcript for the same workload."""
-    given = _given(
-        budget=budget, tasks=tasks, avg_task_tokens=avg_task_tokens, coordination_rounds=coordination_rounds,
-        topologies=topologies, workload=workload, degradation=degradation, recommend=recommend,
-        max_coordination_ratio=max_coordination_ratio, min_pass_rate=min_pass_rate, max_p95_latency=max_p95_latency,
-    )  # fmt: skip
-    from teamwright.lab.calibration import profiles_of
-    from teamwright.lab.evaluation.report import compare as compared
-
-    check_files(out, plot)
-    found = compared(all_budgets=all_budgets, profiles=profiles_of(profile), **_options(given))
+    found, failed = _evaluated(given, profiles_of(profile))
     _deliver(found, json, out, plot)
-    failed = (f"gate failed: {protocol}, {breach}" for protocol, breach in found.breaches())
     return report_failed_gates(failed) if enforce_gates else 0
+
+
+def _evaluated(given: dict[str, str], profiles: TopologyProfiles) -> tuple[Report | Comparison, list[str]]:
+    """The report or the comparison that the options ask for, and the gates that it fails."""
+    from teamwright.lab.evaluation.report import compare, evaluate as evaluated
+
+    every = {name for name in ("budget", "protocol") if given.get(name) == ALL}
+    options = _options({name: value for name, value in given.items() if name not in every})
+    if "protocol" in every:
+        compared = compare(all_budgets="budget" in every, profiles=profiles, **options)
+        return compared, [f"gate failed: {protocol}, {breach}" for protocol, breach in compared.breaches()]
+    report = evaluated(all_budgets="budget" in every, profiles=profiles, **options)
+    return report, [f"gate failed: {breach}" for breach in report.breaches()]
 
 
 @app.command()
 def sweep(
     *,
-    budgets: Annotated[str | None, typer.Option("--budget", metavar="LIST", help="E.g. low,high.")] = None,
-    tasks: Annotated[str | None, typer.Option("--tasks", metavar="LIST", help="E.g. 8,16 or 8:64:8.")] = None,
-    avg_task_tokens: Annotated[str | None, typer.Option("--avg-task-tokens", metavar="LIST", help="Likewise.")] = None,
-    coordination_rounds: Annotated[
-        str | None, typer.Option("--coordination-rounds", metavar="LIST", help="Likewise.")
-    ] = None,
+    budgets: Level = None,
+    tasks: Tasks = None,
+    avg_task_tokens: AvgTaskTokens = None,
+    coordination_rounds: Rounds = None,
     topologies: Topologies = None,
-    workloads: Annotated[str | None, typer.Option("--workload", metavar="LIST", help="E.g. debugging,mixed.")] = None,
-    protocols: Annotated[
-        str | None, typer.Option("--protocol", metavar="LIST", help="E.g. a2a_lite,transcript.")
-    ] = None,
-    degradations: Annotated[str | None, typer.Option("--degradation", metavar="LIST", help="E.g. none,auto.")] = None,
+    workloads: Workload = None,
+    protocols: Protocol = None,
+    degradations: Degradation = None,
     recommend: Recommend = None,
     max_coordination_ratio: MaxRatio = None,
     min_pass_rate: MinPassRate = None,
@@ -187,8 +160,8 @@ def sweep(
 ) -> int:
     """Evaluate every combination of several values.
 
-    LIST is values separated by commas, an inclusive range from:to:step, or `all` for words. Options that are not given
-    have their default value; the default for topologies is all four.
+    The options for work and team take values separated by commas, an inclusive range from:to:step, or `all` for words.
+    Options that are not given have their default value; the default for topologies is all four.
     """
     given = _given(
         budgets=budgets, tasks=tasks, avg_task_tokens=avg_task_tokens, coordination_rounds=coordination_rounds,

@@ -54,7 +54,7 @@ def simulate(
     runs: Annotated[int, typer.Option("--runs", min=1, metavar="N", help="How many runs to simulate.")] = 200,
     seed: Annotated[int, typer.Option("--seed", metavar="N", help="The same seed gives the same figures.")] = 0,
     topologies: Annotated[
-        str, typer.Option("--topologies", metavar="A,B", help="Topologies besides the team's own; empty for none.")
+        str, typer.Option("--topology", metavar="A,B", help="Topologies besides the team's own; empty for none.")
     ] = ALL,
     learn_from: Annotated[
         list[str] | None,
@@ -62,7 +62,7 @@ def simulate(
     ] = None,
     profile: Profile = None,
     jobs: Annotated[
-        int | None, typer.Option("--jobs", min=1, metavar="N", help="Worker processes; by default as many as help.")
+        int | None, typer.Option("--at-once", min=1, metavar="N", help="Worker processes; by default as many as help.")
     ] = None,
     max_tokens: MaxTokens = None,
     max_usd: MaxUsd = None,

@@ -91,8 +91,8 @@ def simulated_runs(
         return _run_in_pool(specs, runs, width, report)
     except BrokenProcessPool as error:
         raise UsageError(
-            "A worker process of the simulation ended early: use a single process (jobs=1, or --jobs 1); a script that"
-            ' uses several needs its own statements below `if __name__ == "__main__":`.'
+            "A worker process of the simulation ended early: use a single process (jobs=1, or --at-once 1); a script"
+            ' that uses several needs its own statements below `if __name__ == "__main__":`.'
         ) from error
 
 
