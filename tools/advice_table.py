@@ -12,10 +12,10 @@ from pathlib import Path
 from statistics import mean
 from typing import NamedTuple
 
-from teamwright.lab.topology.decision import HeldOut, TeamEffect, WorkKind, team_pass_rate, work_kind
+from teamwright.lab.topology_decision import HeldOut, TeamEffect, WorkKind, team_pass_rate, work_kind
 
 ROOT = Path(__file__).resolve().parent.parent
-ROWS = ROOT / "tests" / "lab" / "topology" / "published_rows.csv"
+ROWS = ROOT / "tests" / "lab" / "published_rows.csv"
 PAGE = ROOT / "docs" / "lab.md"
 BEGIN, END = "<!-- advice table: make tables writes it -->\n", "<!-- end of the advice table -->\n"
 

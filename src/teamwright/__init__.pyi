@@ -1,4 +1,8 @@
-from teamwright.agents.contract.agent import Agent as Agent, Context as Context, Policy as Policy
+from teamwright.agents.contract.agent import (
+    Agent as Agent,
+    Context as Context,
+    Policy as Policy,
+)
 from teamwright.agents.functions.agent import FunctionAgent as FunctionAgent
 from teamwright.agents.model.agent import ModelAgent as ModelAgent
 from teamwright.agents.scripted import (

@@ -11,9 +11,9 @@ from teamwright.errors import UsageError
 from teamwright.lab import advise
 from teamwright.lab.advice import Advice, work_of
 from teamwright.lab.calibration import Calibration, Fit
-from teamwright.lab.topology.decision import MEASURED
-from teamwright.lab.topology.model import EvaluationSettings, evaluate_topology
-from teamwright.lab.topology.profiles import TOPOLOGIES, Protocol, TopologyProfiles
+from teamwright.lab.topology_decision import MEASURED
+from teamwright.lab.topology_model import EvaluationSettings, evaluate_topology
+from teamwright.lab.topology_profiles import TOPOLOGIES, Protocol, TopologyProfiles
 from tests.lab.simulated_teams import PLAN, team_of
 
 

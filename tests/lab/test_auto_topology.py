@@ -13,9 +13,9 @@ from teamwright.errors import PlanError, UsageError
 from teamwright.journal.memory import MemoryJournal
 from teamwright.lab import advise
 from teamwright.lab.auto_topology import auto_source, auto_team, choose, orchestrate, plan_of, settings_for
-from teamwright.lab.topology.decision import OwnRuns
-from teamwright.lab.topology.model import EvaluationSettings, evaluate
-from teamwright.lab.topology.profiles import TOPOLOGIES, Topology
+from teamwright.lab.topology_decision import OwnRuns
+from teamwright.lab.topology_model import EvaluationSettings, evaluate
+from teamwright.lab.topology_profiles import TOPOLOGIES, Topology
 from teamwright.strategies.plan.planner import PlannerSettings, prepare
 from teamwright.strategies.plan.schedule import envelopes_tokens, validate_schedule
 from teamwright.teams.load import read_manifest, source_of, team_from_source

@@ -24,8 +24,8 @@ from teamwright.lab.calibration import (
 )
 from teamwright.lab.observations import Observation
 from teamwright.lab.simulation.agents import Learnt
-from teamwright.lab.topology.model import EvaluationSettings, evaluate
-from teamwright.lab.topology.profiles import TOPOLOGIES, WORKLOADS, Topology, TopologyProfile
+from teamwright.lab.topology_model import EvaluationSettings, evaluate
+from teamwright.lab.topology_profiles import TOPOLOGIES, WORKLOADS, Topology, TopologyProfile
 from teamwright.values.specs.simulation import Data, Simulation
 from tests.lab.journals import Record
 

@@ -11,8 +11,8 @@ from teamwright.journal.memory import MemoryJournal
 from teamwright.lab.observations import MOST_VALUES, from_data, learn, observe
 from teamwright.lab.simulation.agents import Learnt, SimulatedAgent, Simulator
 from teamwright.lab.simulation.trials import Trial
-from teamwright.lab.topology.model import EvaluationSettings
-from teamwright.lab.topology.profiles import TOPOLOGIES
+from teamwright.lab.topology_model import EvaluationSettings
+from teamwright.lab.topology_profiles import TOPOLOGIES
 from teamwright.values.specs.simulation import Behaviour, Data, Simulation, Uniform, quantile
 from teamwright.values.turns.turn import Turn
 from tests.kit.evaluators import WordEvaluator, words

@@ -14,7 +14,7 @@ from importlib.util import find_spec
 from typing import Final
 from warnings import catch_warnings, simplefilter
 
-from teamwright.values.costs import PICODOLLARS, Rate
+from teamwright.budget.estimates import PICODOLLARS, Rate
 from teamwright.values.limits import Price, Usage
 from teamwright.values.specs.manifest import AnyModel, NamedModel, ServerModel, TokenizerName
 

@@ -5,12 +5,12 @@ from teamwright.experts.collaboration.change import (
     pin_conflicts as pin_conflicts,
 )
 from teamwright.experts.collaboration.difference import plan_difference as plan_difference
-from teamwright.experts.collaboration.options import CollaborateOptions as CollaborateOptions
 from teamwright.experts.collaboration.plan import (
     CollaborationPlan as CollaborationPlan,
     Phase as Phase,
     Roster as Roster,
 )
+from teamwright.experts.collaboration.state import CollaborateOptions as CollaborateOptions
 from teamwright.experts.coordination.options import (
     ExpertOptions as ExpertOptions,
     ExpertStep as ExpertStep,
@@ -26,7 +26,6 @@ from teamwright.experts.formation import (
     form_team as form_team,
 )
 from teamwright.experts.judge import compare_works as compare_works
-from teamwright.experts.live.feed import feed_transport as feed_transport
 from teamwright.experts.ratings import rate_runs as rate_runs
 from teamwright.experts.router import parse_request as parse_request
 from teamwright.experts.rubric import (

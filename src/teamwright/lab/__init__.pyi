@@ -23,4 +23,4 @@ from teamwright.lab.simulation.what_if import (
     RunChanges as RunChanges,
     what_if as what_if,
 )
-from teamwright.lab.topology.model import EvaluationSettings as EvaluationSettings
+from teamwright.lab.topology_model import EvaluationSettings as EvaluationSettings

@@ -15,7 +15,7 @@ from teamwright.errors import UsageError
 from teamwright.lab.auto_topology import declared_lead, declared_skill, plan_in, possible_topologies, settings_of
 from teamwright.lab.calibration import Calibration
 from teamwright.lab.simulation.trials import ONE_AFTER_ANOTHER, spec_of
-from teamwright.lab.topology.decision import (
+from teamwright.lab.topology_decision import (
     PRIOR_RUNS,
     Confidence,
     Decision,
@@ -28,8 +28,8 @@ from teamwright.lab.topology.decision import (
     priors,
     validation_reason,
 )
-from teamwright.lab.topology.model import EvaluationSettings
-from teamwright.lab.topology.profiles import BudgetLevel, Preference, Topology, Workload
+from teamwright.lab.topology_model import EvaluationSettings
+from teamwright.lab.topology_profiles import BudgetLevel, Preference, Topology, Workload
 from teamwright.teams.team import Team, require_team
 
 UNKNOWN_SHARE = 0.5

@@ -14,8 +14,8 @@ from pydantic import JsonValue
 
 from teamwright.agents.contract.agent import Agent
 from teamwright.errors import UsageError
-from teamwright.lab.topology.decision import NO_RUNS, Decision, OwnRuns, average_tokens, decide, plan_work
-from teamwright.lab.topology.model import (
+from teamwright.lab.topology_decision import NO_RUNS, Decision, OwnRuns, average_tokens, decide, plan_work
+from teamwright.lab.topology_model import (
     EvaluationSettings,
     Recommendation,
     Score,
@@ -23,7 +23,7 @@ from teamwright.lab.topology.model import (
     evaluate,
     planner_settings,
 )
-from teamwright.lab.topology.profiles import TOPOLOGIES, Topology, TopologyProfiles
+from teamwright.lab.topology_profiles import TOPOLOGIES, Topology, TopologyProfiles
 from teamwright.strategies.plan.planner import DEFAULT_SETTINGS, UNNAMED, PlannerSettings, Prepared, prepare
 from teamwright.strategies.plan.schedule import DEFAULT_LIMITS
 from teamwright.strategies.plan.step_options import STEPS, StepOptions

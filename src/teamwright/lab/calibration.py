@@ -19,8 +19,8 @@ from teamwright.journal.location import data_folder
 from teamwright.lab.evaluation.options import refusal
 from teamwright.lab.observations import Observation
 from teamwright.lab.simulation.agents import Learnt
-from teamwright.lab.topology.decision import OwnRuns
-from teamwright.lab.topology.model import (
+from teamwright.lab.topology_decision import OwnRuns
+from teamwright.lab.topology_model import (
     MOST_CACHED,
     MOST_ROUNDS,
     MOST_TOKENS,
@@ -29,7 +29,7 @@ from teamwright.lab.topology.model import (
     EvaluationSettings,
     evaluate_topology,
 )
-from teamwright.lab.topology.profiles import (
+from teamwright.lab.topology_profiles import (
     BUDGETS,
     PROTOCOLS,
     TOPOLOGIES,

@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from teamwright.runtime.live_runs import LiveRuns
     from teamwright.runtime.people.webhook_deliveries import Deliveries
     from teamwright.runtime.relay import Bus, Relay
+    from teamwright.runtime.transport import Transport
 
 
 class RunInterventions(ABC):
@@ -189,6 +190,22 @@ class Runs(RunInterventions):
         from teamwright.runtime.followers import follow
 
         return follow(self._journal, self._bus, self._live, self._relay, check_run_id(run_id), after, parts=parts)
+
+    async def feed(self, run_id: str, transport: Transport, *, after: int = 0) -> int:
+        """Send a wake-up for each event, and text as it is written, to a channel with the id of the run.
+
+        Returns the number of the last event when the run has stopped.
+        """
+        from teamwright.runtime.transport import LiveSignal
+
+        number = after
+        async for item in self.follow(run_id, after):
+            if isinstance(item, Event):
+                number = item.number
+                await transport.send(run_id, LiveSignal(type="wake", run_id=run_id, number=number))
+            else:
+                await transport.send(run_id, LiveSignal.of_delta(item, number))
+        return number
 
     def follow_output(
         self, run_id: str, output_type: type[T] | None = None, *, member: str | None = None

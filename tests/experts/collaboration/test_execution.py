@@ -8,8 +8,8 @@ import pytest
 
 from teamwright.errors import ManifestError, Refused
 from teamwright.experts.collaboration.collaborate import FALLBACK
-from teamwright.experts.collaboration.options import CollaborateOptions
 from teamwright.experts.collaboration.plan import Phase
+from teamwright.experts.collaboration.state import CollaborateOptions
 from teamwright.teams.team import Team
 from teamwright.values.events.team import StepSkipped, TeamEvaluationResult, TeamPlanChanged
 from teamwright.values.limits import Limits

@@ -11,7 +11,7 @@ from hypothesis import given, strategies as st
 from teamwright.errors import UsageError
 from teamwright.lab import compare, evaluate
 from teamwright.lab.evaluation.report import COMPARED, Report
-from teamwright.lab.topology.profiles import (
+from teamwright.lab.topology_profiles import (
     PREFERENCES,
     BudgetLevel,
     Degradation,

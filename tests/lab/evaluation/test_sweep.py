@@ -17,7 +17,7 @@ from teamwright.errors import UsageError
 from teamwright.lab import evaluate, sweep
 from teamwright.lab.evaluation.options import AXES
 from teamwright.lab.evaluation.sweep import COLUMNS, COMMON, Sweep, SweepOptions
-from teamwright.lab.topology.profiles import (
+from teamwright.lab.topology_profiles import (
     TOPOLOGIES,
     BudgetLevel,
     Degradation,

@@ -23,8 +23,8 @@ from teamwright.lab.simulation.trials import (
     in_topology,
     step_name,
 )
-from teamwright.lab.topology.model import EvaluationSettings, evaluate_topology
-from teamwright.lab.topology.profiles import TOPOLOGIES, Topology
+from teamwright.lab.topology_model import EvaluationSettings, evaluate_topology
+from teamwright.lab.topology_profiles import TOPOLOGIES, Topology
 from tests.lab.simulated_teams import constant, messages, team_of
 
 

@@ -12,6 +12,7 @@ from msgspec import Struct, structs
 from pydantic import JsonValue
 
 from teamwright.agents.attachments import Attachment
+from teamwright.budget.estimates import Rate
 from teamwright.errors import (
     AgentError,
     AgentTimeout,
@@ -27,7 +28,6 @@ from teamwright.errors import (
     ToolError,
 )
 from teamwright.values.call_limits import MAX_BYTES, RetryPolicy
-from teamwright.values.costs import Rate
 from teamwright.values.events.agent import (
     AgentCalled,
     AgentReturned,

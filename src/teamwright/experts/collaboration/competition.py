@@ -16,8 +16,7 @@ from msgspec.structs import replace
 from teamwright.agents.contract.agent import Agent, Context
 from teamwright.agents.contract.effect import FUTILE, RETRYABLE
 from teamwright.experts.collaboration.drafts import choice_schema, read_choice
-from teamwright.experts.collaboration.phase_attempt import PhaseAttempt
-from teamwright.experts.collaboration.state import Work, as_message
+from teamwright.experts.collaboration.state import PhaseAttempt, Work, as_message
 from teamwright.strategies.parts import WORK
 from teamwright.strategies.reply_parsing import ParseFailure
 from teamwright.values.events.team import TeamMerged

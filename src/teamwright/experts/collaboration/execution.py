@@ -19,11 +19,10 @@ from teamwright.errors import ExpressionFailed, InvalidValue
 from teamwright.experts.collaboration.change import PlanChange
 from teamwright.experts.collaboration.change_decision import ChangeDecision, decide_change
 from teamwright.experts.collaboration.drafts import ChangeDraft, proposal_in
-from teamwright.experts.collaboration.phase_attempt import PhaseAttempt
 from teamwright.experts.collaboration.phase_work import PhaseResult, attempt_phase
 from teamwright.experts.collaboration.plan import Phase
 from teamwright.experts.collaboration.planner import plan_again, split_again, split_phase, undivided
-from teamwright.experts.collaboration.state import CollaborationState
+from teamwright.experts.collaboration.state import CollaborationState, PhaseAttempt
 from teamwright.experts.collaboration.versions import PlanVersions
 from teamwright.strategies.expressions.conditions_and_templates import Condition
 from teamwright.strategies.reply_parsing import ParseFailure

@@ -10,8 +10,7 @@ from teamwright.agents.contract.agent import Agent, Context
 from teamwright.agents.evaluation_gate import pass_gate
 from teamwright.errors import AgentTimeout, ExpressionFailed, NotOwned
 from teamwright.experts.collaboration.competition import Competition
-from teamwright.experts.collaboration.phase_attempt import PhaseAttempt
-from teamwright.experts.collaboration.state import Work
+from teamwright.experts.collaboration.state import PhaseAttempt, Work
 from teamwright.experts.collaboration.subtasks import Subtasks
 from teamwright.strategies.parts import WORK
 from teamwright.strategies.plan.step_options import step_evaluators

@@ -1,4 +1,4 @@
-"""The state of one collaboration: the plan, what the phases gave, and the turns that experts and the lead get.
+"""The state of one collaboration: its options, the plan, what the phases gave, and the turns of experts and the lead.
 
 Only the loop over finished branches changes the plan, so that a resumed run changes it in the same order.
 """
@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
-from pydantic import JsonValue
+from msgspec.structs import replace
+from pydantic import Field, JsonValue
 from pydantic_core import to_json
 
 from teamwright.agents.contract.agent import Agent, Context
-from teamwright.experts.collaboration.options import CollaborateOptions
-from teamwright.experts.collaboration.plan import CollaborationPlan, Part, Phase, Roster
+from teamwright.experts.collaboration.plan import CollaborationPlan, Part, Phase, Roster, phase_text
+from teamwright.experts.expert_agent import default_lead
 from teamwright.strategies.expressions.conditions_and_templates import Template
 from teamwright.strategies.parts import result_of
 from teamwright.strategies.plan.graph import StepGraph
@@ -26,9 +27,55 @@ from teamwright.strategies.protocol import Members, Task
 from teamwright.strategies.reply_parsing import ParseFailure
 from teamwright.strategies.team_conversation import is_unaffordable
 from teamwright.values.events.team import TeamReplyRejected
-from teamwright.values.specs.manifest import JsonSchema
+from teamwright.values.models import Value
+from teamwright.values.specs.manifest import AgentName, JsonSchema
 from teamwright.values.turns.messages import History, Message
 from teamwright.values.turns.turn import Failure, Reply, Turn
+
+
+class CollaborateOptions(Value):
+    """The plan of a collaboration, or none if the lead writes it, and how it runs."""
+
+    steps: tuple[Phase, ...] = Field(default=(), description="the phases, in any order; without them, the lead plans")
+    variables: dict[str, JsonValue] = Field(default={}, description="values that tasks use, as `variables.NAME`")
+    lead: AgentName | None = Field(
+        default=None,
+        description="who leads: a member, or another agent or team; by default the one with `is_lead`, else the first",
+    )
+    fallback: AgentName | None = Field(
+        default=None, description="who finishes the task alone where the plan fails; by default the lead"
+    )
+    max_parallel: int = Field(default=10, ge=1, description="how many phases run at once, and how many of their parts")
+    confirm: bool = Field(
+        default=False, description="whether a person approves the plan before it runs, and later each difference"
+    )
+    max_phases: int = Field(
+        default=20,
+        ge=1,
+        le=200,
+        description="how many phases a plan may have that models write or change, and how many may work on one of them",
+    )
+    proposals: int = Field(default=3, ge=0, description="how many changes of the plan experts may propose; 0 is none")
+
+    @property
+    def plan(self) -> CollaborationPlan | None:
+        """The plan, if it is declared."""
+        return CollaborationPlan(steps=self.steps, variables=self.variables) if self.steps else None
+
+    def lead_of(self, members: Members) -> Agent:
+        """Return the agent that leads: the one that is declared, else the expert that is a lead, else the first."""
+        return default_lead(members) if self.lead is None else members.named(self.lead)
+
+    def finisher_of(self, members: Members) -> Agent:
+        """Return the agent that finishes the task where the plan fails."""
+        return self.lead_of(members) if self.fallback is None else members.named(self.fallback)
+
+    def roster(self, members: Members) -> Roster:
+        """Return the names of the team."""
+        names = tuple(member.name for member in members)
+        helpers = tuple(name for name in members.names if name not in names)
+        return Roster(names, self.lead_of(members).name, helpers)
+
 
 T = TypeVar("T")
 
@@ -245,3 +292,47 @@ def phase_variables(
 def as_message(name: str, reply: Reply) -> Message:
     """Return a reply as a message under another name; one with an envelope stays one."""
     return Message(name=name, content=reply.text) if reply.whole is None else reply.messages[-1].changed(name=name)
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseAttempt:
+    """The `number`th attempt at a phase; `position` is that of the phase in the plan.
+
+    `may_retry` is false where an attempt before it has used up the retries of an expert.
+    """
+
+    state: CollaborationState
+    phase: Phase
+    number: int
+    position: int
+    may_retry: bool = True
+
+    def turn(self, expert: str, task: str | None = None) -> Turn:
+        """Return the turn of an expert, with the task of the phase or another one."""
+        return self.state.expert_turn(self.phase, expert, task, self.position)
+
+    async def ask(self, expert: Agent, turn: Turn, ctx: Context, key: str, place: int, at: str = "") -> Work | Failure:
+        """Ask an expert for work; `at` is the branch of the phase in which the context is."""
+        if not self.may_retry:
+            turn = replace(turn, may_retry=False)
+        reply = self.state.receive(await ctx.ask(expert, turn, key=key), self.phase)
+        if isinstance(reply, Failure):
+            return reply
+        self.state.said[self.phase.id, self.number, place] = reply
+        return Work(expert, turn, f"{at}/{key}" if at else key, reply, place)
+
+    async def ask_lead(self, text: str, results: Sequence[Message], ctx: Context, key: str) -> Work | Failure:
+        """Let the lead make one result of several."""
+        history = [*self.state.inputs_of(self.phase), *results]
+        turn = self.state.lead_turn(f"{text}\n\n{self.about}", history)
+        return await self.ask(self.state.lead, turn, ctx, key, LAST)
+
+    @property
+    def about(self) -> str:
+        """The phase, as the lead reads it."""
+        return phase_text(self.phase, self.state.task_of(self.phase))
+
+    @property
+    def stopped(self) -> Failure:
+        """What an attempt returns that ended with its team."""
+        return self.state.unpaid or Failure(member=self.phase.id, error="stopped", message="the team has ended")

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 
 from teamwright.agents.contract.agent import Agent, Context
 from teamwright.errors import nearest
+from teamwright.experts.coordination.bound_plan import evaluator_of_step, own_judge_flaws, risk_flaws
 from teamwright.experts.coordination.bound_roles import NO_ROLE
 from teamwright.experts.coordination.options import DispatchOptions, FailureLadder
 from teamwright.experts.coordination.plan_run import SCOPE, PlanRun, run_within
 from teamwright.experts.coordination.planner import MadePlan
-from teamwright.experts.coordination.risk import evaluator_of_step, own_judge_flaws, risk_flaws
 from teamwright.experts.coordination.step_work import StepAssignment
 from teamwright.strategies.parts import WORK
 from teamwright.strategies.plan.step_options import closing_step, plan_flaws, template_flaws

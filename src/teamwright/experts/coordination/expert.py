@@ -9,7 +9,7 @@ from pydantic import JsonValue
 
 from teamwright.agents.contract.agent import Context
 from teamwright.errors import nearest
-from teamwright.experts.coordination.bound_plan import bind_plan
+from teamwright.experts.coordination.bound_plan import bind_plan, own_judge_flaws, risk_flaws
 from teamwright.experts.coordination.bound_roles import RoleBinding, bind_roles, role_of_step
 from teamwright.experts.coordination.options import ExpertOptions, ExpertStep, Role
 from teamwright.experts.coordination.plan_preview import confirm_plan
@@ -17,7 +17,6 @@ from teamwright.experts.coordination.plan_run import SCOPE, PlanRun, planning_ou
 from teamwright.experts.coordination.planned_steps import example_plan
 from teamwright.experts.coordination.planner import MadePlan, effective_roles, known_plan, make_plan
 from teamwright.experts.coordination.replan import Replanner, example_replan, plan_fact
-from teamwright.experts.coordination.risk import own_judge_flaws, risk_flaws
 from teamwright.strategies.parts import WORK
 from teamwright.strategies.plan.graph import StepGraph
 from teamwright.strategies.plan.planner import nodes_of

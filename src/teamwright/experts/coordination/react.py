@@ -12,6 +12,7 @@ from functools import partial
 from pydantic import JsonValue
 
 from teamwright.agents.contract.agent import Agent, Context
+from teamwright.experts.coordination.bound_plan import evaluation_of, evaluator_of_step, risk_flaws
 from teamwright.experts.coordination.bound_roles import NO_ROLE, BoundRole, RoleBinding, possible_members
 from teamwright.experts.coordination.next_steps import (
     FORM,
@@ -24,7 +25,6 @@ from teamwright.experts.coordination.options import ExpertStep, ReactOptions, Ro
 from teamwright.experts.coordination.plan_run import KEEP_GOING, run_within
 from teamwright.experts.coordination.planner import NEW_ROLES, effective_roles, role_line
 from teamwright.experts.coordination.react_team import ReactTeam
-from teamwright.experts.coordination.risk import evaluation_of, evaluator_of_step, risk_flaws
 from teamwright.experts.coordination.step_board import StepBoard, with_role
 from teamwright.experts.coordination.step_work import StepAssignment
 from teamwright.strategies.parts import PartResults, part_turn

@@ -1,4 +1,4 @@
-"""One run of a live team: its members, its plan, and its conversation, changed turn by turn."""
+"""One run of a live team: its life, its members, its plan, and its conversation, changed turn by turn."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from teamwright.experts.collaboration.members import LiveMembers
 from teamwright.experts.collaboration.plan import CollaborationPlan, Phase, PhaseStatus, Roster
 from teamwright.experts.collaboration.state import phase_variables
 from teamwright.experts.live.discussion import Discussion
-from teamwright.experts.live.life import TeamLifeCycle
 from teamwright.experts.live.options import LiveOptions, live_lead, live_roster
 from teamwright.experts.live.plan import (
     edited_by_person,
@@ -34,6 +33,30 @@ from teamwright.values.events.team import LifeState, TeamLife, TeamPhase, TeamPl
 from teamwright.values.people import AddMember, EditPlan, RemoveMember, Tell
 from teamwright.values.turns.results import Outcome
 from teamwright.values.turns.turn import Failure, Reply, Turn
+
+NEXT: dict[LifeState, tuple[LifeState, ...]] = {
+    "forming": ("planning", "completed"),
+    "planning": ("executing", "completed"),
+    "executing": ("executing", "synthesizing", "completed"),
+    "synthesizing": ("executing", "completed"),
+    "completed": ("dissolved",),
+    "dissolved": (),
+}
+"""The states that may follow each. A team that fails or is short of budget is completed from wherever it is."""
+
+
+class TeamLifeCycle:
+    """The state of one team."""
+
+    def __init__(self) -> None:
+        self.state: LifeState = "forming"
+
+    def enter(self, state: LifeState) -> None:
+        """Enter a state; raises `ValueError` if it can't follow the present one, which is a mistake of the caller."""
+        if state not in NEXT[self.state]:
+            raise ValueError(f"a team that is {self.state} can't become {state}")
+        self.state = state
+
 
 OUTPUTS = "outputs/"
 """The beginning of the names of results in the workspace, where they stay when the team is dissolved."""

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from pydantic import JsonValue
 
     from teamwright.lab.calibration import Calibration
-    from teamwright.lab.topology.model import EvaluationSettings, TopologyReport
-    from teamwright.lab.topology.profiles import Topology
+    from teamwright.lab.topology_model import EvaluationSettings, TopologyReport
+    from teamwright.lab.topology_profiles import Topology
     from teamwright.strategies.plan.planner import PlannerSettings, Prepared
     from teamwright.values.limits import Limits
     from teamwright.values.specs.manifest import Source, TeamSpec
@@ -87,7 +87,7 @@ class AutoOptions:
     ) -> TopologyChange | None:
         """Return the change that the options ask for, or None if the team runs as declared."""
         from teamwright.errors import UnknownName, UsageError
-        from teamwright.lab.topology.profiles import topology_named
+        from teamwright.lab.topology_profiles import topology_named
         from teamwright.values.turns.envelope import BudgetLevel
 
         if not auto and topology is None:

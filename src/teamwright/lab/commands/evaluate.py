@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from teamwright.lab.evaluation.options import Options
     from teamwright.lab.evaluation.report import Comparison, Report
     from teamwright.lab.evaluation.sweep import Sweep, SweepOptions
-    from teamwright.lab.topology.profiles import TopologyProfiles
+    from teamwright.lab.topology_profiles import TopologyProfiles
 
 MOST_JSON_CELLS = 100_000
 

@@ -18,8 +18,8 @@ from annotated_types import Ge, Gt, Le, Lt
 from pydantic import JsonValue, ValidationError
 
 from teamwright.errors import UsageError
-from teamwright.lab.topology.model import EvaluationSettings, Gates
-from teamwright.lab.topology.profiles import (
+from teamwright.lab.topology_model import EvaluationSettings, Gates
+from teamwright.lab.topology_profiles import (
     TOPOLOGY_NAMES,
     BudgetLevel,
     Degradation,

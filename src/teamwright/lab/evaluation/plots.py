@@ -16,7 +16,7 @@ from xml.sax.saxutils import escape
 
 from teamwright.errors import MissingExtra, UsageError
 from teamwright.lab.evaluation.tables import report_line, work_line
-from teamwright.lab.topology.profiles import Topology
+from teamwright.lab.topology_profiles import Topology
 from teamwright.values.text.display import cut
 
 if TYPE_CHECKING:

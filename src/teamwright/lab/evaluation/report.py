@@ -1,7 +1,7 @@
 """The evaluation of topologies as a report, and two protocols compared for the same work.
 
 A report has a row for each topology, rankings, and a recommendation with its reason. The figures come from
-`teamwright.lab.topology.model`; here they get the names that users script against.
+`teamwright.lab.topology_model`; here they get the names that users script against.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from pydantic import JsonValue
 
 from teamwright.errors import UsageError
 from teamwright.lab.evaluation.options import BUDGET_LEVELS, Options, inputs_of, settings_from
-from teamwright.lab.topology.model import (
+from teamwright.lab.topology_model import (
     Evaluation,
     EvaluationSettings,
     Gates,
     TopologyReport,
     evaluate as evaluate_settings,
 )
-from teamwright.lab.topology.profiles import (
+from teamwright.lab.topology_profiles import (
     TOPOLOGIES,
     BudgetLevel,
     ModelTier,

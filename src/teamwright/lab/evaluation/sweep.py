@@ -24,8 +24,8 @@ from teamwright.lab.evaluation.options import (
     settings_from,
 )
 from teamwright.lab.evaluation.report import Row, row_of
-from teamwright.lab.topology.model import EvaluationSettings, evaluate_topology, recommend
-from teamwright.lab.topology.profiles import (
+from teamwright.lab.topology_model import EvaluationSettings, evaluate_topology, recommend
+from teamwright.lab.topology_profiles import (
     TOPOLOGIES,
     BudgetLevel,
     Degradation,

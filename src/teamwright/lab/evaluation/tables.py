@@ -13,8 +13,8 @@ from teamwright.values.text.display import NOTHING, count_text, number_text
 if TYPE_CHECKING:
     from teamwright.lab.evaluation.report import Comparison, Difference, FigureChange, Report, Row, Section
     from teamwright.lab.evaluation.sweep import Sweep
-    from teamwright.lab.topology.model import EvaluationSettings
-    from teamwright.lab.topology.profiles import BudgetLevel, Topology
+    from teamwright.lab.topology_model import EvaluationSettings
+    from teamwright.lab.topology_profiles import BudgetLevel, Topology
 
 
 @dataclass(frozen=True, slots=True)

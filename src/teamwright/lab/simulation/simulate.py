@@ -34,7 +34,7 @@ from teamwright.lab.simulation.trials import (
     declared_team,
     in_topology,
 )
-from teamwright.lab.topology.profiles import Topology, topology_named
+from teamwright.lab.topology_profiles import Topology, topology_named
 from teamwright.teams.team import Team, require_team
 from teamwright.values.limits import Limits
 from teamwright.values.models import Record, Value

@@ -22,7 +22,7 @@ from teamwright.history.kpis import Kpis, TurnFigures, kpis_of, turns_of
 from teamwright.journal.memory import MemoryJournal
 from teamwright.lab.simulation.agents import RIGHT, Simulator
 from teamwright.lab.simulation.virtual_loop import bounded_run, run_virtually, virtual_now
-from teamwright.lab.topology.profiles import Topology
+from teamwright.lab.topology_profiles import Topology
 from teamwright.runtime.engine import Engine
 from teamwright.strategies.plan.step_options import STEPS
 from teamwright.strategies.protocol import Settings

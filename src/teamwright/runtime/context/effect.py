@@ -19,11 +19,12 @@ from teamwright.agents.contract.effect import (
     recorded_error,
     wait_before_retry,
 )
+from teamwright.budget.estimates import dollars
+from teamwright.budget.ledger import CALLS, NO_COST, TOKENS, USD, Cost, Reservation, charge_for
 from teamwright.errors import AgentError, AgentTimeout, CallInDoubt, LimitReached, MissingDependency, RunError
 from teamwright.history.record.asks import RecordedCall, recorded_result, texts_apart
 from teamwright.history.record.charges import cost_of_run
 from teamwright.runtime.budget.admission import UNBOUNDED, Admission, Permit
-from teamwright.runtime.budget.ledger import Reservation
 from teamwright.runtime.budget.prompt_meter import PromptBound
 from teamwright.runtime.context.emit import PartStream
 from teamwright.runtime.context.in_doubt import InDoubtCall
@@ -35,7 +36,6 @@ from teamwright.runtime.driver.recorder import remaining_wait
 from teamwright.runtime.run_state import ReplayObserver
 from teamwright.runtime.scope import Scope
 from teamwright.values.call_limits import DEFAULT_RETRY, RetryPolicy
-from teamwright.values.costs import CALLS, NO_COST, TOKENS, USD, Cost, charge_for, dollars
 from teamwright.values.events.agent import (
     AgentAbandoned,
     AgentCalled,

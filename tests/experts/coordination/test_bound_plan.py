@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from teamwright.errors import ManifestError, UsageError
+from teamwright.experts.coordination.bound_plan import evaluation_of
 from teamwright.experts.coordination.options import ExpertOptions, ExpertStep
-from teamwright.experts.coordination.risk import evaluation_of
 from teamwright.teams.team import Team
 from teamwright.values.specs.evaluation import Evaluate
 from tests.kit.members import FakeMembers

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 
 from teamwright import Engine
-from teamwright.experts.live.feed import feed_transport
 from teamwright.runtime.transport import InProcessTransport, LiveSignal
 from tests.kit.members import FakeMembers
 
@@ -19,7 +18,7 @@ async def test_each_event_of_a_run_wakes_its_listeners() -> None:  # A-09
     transport.register("r", note)
     async with Engine("memory") as engine:
         handle = await engine.start(FakeMembers().chain(2), "go", run_id="r")
-        feeding = asyncio.create_task(feed_transport(engine.runs, "r", transport))
+        feeding = asyncio.create_task(engine.runs.feed("r", transport))
         await handle.result()
         last = await feeding
         assert [one.number for one in seen] == [event.number for event in await engine.journal.read("r")]

@@ -13,7 +13,7 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, JsonValue
 
-from teamwright.lab.topology.profiles import (
+from teamwright.lab.topology_profiles import (
     BUDGETS,
     DEGRADATIONS,
     PREFERENCES,

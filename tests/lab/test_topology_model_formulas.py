@@ -7,8 +7,8 @@ from typing import get_args
 import pytest
 from hypothesis import given, strategies as st
 
-from teamwright.lab.topology.model import Figures, TopologyBounds, TopologyInput, check_bounds, figures, score
-from teamwright.lab.topology.profiles import (
+from teamwright.lab.topology_model import Figures, TopologyBounds, TopologyInput, check_bounds, figures, score
+from teamwright.lab.topology_profiles import (
     BUDGETS,
     DEGRADATIONS,
     PREFERENCES,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from teamwright.lab.topology.decision import (
+from teamwright.lab.topology_decision import (
     ABOUT_AS_WELL,
     PRIOR_RUNS,
     USUAL_TOKENS,
@@ -15,8 +15,8 @@ from teamwright.lab.topology.decision import (
     own_weight,
     plan_work,
 )
-from teamwright.lab.topology.model import EvaluationSettings, evaluate
-from teamwright.lab.topology.profiles import TOPOLOGIES, Protocol, Topology
+from teamwright.lab.topology_model import EvaluationSettings, evaluate
+from teamwright.lab.topology_profiles import TOPOLOGIES, Protocol, Topology
 from teamwright.values.specs.plan import Plan, Step
 
 

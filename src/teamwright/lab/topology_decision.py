@@ -15,8 +15,8 @@ from typing import Literal, NamedTuple, cast
 from pydantic import JsonValue
 
 from teamwright.history.kpi_gates import lower_bound
-from teamwright.lab.topology.model import BEST_PASS_RATE, EvaluationSettings, evaluate_topology, participants_of, score
-from teamwright.lab.topology.profiles import (
+from teamwright.lab.topology_model import BEST_PASS_RATE, EvaluationSettings, evaluate_topology, participants_of, score
+from teamwright.lab.topology_profiles import (
     BUDGETS,
     PREFERENCES,
     TOPOLOGIES,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 from hypothesis import given, strategies as st
 
-from teamwright.lab.topology.decision import (
+from teamwright.lab.topology_decision import (
     ALWAYS_ALONE,
     FAILURES_CENTRAL,
     FAILURES_INDEPENDENT,

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, strategies as st
 from pydantic import ValidationError
 
-from teamwright.lab.topology.model import (
+from teamwright.lab.topology_model import (
     Evaluation,
     EvaluationSettings,
     GateResults,
@@ -18,7 +18,7 @@ from teamwright.lab.topology.model import (
     planner_settings,
     recommend,
 )
-from teamwright.lab.topology.profiles import BudgetLevel, Degradation, Preference, Protocol, Topology, Workload
+from teamwright.lab.topology_profiles import BudgetLevel, Degradation, Preference, Protocol, Topology, Workload
 from tests.strategies.plan.plans import plan
 
 

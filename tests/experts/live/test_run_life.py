@@ -6,7 +6,7 @@ from typing import get_args
 
 import pytest
 
-from teamwright.experts.live.life import NEXT, TeamLifeCycle
+from teamwright.experts.live.run import NEXT, TeamLifeCycle
 from teamwright.values.events.team import LifeState
 
 STATES: tuple[LifeState, ...] = get_args(LifeState)

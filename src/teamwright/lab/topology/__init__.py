@@ -1,1 +1,0 @@
-"""The analytic model of topologies: cost, time and quality of a plan before it runs."""
