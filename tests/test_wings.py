@@ -74,8 +74,10 @@ def test_a_hook_is_found_by_its_place_and_a_removed_wing_is_not_there() -> None:
 @pytest.mark.usefixtures("declared")
 def test_what_no_wing_brings_is_refused_with_the_parts_that_are_missing() -> None:
     assert required_hook("greet", "Greeting")("Ada") == "hello Ada"
-    with pytest.raises(UsageError, match=r"^--html needs an optional part that is not installed \(gone\); add it with"):
-        required_hook("export_page", "--html")
+    with pytest.raises(
+        UsageError, match=r"^A run as an HTML file needs an optional part that is not installed \(gone\); add it with"
+    ):
+        required_hook("export_page", "A run as an HTML file")
 
 
 def test_a_broken_wing_is_not_taken_for_a_removed_one(declared: list[EntryPoint]) -> None:

@@ -109,9 +109,9 @@ def test_commands_take_the_folder_or_another_manifest(tmp_path: Path, capsys: py
     code, text = run("runs", "resume", "one", "--code", tmp_path / "nowhere")
     assert (code, "There is no folder" in text) == (2, True), "an argument is wrong"
     assert run("runs", "resume", "one", "--code", tmp_path / "new-one", "--no-input", "-q")[0] == 7
-    assert run("runs", "resume", "two", "--team", tmp_path / "new-two" / "team.yaml", "--no-input", "-q")[0] == 7
+    assert run("runs", "resume", "two", "--from", tmp_path / "new-two" / "team.yaml", "--no-input", "-q")[0] == 7
     assert run("runs", "fork", "three", "--code", tmp_path / "new-three", "--no-input", "-q")[0] == 7
-    both = ("--code", tmp_path / "new-two", "--team", tmp_path / "new-two" / "team.yaml")
+    both = ("--code", tmp_path / "new-two", "--from", tmp_path / "new-two" / "team.yaml")
     code, text = run("runs", "resume", "two", *both)
     assert (code, "use one of them" in text) == (2, True)
 

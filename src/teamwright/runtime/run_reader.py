@@ -110,7 +110,7 @@ class TeamSource:
             raise NotResumable(
                 f"The folder {base!r} with the manifest of run {self.run_id!r} is gone. If it was moved or renamed, say"
                 f" where it is now:  teamwright runs resume {self.run_id} --code DIR  (so does runs fork). Or take the"
-                f" team of another manifest: runs resume --team FILE, or run FILE --continue {self.run_id}. ({error})"
+                f" team of another manifest: runs resume --from FILE, or run FILE --continue {self.run_id}. ({error})"
             ) from error
         team.stored_files, team.code, team.moved_to = self.files, self.code, self.moved_to
         return team

@@ -193,11 +193,13 @@ def test_a_run_is_exported_as_a_page(call: Call, desk: str, tmp_path: Path, monk
     monkeypatch.setattr("teamwright.server.page.export.PageBundle.load", lambda: bundle)
     file = tmp_path / "run.html"
     file.touch(0o644)
-    done = call("runs", "export", desk, "--html", str(file))
+    done = call("runs", "export", desk, "--out", str(file))
     assert file.stat().st_mode & 0o777 == 0o600  # the journal is private too
     assert call("runs", "export", desk, "--out", tmp_path / "run.json").code == 0
     assert (tmp_path / "run.json").stat().st_mode & 0o777 == 0o600
     assert done.code == 0, done.err
     assert "open it in a browser" in done.err
     assert file.read_text(encoding="utf-8").startswith("<!doctype html>")
-    assert call("runs", "export", desk, "--html", str(tmp_path)).code == 2
+    assert call("runs", "export", desk, "--out", str(tmp_path)).code == 2
+    assert call("runs", "export", desk, "--json", "--out", str(file)).code == 0
+    assert file.read_text(encoding="utf-8").startswith("{")

@@ -86,7 +86,7 @@ def test_every_number_is_taken_or_refused_with_a_clear_message(call: Call, comma
                 continue
             assert "nan" not in str(found).lower(), (option, edge)
             json.dumps(found.to_json(), allow_nan=False)
-    for option in ("--max-p95-latency", "--topology"):
+    for option in ("--gate", "--topology"):
         assert_in_words(call("lab", *COMMANDS[command][1], option, "nan", "--json"), command, option)
 
 
@@ -103,7 +103,7 @@ def test_a_profile_in_which_nothing_takes_time_or_tokens_is_no_crash(
     zero = dict.fromkeys(("execution", "messages", "summary", "seconds_per_task", "seconds_per_message"), 0.0)
     for numbers in (zero, {"seconds_per_task": 0.0}, dict.fromkeys(zero, 1000.0), {"cache": -1.0, "pass_rate": -1.0}):
         file = profile(tmp_path, **numbers)
-        for form in ("--json", "--max-p95-latency=1"):
+        for form in ("--json", "--gate=p95_latency_s<=1"):
             done = call("lab", *COMMANDS[command][1], "--profile", file, *size, form)
             assert done.code == 0, (numbers, done.err)
             assert "nan" not in done.out.lower()
@@ -121,28 +121,33 @@ def test_a_profile_with_impossible_numbers_is_refused(call: Call, tmp_path: Path
 
 
 @pytest.mark.parametrize(
-    ("option", "refused", "taken", "words"),
+    ("option", "gate", "refused", "taken", "words"),
     [
-        ("--max-coordination-ratio", ("0", "1", "-0.1", "1.1"), ("0.0001", "0.9999"), "above 0 and below 1"),
-        ("--min-pass-rate", ("0", "1", "-0.1", "1.1"), ("0.0001", "0.9999"), "above 0 and below 1"),
-        ("--max-p95-latency", ("0", "-1", "inf"), ("0.0001", "1e9"), "above 0"),
+        (
+            "max_coordination_ratio",
+            "coordination_ratio<=",
+            ("0", "1", "-0.1", "1.1"),
+            ("0.0001", "0.9999"),
+            "above 0 and below 1",
+        ),
+        ("min_pass_rate", "pass_rate>=", ("0", "1", "-0.1", "1.1"), ("0.0001", "0.9999"), "above 0 and below 1"),
+        ("max_p95_latency", "p95_latency_s<=", ("0", "-1", "inf"), ("0.0001", "1e9"), "above 0"),
     ],
 )
 def test_the_bounds_of_gates_are_exclusive(
-    call: Call, option: str, refused: tuple[str, ...], taken: tuple[str, ...], words: str
+    call: Call, option: str, gate: str, refused: tuple[str, ...], taken: tuple[str, ...], words: str
 ) -> None:  # M-08
-    name = option.removeprefix("--").replace("-", "_")
     for command, _ in COMMANDS.values():
         for value in refused:
             with pytest.raises(UsageError, match=f"expected a number {words}"):
-                command(**{name: float(value)})
+                command(**{option: float(value)})
         for value in taken:
-            command(**{name: float(value)})
-    assert call("lab", "evaluate", option, refused[0]).code == 2
+            command(**{option: float(value)})
+    assert call("lab", "evaluate", "--gate", f"{gate}{refused[0]}").code == 2
 
 
 def test_every_mistake_is_a_separate_problem(call: Call) -> None:  # M-08
-    done = call("lab", "evaluate", "--tasks", 0, "--min-pass-rate", 2, "--json")
+    done = call("lab", "evaluate", "--tasks", 0, "--gate", "pass_rate>=2", "--json")
     assert [problem["message"].split(",")[0] for problem in done.json["error"]["problems"]] == [
         "tasks is '0'",
         "min_pass_rate is '2'",

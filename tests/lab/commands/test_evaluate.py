@@ -23,8 +23,8 @@ def test_every_option_arrives(call: Call) -> None:  # Z-14
     done = call(
         "lab", "evaluate", "--budget-level", "high", "--tasks", 9, "--avg-task-tokens", 700,
         "--coordination-rounds", 6, "--topology", "star, mesh_team", "--workload", "debugging", "--protocol",
-        "transcript", "--degradation", "aggressive", "--recommend", "cost", "--max-coordination-ratio", 0.5,
-        "--min-pass-rate", 0.7, "--max-p95-latency", 60, "--json",
+        "transcript", "--degradation", "aggressive", "--recommend", "cost", "--gate", "coordination_ratio<=0.5",
+        "--gate", "pass_rate>=0.7", "--gate", "p95_latency_s <= 60", "--json",
     )  # fmt: skip
     expected = evaluate(
         budget="high",
@@ -77,16 +77,16 @@ def test_gates_that_are_kept_exit_0(call: Call) -> None:  # Z-15
 
 
 @pytest.mark.parametrize(
-    ("option", "at", "beyond"),
+    ("gate", "at", "beyond"),
     [
-        ("--max-coordination-ratio", 0.1511, 0.1510),
-        ("--min-pass-rate", 0.89, 0.8901),
-        ("--max-p95-latency", 39.2, 39.19),
+        ("coordination_ratio<=", 0.1511, 0.1510),
+        ("pass_rate>=", 0.89, 0.8901),
+        ("p95_latency_s<=", 39.2, 39.19),
     ],
 )
-def test_a_gate_is_kept_at_its_bound_and_broken_beyond(call: Call, option: str, at: float, beyond: float) -> None:
-    assert call("lab", "evaluate", "--topology", "star", "--enforce-gates", option, at).code == 0
-    assert call("lab", "evaluate", "--topology", "star", "--enforce-gates", option, beyond).code == 1
+def test_a_gate_is_kept_at_its_bound_and_broken_beyond(call: Call, gate: str, at: float, beyond: float) -> None:
+    assert call("lab", "evaluate", "--topology", "star", "--enforce-gates", "--gate", f"{gate}{at}").code == 0
+    assert call("lab", "evaluate", "--topology", "star", "--enforce-gates", "--gate", f"{gate}{beyond}").code == 1
 
 
 def test_all_budgets_are_held_to_the_gates_each_once(call: Call) -> None:  # Z-14
@@ -105,9 +105,11 @@ def test_all_budgets_are_held_to_the_gates_each_once(call: Call) -> None:  # Z-1
         (["evaluate", "--tasks", "ten"], "tasks is 'ten', expected a whole number from 1 to 10 000 000"),
         (["evaluate", "--avg-task-tokens", 0], "expected a whole number from 1 to 100 000 000"),
         (["evaluate", "--coordination-rounds", -1], "expected a whole number from 0 to 1 000 000"),
-        (["evaluate", "--min-pass-rate", "1.5"], "min_pass_rate is '1.5', expected a number above 0 and below 1"),
-        (["evaluate", "--max-coordination-ratio", "nan"], "expected a number above 0 and below 1"),
-        (["evaluate", "--max-p95-latency", "inf"], "max_p95_latency is 'inf', expected a number above 0"),
+        (["evaluate", "--gate", "pass_rate>=1.5"], "min_pass_rate is '1.5', expected a number above 0 and below 1"),
+        (["evaluate", "--gate", "coordination_ratio<=1"], "expected a number above 0 and below 1"),
+        (["evaluate", "--gate", "p95_latency_s<=0"], "max_p95_latency is '0', expected a number above 0"),
+        (["evaluate", "--gate", "pass_rate>=nan"], "'pass_rate>=nan' is no gate"),
+        (["sweep", "--gate", "pass_rate<=0.5"], "it has coordination_ratio<=X, pass_rate>=X, p95_latency_s<=X"),
         (["evaluate", "--budget-level", "huge"], "budget is 'huge', expected low, medium or high"),
         (["evaluate", "--workload", "reserch"], "did you mean 'research'?"),
         (["evaluate", "--protocol", "xml"], "protocol is 'xml', expected a2a_lite or transcript"),

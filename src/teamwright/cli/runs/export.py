@@ -22,26 +22,24 @@ if TYPE_CHECKING:
     from teamwright.values.turns.results import RunSummary
 
 FORMAT = "teamwright.run/1"
+PAGE_ENDINGS = (".html", ".htm")
 
 
 def export(
     run: Run,
-    html: Annotated[
-        Path | None, typer.Option("--html", metavar="FILE", help="Write a page that shows the run without a server.")
-    ] = None,
     prompts: Annotated[
-        bool, typer.Option("--prompts/--no-prompts", help="With --html: include the prompts of all turns.")
+        bool, typer.Option("--prompts/--no-prompts", help="In an HTML file: include the prompts of all turns.")
     ] = True,
-    json: Json = False,  # noqa: ARG001 - an export is JSON unless it is a page
+    json: Json = False,
     out: Out = None,
 ) -> int:
-    """Export a run as one JSON document, or as one HTML file.
+    """Export a run as one JSON document, or, with `--out FILE.html`, as one HTML file.
 
     The document holds the result, the manifest, the events, and the bodies that events refer to. The HTML file shows
     the conversation, the plan, the money and the prompts, with everything masked that looks like a secret.
     """
     check_out(out)
-    check_out(html, "--html")
+    html = out if out is not None and out.suffix.lower() in PAGE_ENDINGS and not json else None
 
     async def work(engine: Engine, found: RunSummary) -> int:
         if html is not None:
@@ -81,7 +79,7 @@ async def export_page(engine: Engine, run_id: str, file: Path, *, prompts: bool)
     """Write a run as one HTML file."""
     from teamwright.wings import required_hook
 
-    text = await required_hook("export_page", "--html")(engine, run_id, prompts=prompts)
+    text = await required_hook("export_page", "A run as an HTML file")(engine, run_id, prompts=prompts)
     write_file(text, file, private=True)
     say(f"run {run_id} written to {str(file)!r} ({size_text(len(text.encode()))}); open it in a browser")
     return 0

@@ -64,7 +64,7 @@ def resume(
     code: MovedTo = None,
     team: Annotated[
         Path | None,
-        typer.Option("--team", metavar="FILE", help="Resume with the team of this manifest in place of the recorded."),
+        typer.Option("--from", metavar="FILE", help="Resume with the team of this manifest in place of the recorded."),
     ] = None,
     submit: Annotated[
         bool,
@@ -84,7 +84,7 @@ def resume(
     shown = ViewOptions(json, events, quiet, out, no_input, full)
     check_out(out)
     if submit and (code or team):
-        raise UsageError("--submit gives the run to workers, which have its code; leave out --code and --team.")
+        raise UsageError("--submit gives the run to workers, which have its code; leave out --code and --from.")
     if submit and member is not None:
         raise UsageError("--submit gives the whole run to workers, and --member resumes one member; use one of them.")
 
@@ -218,7 +218,7 @@ async def team_to_resume(
         found = await recorded_source(engine, run_id, allow_roots=allow_roots or (), code=code)
         return found.build(engine.models, recorded=True)
     if code is not None:
-        raise UsageError("--code says where the manifest of the run is now, and --team names another; use one of them.")
+        raise UsageError("--code says where the manifest of the run is now, and --from names another; use one of them.")
     loaded = load_manifest([file], None)
     recorded = (await engine.runs.history(run_id)).record.source().team
     declared = {*loaded.manifest.teams, *loaded.manifest.agents}

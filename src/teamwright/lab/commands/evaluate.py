@@ -21,7 +21,7 @@ from teamwright.lab.commands.calibrate import Profile, advise, calibrate
 from teamwright.lab.commands.simulate import simulate
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from teamwright.lab.evaluation.options import Options
     from teamwright.lab.evaluation.report import Comparison, Report
@@ -29,6 +29,12 @@ if TYPE_CHECKING:
     from teamwright.lab.topology_profiles import TopologyProfiles
 
 MOST_JSON_CELLS = 100_000
+GATES: Mapping[tuple[str, str], str] = {
+    ("coordination_ratio", "<="): "max_coordination_ratio",
+    ("pass_rate", ">="): "min_pass_rate",
+    ("p95_latency_s", "<="): "max_p95_latency",
+}
+"""The option of the lab for each gate."""
 
 app = typer.Typer(
     help="Choose a topology before paying for it.\n\nNothing here calls a model.",
@@ -67,15 +73,9 @@ Degradation = Annotated[
 Recommend = Annotated[
     str | None, typer.Option("--recommend", metavar="BY", help="balanced (the default), cost or quality.")
 ]
-MaxRatio = Annotated[
-    str | None,
-    typer.Option("--max-coordination-ratio", metavar="X", help="Gate: share of tokens spent on coordination (0.20)."),
-]
-MinPassRate = Annotated[
-    str | None, typer.Option("--min-pass-rate", metavar="X", help="Gate: share of tasks that pass (0.80).")
-]
-MaxLatency = Annotated[
-    str | None, typer.Option("--max-p95-latency", metavar="S", help="Gate: seconds at the 95th percentile (180).")
+Gate = Annotated[
+    list[str] | None,
+    typer.Option("--gate", metavar="GATE", help="Another bound, such as 'p95_latency_s<=60'; may be repeated."),
 ]
 Enforce = Annotated[bool, typer.Option("--enforce-gates", help="Exit with 1 if any evaluated topology fails a gate.")]
 Plot = Annotated[Path | None, typer.Option("--plot", metavar="FILE", help="Draw cost against quality: .svg or .png.")]
@@ -93,9 +93,7 @@ def evaluate(
     protocol: Protocol = None,
     degradation: Degradation = None,
     recommend: Recommend = None,
-    max_coordination_ratio: MaxRatio = None,
-    min_pass_rate: MinPassRate = None,
-    max_p95_latency: MaxLatency = None,
+    gate: Gate = None,
     enforce_gates: Enforce = False,
     profile: Profile = None,
     plot: Plot = None,
@@ -109,7 +107,7 @@ def evaluate(
     given = _given(
         budget=budget, tasks=tasks, avg_task_tokens=avg_task_tokens, coordination_rounds=coordination_rounds,
         topologies=topologies, workload=workload, protocol=protocol, degradation=degradation, recommend=recommend,
-        max_coordination_ratio=max_coordination_ratio, min_pass_rate=min_pass_rate, max_p95_latency=max_p95_latency,
+        **_bounds(gate),
     )  # fmt: skip
     from teamwright.lab.calibration import profiles_of
 
@@ -144,9 +142,7 @@ def sweep(
     protocols: Protocol = None,
     degradations: Degradation = None,
     recommend: Recommend = None,
-    max_coordination_ratio: MaxRatio = None,
-    min_pass_rate: MinPassRate = None,
-    max_p95_latency: MaxLatency = None,
+    gate: Gate = None,
     profile: Profile = None,
     csv: Annotated[bool, typer.Option("--csv", help="Print every cell as comma-separated values.")] = False,
     plot: Annotated[Path | None, typer.Option("--plot", metavar="FILE", help="Draw heat maps: .svg or .png.")] = None,
@@ -166,8 +162,7 @@ def sweep(
     given = _given(
         budgets=budgets, tasks=tasks, avg_task_tokens=avg_task_tokens, coordination_rounds=coordination_rounds,
         topologies=topologies, workloads=workloads, protocols=protocols, degradations=degradations,
-        recommend=recommend, max_coordination_ratio=max_coordination_ratio, min_pass_rate=min_pass_rate,
-        max_p95_latency=max_p95_latency,
+        recommend=recommend, **_bounds(gate),
     )  # fmt: skip
     from teamwright.lab.calibration import profiles_of
     from teamwright.lab.evaluation.heatmap import USUAL_VALUE, check_map
@@ -188,6 +183,21 @@ def sweep(
 def _given(**options: str | None) -> dict[str, str]:
     """The options that the user has given."""
     return {name: value for name, value in options.items() if value is not None}
+
+
+def _bounds(gates: Sequence[str] | None) -> dict[str, str]:
+    """The options of the lab that gates set; `runs kpi` takes the same gates, and more."""
+    from teamwright.errors import UsageError
+    from teamwright.history.kpi_gates import read_gates
+
+    found: dict[str, str] = {}
+    for gate in read_gates(gates or ()):
+        option = GATES.get((gate.figure, gate.bound))
+        if option is None:
+            known = ", ".join(f"{figure}{bound}X" for figure, bound in GATES)
+            raise UsageError(f"The lab has no gate {str(gate)!r}; it has {known}.")
+        found[option] = f"{gate.limit:.10g}"
+    return found
 
 
 def _options(given: Mapping[str, str]) -> Options:
