@@ -57,7 +57,7 @@ class Dag(Strategy):
     """
 
     name = "dag"
-    version = 2
+    version = 1
     options = DagOptions
     unused = ("max_turns", "on_max_turns")
 
