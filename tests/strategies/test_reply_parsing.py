@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given, strategies as st
 from pydantic import BaseModel, JsonValue, TypeAdapter
 
-from teamwright.strategies.reply_parsing import ParseFailure, candidate_values, read_answer, read_matching
+from teamwright.strategies.reply_parsing import ParseFailure, candidate_values, read_answer
 from teamwright.values.turns.turn import Reply
 
 
@@ -18,7 +18,6 @@ class Choice(BaseModel):
 
 
 FORM = TypeAdapter(Choice)
-SCHEMA: dict[str, JsonValue] = {"type": "object", "required": ["name"], "properties": {"name": {"type": "string"}}}
 ANN = '{"name": "ann", "score": 3}'
 
 
@@ -82,13 +81,6 @@ def test_a_long_list_of_mistakes_is_cut() -> None:
     found = read_answer(said(json.dumps(["x"] * 30)), many)
     assert isinstance(found, ParseFailure)
     assert found.problem.endswith("; and 25 more")
-
-
-def test_a_schema_does_as_well_as_a_model() -> None:
-    assert read_matching(said(f"It is {ANN}."), SCHEMA) == {"name": "ann", "score": 3}
-    found = read_matching(said('{"name": 1}'), SCHEMA)
-    assert isinstance(found, ParseFailure)
-    assert found.problem == "it does not fit its schema: at 'name': 1 is not of type 'string'"
 
 
 @pytest.mark.parametrize(

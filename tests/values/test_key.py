@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given, strategies as st
 
 from teamwright.values.key import (
-    RUN_KEY,
     escape_place,
     in_scope,
     is_call,
@@ -72,15 +71,15 @@ def test_attempts_follow_each_other() -> None:
 def test_the_parents_of_a_key_lead_up_to_the_run(key: str) -> None:
     parents = list(parent_keys(key))
     assert parents[0] == parent_key(key)
-    assert parents[-1] == RUN_KEY
+    assert parents[-1] == ""
     assert len(parents) == len(key_segments(key)) == key_depth(key) + 1
     assert list(key_and_parents(key)) == [key, *parents]
     assert all(is_inside(key, parent) and in_scope(key, parent) for parent in parents)
 
 
 def test_the_run_has_no_parents() -> None:
-    assert list(parent_keys(RUN_KEY)) == []
-    assert list(key_and_parents(RUN_KEY)) == [RUN_KEY]
+    assert list(parent_keys("")) == []
+    assert list(key_and_parents("")) == [""]
 
 
 @given(KEY, KEY)
@@ -104,7 +103,7 @@ def test_the_nearest_key_is_the_innermost_that_is_known(known: set[str], found: 
 def test_a_key_is_its_scope_and_what_it_is_within_the_scope(scope: str, place: str) -> None:
     key = join_key(scope, place)
     assert relative_key(key, scope) == place
-    assert relative_key(key, RUN_KEY) == key
+    assert relative_key(key, "") == key
     assert join_key(root_key(key), key_below_root(key)) == key
 
 

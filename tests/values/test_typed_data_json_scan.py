@@ -6,9 +6,10 @@ import json
 
 import pytest
 from hypothesis import given, strategies as st
+from pydantic import TypeAdapter
 
 from teamwright.agents.prompt_notes import extract_note
-from teamwright.strategies.reply_parsing import ParseFailure, candidate_values, read_matching
+from teamwright.strategies.reply_parsing import ParseFailure, candidate_values, read_answer
 from teamwright.strategies.selector import SelectorChoice, UnclearChoice, read_selection
 from teamwright.values.turns.envelope import EnvelopeLimits
 from teamwright.values.turns.turn import Reply, Turn
@@ -65,7 +66,7 @@ def test_reading_a_note_out_of_a_reply_takes_linear_work(piece: str) -> None:  #
 
 def test_thousands_of_different_answers_are_not_compared_with_each_other() -> None:  # S-01
     def read(text: str) -> None:
-        found = read_matching(Reply.of("a", text), {"type": "object"})
+        found = read_answer(Reply.of("a", text), TypeAdapter(dict[str, int]))
         assert isinstance(found, ParseFailure)
         assert "different answers" in found.problem
 

@@ -6,14 +6,13 @@ The text of a parse failure may go back to the author of the reply, and to no ot
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TypeVar, cast
 
 from pydantic import JsonValue, TypeAdapter, ValidationError
 from pydantic_core import from_json
 
-from teamwright.agents.schemas import check
 from teamwright.errors import InvalidOutput
 from teamwright.values.text.display import cut
 from teamwright.values.turns.turn import Reply
@@ -44,16 +43,6 @@ class ParseFailure:
 def read_answer(reply: Reply, form: TypeAdapter[T]) -> T | ParseFailure:
     """Return the one value of this type in a reply."""
     return read_valid(reply, form.validate_python)
-
-
-def read_matching(reply: Reply, schema: Mapping[str, JsonValue]) -> JsonValue | ParseFailure:
-    """Return the one JSON value in a reply that matches this schema."""
-
-    def validate(value: JsonValue) -> JsonValue:
-        check(schema, value, "it")
-        return value
-
-    return read_valid(reply, validate)
 
 
 def candidate_values(reply: Reply) -> Iterator[list[JsonValue]]:

@@ -11,8 +11,6 @@ from collections.abc import Container, Iterator
 from urllib.parse import quote
 
 SEPARATOR = "/"
-RUN_KEY = ""
-"""The key of the run itself, which contains every other key."""
 PLAIN_PLACE = re.compile(r"[A-Za-z0-9._~-]+(?:/[A-Za-z0-9._~-]+)*")
 """A place of which nothing has to be escaped."""
 REQUEST, TOOL_CALL, REPEAT = "request-", "tool-", "again-"

@@ -244,11 +244,6 @@ class SpendForecast(Record, frozen=True):
     asks: Quantiles | None = None
     ceiling: Bounds = Bounds()
 
-    @property
-    def is_capped(self) -> bool:
-        """Whether a limit on tokens or money bounds the run."""
-        return self.ceiling.tokens is not None or self.ceiling.usd is not None
-
 
 class ConfirmAbove(Value):
     """The amounts above which a person has to confirm a run before it spends anything."""

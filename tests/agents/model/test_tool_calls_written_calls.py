@@ -15,8 +15,8 @@ from teamwright.agents.model.tool_calls import (
     Malformed,
     WrittenCall,
     correction_of,
+    split_written_calls,
     with_written_calls,
-    written_calls,
 )
 from teamwright.errors import InvalidOutput
 from teamwright.history.script_export import to_script
@@ -55,12 +55,12 @@ BODY = '{"name": "disk_cost", "arguments": {"gb": 5}}'
     ],
 )
 def test_a_text_that_is_a_call_as_a_whole_is_read_in_each_form(text: str) -> None:
-    assert written_calls(text, TOOLS) == [CALL]
+    assert split_written_calls(text, TOOLS)[1] == [CALL]
 
 
 @pytest.mark.parametrize("text", [f"{BODY}\n{BODY}", f"{BODY}, {BODY}", f"<tools>{BODY}\n{BODY}</tools>"])
 def test_several_calls_are_read_in_order(text: str) -> None:
-    assert written_calls(text, TOOLS) == [CALL, CALL]
+    assert split_written_calls(text, TOOLS)[1] == [CALL, CALL]
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_several_calls_are_read_in_order(text: str) -> None:
     ],
 )
 def test_an_answer_stays_an_answer_whatever_it_quotes(text: str) -> None:
-    assert written_calls(text, TOOLS) == []
+    assert split_written_calls(text, TOOLS)[1] == []
     assert correction_of(text, TOOLS) is None
 
 
@@ -105,7 +105,7 @@ def test_an_answer_stays_an_answer_whatever_it_quotes(text: str) -> None:
 )
 def test_what_is_marked_as_a_call_and_can_not_be_read_is_sent_back(text: str, reason: str) -> None:
     with pytest.raises(Malformed, match=reason):
-        written_calls(text, TOOLS)
+        split_written_calls(text, TOOLS)
     assert reason in str(correction_of(text, TOOLS))
 
 

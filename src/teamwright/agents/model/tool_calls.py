@@ -175,7 +175,7 @@ def with_written_calls(
     if response.finish_reason == "length":
         return response
     try:
-        before, calls = _divided(text, tools)
+        before, calls = split_written_calls(text, tools)
     except Malformed:
         return response
     if not calls or (answer is not None and _fits(answer, text)):
@@ -189,22 +189,17 @@ def with_written_calls(
 def correction_of(text: str, tools: Collection[str]) -> str | None:
     """Return the correction of a text that is meant as a call and can't be read; `None` for any other text."""
     try:
-        _divided(text, tools)
+        split_written_calls(text, tools)
     except Malformed as error:
         return CORRECTION.format(reason=error)
     return None
 
 
-def written_calls(text: str, tools: Collection[str]) -> list[WrittenCall]:
-    """Return the calls that a text consists of or ends with, in order; none if it is anything else.
+def split_written_calls(text: str, tools: Collection[str]) -> tuple[str, list[WrittenCall]]:
+    """Split a text into what is said and the calls after it. A text that shows what a call looks like has none.
 
     Raises `Malformed` if the text is marked as a call by its tags, and can't be read.
     """
-    return _divided(text, tools)[1]
-
-
-def _divided(text: str, tools: Collection[str]) -> tuple[str, list[WrittenCall]]:
-    """Divide a text into what is said and the calls after it. A text that shows what a call looks like has none."""
     text = _without_fence(text.strip())
     marked = MARKED.search(text) if "<" in text or MARKS[0] in text else None
     if marked is None:
