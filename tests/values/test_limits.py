@@ -7,6 +7,7 @@ from hypothesis import given, strategies as st
 from msgspec import json
 from pydantic import ValidationError
 
+from teamwright.errors import InvalidValue
 from teamwright.values.limits import (
     NOTHING,
     Bounds,
@@ -21,6 +22,7 @@ from teamwright.values.limits import (
     ceiling_of,
     lowered,
 )
+from teamwright.values.people import RaiseBudget
 
 counts = st.integers(0, 1000)
 usages = st.builds(
@@ -180,3 +182,14 @@ def test_a_lower_ceiling_tightens_limits_and_never_widens_them() -> None:
     assert lowered(None, {"usd": 0.5}) == Limits(usd=0.5)
     assert lowered(Limits(tokens=100, calls=3), {"tokens": 50, "usd": 1.0}) == Limits(tokens=50, usd=1.0, calls=3)
     assert lowered(Limits(tokens=100), {"tokens": 500}) == Limits(tokens=100)
+
+
+@pytest.mark.parametrize("limits", [{"tokens": 2**64}, {"usd": 1e12}, {"calls": 2**64}, {"seconds": 1e12}])
+def test_a_limit_that_no_record_can_hold_is_refused(limits: dict[str, float]) -> None:
+    with pytest.raises(InvalidValue, match="at most"):
+        Limits(**limits)  # pyright: ignore[reportArgumentType]
+
+
+def test_amounts_that_are_set_are_known_by_name() -> None:
+    assert Limits(tokens=5, usd=0.5, message=MessageLimits(tokens=3)).bounds.by_name == {"tokens": 5, "usd": 0.5}
+    assert RaiseBudget(calls=0).by_name == {"calls": 0}

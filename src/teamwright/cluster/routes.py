@@ -66,7 +66,7 @@ async def submit_run(server: Server, request: Request, queue: str, new: QueuedRu
         new.task,
         queue=queue,
         run_id=new.run_id,
-        limits=new.limits.limits(),
+        limits=new.limits,
         budget=new.budget,
         files=prepared.files,
         starts=round(await journal.cluster.now() + new.after, 3) if new.after else None,

@@ -81,17 +81,9 @@ class RunInterventions(ABC):
 
     async def raise_budget(self, run_id: str, limits: Limits, *, by: str = "") -> Receipt:
         """Raise limits of a run and of its team, at once; limits that are not given stay as they are."""
-        from teamwright.runtime.people.interventions import amounts
-
         given = value_of("The raised budget", "limits", limits, Limits) or Limits()
-        steer = RaiseBudget(
-            tokens=given.tokens,
-            usd=given.usd,
-            calls=given.calls,
-            seconds=given.seconds,
-            by=by,
-        )
-        if not amounts(steer):
+        steer = RaiseBudget(tokens=given.tokens, usd=given.usd, calls=given.calls, seconds=given.seconds, by=by)
+        if not steer.by_name:
             raise UsageError("A raised budget needs a limit: tokens, usd, calls or seconds.")
         return await self._steer(run_id, steer)
 

@@ -98,6 +98,12 @@ class Amounts(Record, frozen=True):
     calls: int | None = None
     seconds: float | None = None
 
+    @property
+    def by_name(self) -> dict[str, float]:
+        """The amounts that are set, by name."""
+        found = {"tokens": self.tokens, "usd": self.usd, "calls": self.calls, "seconds": self.seconds}
+        return {name: amount for name, amount in found.items() if amount is not None}
+
 
 class Bounds(Amounts, frozen=True):
     """Limits in their recorded form; `message` bounds every single model request, `strict` reserves by bytes."""
@@ -159,11 +165,11 @@ class MessageLimits(Value):
 class Limits(Value):
     """Upper bounds; `None` sets no bound here, and the bounds of enclosing scopes still apply."""
 
-    tokens: int | None = Field(default=None, ge=0, description="input and output tokens")
-    usd: float | None = Field(default=None, ge=0, allow_inf_nan=False, description="money, in US dollars")
-    calls: int | None = Field(default=None, ge=0, description="model requests, tool calls and function calls")
+    tokens: int | None = Field(default=None, ge=0, le=10**12, description="input and output tokens")
+    usd: float | None = Field(default=None, ge=0, le=10**9, allow_inf_nan=False, description="money, in US dollars")
+    calls: int | None = Field(default=None, ge=0, le=10**9, description="model requests, tool calls and function calls")
     seconds: float | None = Field(
-        default=None, gt=0, allow_inf_nan=False, description="seconds with a driver, without waits for people"
+        default=None, gt=0, le=10**9, allow_inf_nan=False, description="seconds with a driver, without waits for people"
     )
     message: MessageLimits | None = Field(default=None, description="bounds of every single model request")
     strict: bool = Field(default=False, description="reserve a token for each byte of a prompt, which none exceeds")

@@ -14,6 +14,7 @@ from pydantic import Field
 
 from teamwright.errors import UsageError
 from teamwright.values.key import join_key
+from teamwright.values.limits import Amounts
 from teamwright.values.models import JsonValue, Record, Value, misfit_of
 from teamwright.values.names import is_web_address
 
@@ -310,14 +311,10 @@ class ResumeMember(Record, frozen=True, tag_field="kind", tag="resume_member"):
     by: str = ""
 
 
-class RaiseBudget(Record, frozen=True, tag_field="kind", tag="raise_budget"):
+class RaiseBudget(Amounts, frozen=True, tag_field="kind", tag="raise_budget"):
     """Raise limits of the run and of its outermost team to these; other limits stay as they are."""
 
     kind: ClassVar = "raise_budget"
-    tokens: int | None = None
-    usd: float | None = None
-    calls: int | None = None
-    seconds: float | None = None
     by: str = ""
 
 

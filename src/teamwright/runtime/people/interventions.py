@@ -35,16 +35,10 @@ def raised(limits: Limits | None, raises: Iterable[RaiseBudget]) -> Limits | Non
     if limits is None:
         return None
     for one in raises:
-        present = amounts(limits)
-        higher = {name: given for name, given in amounts(one).items() if name in present and given > present[name]}
+        present = limits.bounds.by_name
+        higher = {name: given for name, given in one.by_name.items() if name in present and given > present[name]}
         limits = limits.model_copy(update=higher) if higher else limits
     return limits
-
-
-def amounts(limits: Limits | RaiseBudget) -> dict[str, float]:
-    """Return the limits that are set and can be raised, by name."""
-    found = {"tokens": limits.tokens, "usd": limits.usd, "calls": limits.calls, "seconds": limits.seconds}
-    return {name: value for name, value in found.items() if value is not None}
 
 
 NAMES: dict[type[Steer], InterventionName] = {
@@ -103,8 +97,8 @@ def _unknown(member: str, team: Team, joined: Collection[str]) -> str | None:
 
 def _no_raise(steer: RaiseBudget, limits: Sequence[Limits]) -> str | None:
     """Return which of the given limits can't be raised, because it is not set or not lower."""
-    for name, given in amounts(steer).items():
-        present = [found[name] for one in limits if name in (found := amounts(one))]
+    for name, given in steer.by_name.items():
+        present = [found[name] for one in limits if name in (found := one.bounds.by_name)]
         if not present:
             return f"neither the run nor its team has a limit on {name}, so there is none to raise"
         if given <= min(present):

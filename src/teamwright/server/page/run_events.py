@@ -187,8 +187,7 @@ def intervention_fields(intervention: Intervention) -> tuple[str, str, JsonValue
         case EditPlan(plan=plan):
             data = plan
         case RaiseBudget() as raised:
-            limits = {"tokens": raised.tokens, "usd": raised.usd, "calls": raised.calls, "seconds": raised.seconds}
-            data = {name: limit for name, limit in limits.items() if limit is not None}
+            data = dict[str, JsonValue](raised.by_name)
         case Cancel(reason=reason):
             text = reason
         case Mark(name=name):

@@ -18,9 +18,9 @@ from teamwright.runtime.followers import Receipt
 from teamwright.server.errors import require_run, responses, while_connected
 from teamwright.server.jobs import FEW_LINES, PLAN_DIFFERENCE, difference, lines_of
 from teamwright.server.overview import WaitingQuestion
-from teamwright.server.routes.runs import GivenLimits
 from teamwright.server.security.access import MAY_READ, Answerer, Reader, Runner, Server
 from teamwright.server.security.masked_json import contains_mask, masked, unmasked
+from teamwright.values.limits import Limits
 from teamwright.values.models import exact_json
 from teamwright.values.people import EDIT, Answer
 from teamwright.values.specs.manifest import AgentSpec
@@ -230,14 +230,15 @@ async def edit_plan(server: Server, visitor: Runner, run_id: str, given: GivenPl
     return _receipt(await server.engine.runs.edit_plan(run_id, plan, by=visitor.name))
 
 
+class RaisedLimits(Limits, defer_build=False):
+    """The limits to raise; others stay as they are."""
+
+
 @router.post("/limits", status_code=202, responses=responses(404, 409))
-async def raise_budget(server: Server, visitor: Runner, run_id: str, given: GivenLimits) -> InterventionReceipt:
+async def raise_budget(server: Server, visitor: Runner, run_id: str, given: RaisedLimits) -> InterventionReceipt:
     """Raise limits of the run and of its team."""
     await require_run(server.engine, run_id)
-    limits = given.limits()
-    if limits is None:
-        raise UsageError("Say what to raise: tokens, usd, calls or seconds.")
-    return _receipt(await server.engine.runs.raise_budget(run_id, limits, by=visitor.name))
+    return _receipt(await server.engine.runs.raise_budget(run_id, given, by=visitor.name))
 
 
 def _unmasked_answer(asked: WaitingQuestion, text: str, data: JsonValue) -> tuple[str, JsonValue]:

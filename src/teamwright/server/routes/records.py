@@ -17,11 +17,12 @@ from teamwright.runtime.prompts import rebuild_prompt
 from teamwright.server.errors import require_run, responses
 from teamwright.server.page.page_events import encode
 from teamwright.server.page.projection import list_artifacts, read_artifact, read_page_events
-from teamwright.server.routes.runs import GivenLimits, StartedRun
+from teamwright.server.routes.runs import StartedRun
 from teamwright.server.security.access import MAY_ADMIN, MAY_READ, MAY_RUN, Server
 from teamwright.server.security.audit import AuditLine, note_started
 from teamwright.server.security.masked_json import masked, unmasked
 from teamwright.server.webhook_notices import WebhookLine
+from teamwright.values.limits import Limits
 from teamwright.values.text.secret_names import HIDDEN
 
 router = APIRouter(prefix="/api/runs/{run_id}", tags=["records"])
@@ -50,7 +51,7 @@ class NewFork(BaseModel):
     at: int | str | None = Field(default=None, description="a checkpoint, its name, or the number of an event")
     retry: bool = Field(default=False, description="go back to just before the member that failed")
     task: str | None = Field(default=None, min_length=1, max_length=1_000_000, description="another task")
-    limits: GivenLimits = GivenLimits()
+    limits: Limits | None = None
 
 
 @router.get("/checkpoints", responses=responses(404), dependencies=[MAY_READ])
@@ -67,7 +68,7 @@ async def fork_run(server: Server, request: Request, run_id: str, new: NewFork) 
     task = new.task
     if task is not None and HIDDEN in task:
         task = str(unmasked(task, (await server.engine.runs.history(run_id)).task))
-    handle = await server.driven.fork(run_id, at=new.at, retry=new.retry, task=task, limits=new.limits.limits())
+    handle = await server.driven.fork(run_id, at=new.at, retry=new.retry, task=task, limits=new.limits)
     note_started(request, handle.run_id)
     return StartedRun(run_id=handle.run_id)
 

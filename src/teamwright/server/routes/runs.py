@@ -39,28 +39,13 @@ async def list_teams(server: Server) -> list[dict[str, JsonValue]]:
     return [masked(entry.to_json()) for entry in await anyio.to_thread.run_sync(server.catalogue.entries)]
 
 
-class GivenLimits(BaseModel):
-    """Limits of a run, each of which may be left out."""
-
-    model_config = ConfigDict(extra="forbid")
-    tokens: int | None = Field(default=None, ge=1, le=10**12)
-    usd: float | None = Field(default=None, gt=0, le=10**9, allow_inf_nan=False)
-    calls: int | None = Field(default=None, ge=1, le=10**9)
-    seconds: float | None = Field(default=None, gt=0, le=10**9, allow_inf_nan=False)
-
-    def limits(self) -> Limits | None:
-        """The limits, if any is given."""
-        given = self.model_dump(exclude_none=True)
-        return Limits.model_validate(given) if given else None
-
-
 class TeamTask(BaseModel):
     """A team and its task."""
 
     model_config = ConfigDict(extra="forbid")
     team: str = Field(max_length=200, description="the id of a team of this server")
     task: str = Field(min_length=1, max_length=1_000_000)
-    limits: GivenLimits = GivenLimits()
+    limits: Limits | None = None
 
 
 class NewRun(TeamTask):
@@ -106,7 +91,7 @@ async def forecast_run(server: Server, work: TeamTask) -> dict[str, JsonValue]:
     """Return what a run would probably spend, and the ceiling that it can't exceed; nothing is started or spent."""
     forecast = required_hook("forecast", "A forecast")
     team = await anyio.to_thread.run_sync(server.catalogue.load, work.team)
-    return masked((await forecast(server.engine.journal, team, work.task, work.limits.limits())).to_json())
+    return masked((await forecast(server.engine.journal, team, work.task, work.limits)).to_json())
 
 
 @router.post("", status_code=201, responses=responses(404, 409), dependencies=[MAY_RUN])
@@ -123,7 +108,7 @@ async def start_run(server: Server, request: Request, new: NewRun) -> StartedRun
         run_id=new.run_id,
         conversation=new.conversation,
         continues=new.continues,
-        limits=new.limits.limits(),
+        limits=new.limits,
         budget=new.budget,
     )
     handle = await server.driven.start(asked)
