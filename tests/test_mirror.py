@@ -18,6 +18,8 @@ TESTS = ROOT / "tests"
 CLASS = re.compile(r"^ *class (\w+)[(\[:]", re.MULTILINE)
 
 COVERED_BY = {
+    "runtime/run_control.py": "runtime/test_engine.py",
+    "runtime/run_start.py": "runtime/test_run.py",
     "experts/team_templates.py": "cli/test_new.py",
     "agents/contract/settings.py": "agents/contract/test_agent_policy.py",
     "cli/terminal/options.py": "lab/commands/test_auto_topology.py",

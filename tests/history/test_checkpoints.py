@@ -254,7 +254,7 @@ class Late(MemoryJournal):
 async def test_nothing_follows_the_end_of_a_run_however_late_an_intervention_is(sent: Intervention) -> None:
     journal = Late()
     async with Engine(journal) as engine:
-        journal.come = lambda: [run.receive(InboxItem(1, run.run_id, sent)) for run in engine._live]
+        journal.come = lambda: [run.receive(InboxItem(1, run.run_id, sent)) for run in engine.driver.live]
         await engine.run(FakeMembers().chain(1), "go", run_id="r")
         events = (await engine.runs.history("r")).events
         assert events[-1].kind == "run.ended"

@@ -146,8 +146,8 @@ class DrivenRun:
 
     def questions(self) -> list[str]:
         """The keys of open questions."""
-        if run := self.engine._live.get(self.run_id):
-            return sorted(run._state.questions)
+        if run := self.engine.driver.live.get(self.run_id):
+            return sorted(run.state.questions)
         paused = RunRecord.from_events(self.events()).paused
         return sorted(paused.waiting_for) if paused else []
 

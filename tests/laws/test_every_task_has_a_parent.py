@@ -81,7 +81,7 @@ async def test_every_ask_has_exactly_one_ending_however_the_run_ends(
         async with Engine(journal) as engine:
 
             def listen(item: Event | AnyDelta) -> None:
-                if isinstance(item, Event) and item.number == cancel_at and (run := engine._live.get(RUN_ID)):
+                if isinstance(item, Event) and item.number == cancel_at and (run := engine.driver.live.get(RUN_ID)):
                     asyncio.get_running_loop().call_soon(run.receive, InboxItem(1, RUN_ID, Cancel()))
 
             with engine.bus.listening(listen):

@@ -354,7 +354,7 @@ async def test_a_start_that_is_given_up_leaves_no_run_that_is_driven(tmp_path: P
             scope.cancel()
             await engine.start(Team("t", members=[members.member("a")]), "go", run_id="r")
         with anyio.fail_after(5):
-            while "r" in engine._live:  # noqa: ASYNC110 - there is no event for the release of a run
+            while "r" in engine.driver.live:  # noqa: ASYNC110 - there is no event for the release of a run
                 await anyio.sleep(0.01)
 
 
@@ -371,12 +371,12 @@ async def test_a_cancel_that_comes_while_the_run_is_being_left_cancels_it(first:
 
         handle = await engine.start(Team("t", members=[FunctionAgent("a", hang)]), "go", run_id="r")
         await started.wait()
-        run = engine._live.get("r")
+        run = engine.driver.live.get("r")
         assert run is not None
         if first == "interrupt":
             handle.interrupt()
         else:
-            run._state.open_calls.clear()  # the call returns at the same moment
+            run.state.open_calls.clear()  # the call returns at the same moment
             run.receive(InboxItem(1, "r", Pause()))
         run.receive(InboxItem(2, "r", Cancel(reason="enough")))
         result = await handle.result()

@@ -227,7 +227,7 @@ async def test_a_long_piece_travels_in_several(tmp_path: Path) -> None:  # A-09
 async def test_a_journal_in_memory_uses_no_redis(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TEAMWRIGHT_REDIS", "unix:///nowhere")
     async with Engine(MemoryJournal()) as engine:
-        assert engine.relay.hear("r", _ignore) is None
+        assert engine.driver.relay.hear("r", _ignore) is None
 
 
 async def _ignore(signal: LiveSignal) -> None:

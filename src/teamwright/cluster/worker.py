@@ -81,7 +81,7 @@ class Worker:
         self._placement = WorkerPlacement(self.queue)
         self._limits = ClusterLimits(journal.address)
         self._engine = Engine(journal, shared=self._limits, placement=self._placement)
-        self._engine.driver = f"{self.name}:{os.getpid()}"
+        self._engine.driver.name = f"{self.name}:{os.getpid()}"
         self._client = QueueClient(journal.address)
         queues = (self.queue, self._placement.queue)
         self._runner = QueueRunner(
@@ -114,7 +114,7 @@ class Worker:
     @property
     def traffic(self) -> Traffic | None:
         """The live signals to and from other processes; `None` without Redis."""
-        return self._engine.relay.traffic
+        return self._engine.driver.relay.traffic
 
     @property
     def is_connected(self) -> bool:
@@ -183,8 +183,8 @@ class Worker:
         self._is_draining = True
         self._runner.at_once = 0
         for run_id, handle in list(self._claims.items()):
-            if handle is not None:
-                handle.hand_back(self._queues[run_id])
+            if handle is not None and handle.control is not None:
+                handle.control.hand_back(self._queues[run_id])
         self._presence.show_soon()
         await self._idle.wait()
 
@@ -315,8 +315,8 @@ class Worker:
         self._report("drives", run_id)
         handle = await self._engine.start_resume(run_id, team=team)
         self._claims[run_id] = handle
-        if self._is_draining:
-            handle.hand_back(self._queues[run_id])
+        if self._is_draining and handle.control is not None:
+            handle.control.hand_back(self._queues[run_id])
         return await handle.result()
 
     async def _hold(self, run_id: str, reason: str, park: Callable[[], Awaitable[bool]]) -> bool:

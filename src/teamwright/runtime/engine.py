@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -16,8 +16,7 @@ from teamwright.agents.contract.arguments import check_number, checked_call, lis
 from teamwright.errors import NotResumable, UsageError
 from teamwright.journal.location import resolve_journal
 from teamwright.journal.protocol import commit, driver_lock
-from teamwright.runtime.handle import Handle
-from teamwright.runtime.run_reader import deleted_is_not_found
+from teamwright.runtime.run_reader import deleted_is_not_found, read_record
 from teamwright.runtime.run_request import (
     RUN_OPTIONS,
     ConfirmRequest,
@@ -26,24 +25,23 @@ from teamwright.runtime.run_request import (
     check_start,
     new_run_id,
     new_seed,
+    read_files,
 )
-from teamwright.runtime.runs import Runs
 from teamwright.teams.team import require_team
 from teamwright.values.events.run import Origin
 from teamwright.values.limits import Limits
 from teamwright.values.names import check_name, check_run_id
 
 if TYPE_CHECKING:
-    from teamwright.agents.attachments import Attachment, AttachmentLike
+    from teamwright.agents.attachments import AttachmentLike
     from teamwright.agents.contract.agent import Agent
     from teamwright.history.checkpoints import Checkpoint
     from teamwright.history.event_texts import Texts
     from teamwright.history.record.run_record import RunRecord
     from teamwright.journal.protocol import Batch, Journal
     from teamwright.runtime.budget.rate_limiter import SharedLimits
+    from teamwright.runtime.handle import Handle
     from teamwright.runtime.placement import Placement
-    from teamwright.runtime.run import Run
-    from teamwright.runtime.run_request import RunInput
     from teamwright.runtime.transport import Transport
     from teamwright.teams.team import Team
     from teamwright.values.events.event import Delta, Event
@@ -82,18 +80,9 @@ class Engine:
         placement: Placement | Literal["here"] | None = None,
     ) -> None:
         # What drives runs loads with the first engine, so that importing the class is cheap.
-        from teamwright.agents.clients.models import Models
-        from teamwright.agents.tools.mcp_connection import McpPool
-        from teamwright.agents.tools.protocol import Dependencies
-        from teamwright.runtime.budget.prompt_meter import PromptMeter
-        from teamwright.runtime.budget.rate_limiter import RateLimiters
-        from teamwright.runtime.budget.tenant_budgets import TenantBudgets
         from teamwright.runtime.conversations import Conversations
-        from teamwright.runtime.driver.cancellation import CANCEL_GRACE
         from teamwright.runtime.driver.recorder import steady_clock
-        from teamwright.runtime.live_runs import BackgroundTasks, LiveRuns
-        from teamwright.runtime.people.webhook_deliveries import Deliveries
-        from teamwright.runtime.relay import Bus, Relay
+        from teamwright.runtime.handle import Driver
 
         for name, clock in (
             ("wall", wall),
@@ -105,76 +94,34 @@ class Engine:
         if grace is not None:
             check_number("The engine", "grace", grace)
         self.journal = resolve_journal(journal)
-        self.driver = ""
-        """The name of this process in the records of its runs, for a server or a worker; others are named by host."""
-        self.grace = CANCEL_GRACE if grace is None else grace
-        self.bus = Bus()
-        self.models, self.dependencies = Models(), Dependencies(tuple(listed("The engine", "deps", deps)))
-        self._mcp = McpPool()
-        self._shared, self._limiters, self._prompt_meter = shared, RateLimiters(shared), PromptMeter(self.journal)
-        self._wall, self._seed, self._new_clock = wall, seed, partial(steady_clock, wall, monotonic)
-        self._live = LiveRuns(self.journal)
-        self.tenants = TenantBudgets(self.journal)
-        self._deliveries = Deliveries(self.journal, wall)
-        self.relay, self._transport = Relay(self.bus), transport
-        self.runs = Runs(self.journal, self.bus, self._live, self.relay, self._deliveries, self._new_clock)
+        self._wall, self._seed = wall, seed
+        self.driver = Driver(
+            self.journal,
+            wall,
+            partial(steady_clock, wall, monotonic),
+            grace=grace,
+            deps=tuple(listed("The engine", "deps", deps)),
+            shared=shared,
+            transport=transport,
+            placement=placement,
+        )
+        self.bus, self.models, self.runs = self.driver.bus, self.driver.models, self.driver.runs
         self.conversations = Conversations(self.journal, self.runs)
-        self._placement = None if placement == "here" else placement
-        self._has_placement = placement is not None
-        self._stack = AsyncExitStack()
-        self._tasks = BackgroundTasks()
 
     async def __aenter__(self) -> Self:
         return await self.open()
 
     async def __aexit__(self, *exception: object) -> None:
-        await self._close(wait=exception[0] is None)
+        await self.driver.close(wait=exception[0] is None)
 
     async def open(self) -> Self:
         """Open the engine, and return it. It may be opened again after it was closed."""
-        if self._tasks.is_open:
-            raise UsageError("The engine is open already; close it first, or use it as it is.")
-        from teamwright.runtime.transport import opened_transport
-
-        async with AsyncExitStack() as stack:
-            await self.journal.open()
-            stack.push_async_callback(self.journal.close)
-            if self._shared is not None:
-                await self._shared.open()
-                stack.push_async_callback(self._shared.close)
-            if self._placement is not None:
-                await self._placement.open(self.journal, self.bus, self.runs.cancel)
-                stack.push_async_callback(self._placement.close)
-            await stack.enter_async_context(self.models)
-            stack.push_async_callback(self._mcp.close)
-            self._deliveries.open()
-            await self._tasks.open()
-            stack.push_async_callback(self._tasks.close)
-            self._tasks.group().start_soon(self._live.watch_inboxes)
-            opened = opened_transport(self._transport, by_default=not self.journal.instant)
-            stack.enter_context(self.relay.over(await stack.enter_async_context(opened)))
-            self._tasks.group().start_soon(self.relay.send_all)
-            if self._shared is not None:
-                self._tasks.group().start_soon(self._shared.keep)
-            self._stack = stack.pop_all()
+        await self.driver.open()
         return self
 
     async def close(self) -> None:
         """Interrupt running runs and close the engine; does nothing if it is not open."""
-        await self._close(wait=True)
-
-    async def _close(self, *, wait: bool) -> None:
-        """Close the engine; `wait` for webhook deliveries in flight."""
-        if not self._tasks.is_open:
-            return
-        self._tasks.group()  # raises in another event loop, which could not close it
-        for run in self._live:
-            run.interrupt()
-        try:
-            if wait:
-                await self._deliveries.close()
-        finally:
-            await self._stack.aclose()
+        await self.driver.close(wait=True)
 
     @checked_call("run", RUN_OPTIONS, acts=True)
     async def run(self, team: Agent, task: str, **options: Unpack[RunOptions]) -> RunResult:
@@ -204,7 +151,7 @@ class Engine:
     async def begin(self, request: RunRequest) -> Handle:
         """Start the run that is asked for; one that exists already is not started again."""
         request = request.checked()
-        self._tasks.group()
+        self.driver.require_open()
         if request.run_id is not None and await self.journal.find(check_name("run", request.run_id)) is not None:
             return await self._existing(request.run_id, request)
         if request.history and (request.continues is not None or request.conversation is not None):
@@ -221,21 +168,21 @@ class Engine:
             history = previous.conversation()
             origin = Origin(run_id=continues, number=previous.number, how="continue")
         identity = new.run_id or new_run_id(self._wall())
-        if (live := self._live.get(identity)) is not None:
+        if (live := self.driver.live.get(identity)) is not None:
             await live.begun.wait()
             return await self._existing(identity, new if new.conversation is None else replace(new, continues=None))
         from teamwright.runtime.run_request import RunInput
 
-        files = await self._files_of(made, new.attachments, continues=continues is not None)
-        run = self._new_run(identity, made)
-        run.check_dependencies(self.dependencies)
-        claim = None if new.budget is None else await self.tenants.claim(new.budget, new.limits, made.limits)
+        files = await read_files(made, new.attachments, continues=continues is not None)
+        run = self.driver.new_run(identity, made)
+        self.driver.dependencies.require(made.roster.agents)
+        claim = None if new.budget is None else await self.driver.tenants.claim(new.budget, new.limits, made.limits)
         forecast, answer, confirmation = None, None, ConfirmRequest(new.confirm, new.confirm_above)
         if confirmation.is_about(made):
             forecast = await confirmation.forecast(self.journal, made, new.task, new.limits)
         if forecast is not None:
             answer = await confirmation.answer(made, forecast)
-            run = self._new_run(identity, made)  # its time begins now
+            run = self.driver.new_run(identity, made)  # its time begins now
         given = RunInput(
             new.task,
             self._seed(),
@@ -249,16 +196,16 @@ class Engine:
             confirmation=answer,
             claim=claim,
         )
-        handle = self._launch(run, given)
+        handle = self.driver.launch(run, made, given)
         try:
-            await run.begun.wait()
+            await run.control.begun.wait()
         except anyio.get_cancelled_exc_class():
             handle.interrupt()
             raise
         handle.raise_refusal()
-        if not handle.drives:
+        if handle.control is None:
             return await self._existing(identity, new if new.conversation is None else replace(new, continues=None))
-        return self._hand_out(handle)
+        return self.driver.hand_out(handle)
 
     async def _existing(self, run_id: str, asked: RunRequest) -> Handle:
         """Return the handle of a run that exists; raises `RunExists` if its team or task is not what is asked for."""
@@ -266,11 +213,11 @@ class Engine:
         from teamwright.runtime.same_run import require_same_run
 
         team, continues, conversation = require_team(asked.team), asked.continues, asked.conversation or ""
-        files = await self._files_of(team, asked.attachments, continues=continues is not None)
+        files = await read_files(team, asked.attachments, continues=continues is not None)
         origin = None if continues is None else Origin(run_id=continues, number=0, how="continue")
         given = RunInput(asked.task, 0, asked.history, origin, conversation=conversation, attachments=files)
-        await require_same_run(self.journal, self._new_run(run_id, team).enqueue(given, ""))
-        return Handle(self, run_id)
+        await require_same_run(self.journal, self.driver.new_run(run_id, team).enqueue(given, ""))
+        return self.driver.attach(run_id)
 
     @checked_call("run", acts=True)
     async def enqueue(
@@ -296,11 +243,11 @@ class Engine:
 
         limits = check_start(task, (), limits)
         made = require_team(team)
-        read = await self._files_of(made, attachments)
-        run = self._new_run(check_name("run", run_id) if run_id else new_run_id(self._wall()), made)
+        read = await read_files(made, attachments)
+        run = self.driver.new_run(check_name("run", run_id) if run_id else new_run_id(self._wall()), made)
         claim = None
         if budget is not None and await self.journal.find(run.run_id) is None:
-            claim = await self.tenants.claim(budget, limits, made.limits)
+            claim = await self.driver.tenants.claim(budget, limits, made.limits)
         given = RunInput(task, self._seed(), limits=limits, attachments=read, claim=claim, files=files or {}, code=code)
         return run.enqueue(given, queue, starts)
 
@@ -312,11 +259,11 @@ class Engine:
     @checked_call("run", acts=True)
     async def start_resume(self, run_id: str, *, team: Agent | None = None, code: Path | str = "") -> Handle:
         """Resume a run in the background; raises `RunIsLive` if another driver holds the run."""
-        self._tasks.group()
+        self.driver.require_open()
         async with AsyncExitStack() as lock:
-            async with self._deliveries.recording:
+            async with self.driver.deliveries.recording:
                 await lock.enter_async_context(driver_lock(self.journal, check_run_id(run_id)))
-            record = await self._read_record(run_id)
+            record = await read_record(self.journal, run_id)
             if record.ended is not None:
                 raise NotResumable(
                     f"Run {run_id!r} has ended ({record.ended.status}); go on from it with"
@@ -325,12 +272,12 @@ class Engine:
             ending = record.cancelled or record.aborted
             if ending is None:
                 made = require_team(team) if team is not None else await self._team_of(record, code=code)
-                self.dependencies.require(made.everyone())
-                await self.tenants.require(run_id, record, made.limits)
-                run = self._new_run(run_id, made, record, lock.pop_all())
-                return self._hand_out(self._launch(run, None))
+                self.driver.dependencies.require(made.everyone())
+                await self.driver.tenants.require(run_id, record, made.limits)
+                run = self.driver.new_run(run_id, made, record, lock.pop_all())
+                return self.driver.hand_out(self.driver.launch(run, made, None))
         await self.runs.end(run_id, ending)
-        return Handle(self, run_id)
+        return self.driver.attach(run_id)
 
     @checked_call("fork", acts=True)
     async def fork(
@@ -368,6 +315,8 @@ class Engine:
     ) -> Handle:
         """Start a fork in the background; the arguments are those of `fork`."""
         from teamwright.history.fork import fork_batch, point_before_stop, point_of_retry
+        from teamwright.runtime.driver.redaction import Redactor
+        from teamwright.teams.preflight import known_secrets
 
         limits = value_of("The fork", "limits", limits, Limits)
         history = await self.runs.history(run_id)
@@ -382,13 +331,10 @@ class Engine:
         if team is not None:
             made = require_team(team)
         else:
-            made = await self._team_of(await self._read_record(run_id), limits)
-        self.dependencies.require(made.everyone())
-        from teamwright.runtime.driver.redaction import Redactor
-        from teamwright.teams.preflight import known_secrets
-
+            made = await self._team_of(await read_record(self.journal, run_id), limits)
+        self.driver.dependencies.require(made.everyone())
         redacted_task = None if task is None else Redactor(known_secrets(made)).text(task)
-        now = self._clock(history.record)()
+        now = self.driver.clock(history.record)()
         batch = fork_batch(
             history,
             made,
@@ -398,13 +344,13 @@ class Engine:
             without=without,
             task=redacted_task,
             limits=limits,
-            driver=self.driver,
+            driver=self.driver.name,
         )
-        batch = await self.tenants.with_claim(batch, made.limits)
+        batch = await self.driver.tenants.with_claim(batch, made.limits)
         async with deleted_is_not_found(self.journal, run_id):
             await commit(self.journal, batch)
-        run = self._new_run(identity, made, await self._read_record(identity))
-        return self._hand_out(self._launch(run, None))
+        run = self.driver.new_run(identity, made, await read_record(self.journal, identity))
+        return self.driver.hand_out(self.driver.launch(run, made, None))
 
     async def texts(self, event: Event) -> Texts:
         """Return the texts that an event refers to by hash, by name: a task, the arguments or the result of a call …"""
@@ -412,101 +358,9 @@ class Engine:
 
         return await read_texts(self.journal, event)
 
-    async def _files_of(
-        self, team: Team, given: Sequence[AttachmentLike], *, continues: bool = False
-    ) -> Sequence[Attachment]:
-        """Read the files of a team and of its task, and check that the team's models can take them.
-
-        Files are read in a thread; contents in memory need none, which virtual time does not have.
-        """
-        from teamwright.agents.attachments import Attachment, read_attachments
-        from teamwright.teams.preflight import check_attachments
-
-        own = () if continues else team.attachments
-        wanted = (*own, *listed("The run", "attachments", given))
-        if not wanted:
-            return ()
-        if all(isinstance(one, Attachment) for one in wanted):
-            files = read_attachments(wanted)
-        else:
-            files = await anyio.to_thread.run_sync(read_attachments, wanted)
-        check_attachments(team, files)
-        return files
-
-    def _new_run(
-        self,
-        run_id: str,
-        team: Team,
-        record: RunRecord | None = None,
-        lock: AbstractAsyncContextManager[object] | None = None,
-    ) -> Run:
-        from teamwright.runtime.run import Run
-
-        clock = self._clock(record)
-        run = Run(run_id, team, self.journal, self.bus, clock, self._limiters, record, lock=lock, grace=self.grace)
-        run.driver = self.driver
-        run.share_prompt_meter(self._prompt_meter)
-        if self._placement is not None:
-            run.place_branches(self._placement, self._child_batch)
-        return run
-
-    def _child_batch(self, run_id: str, team: Team, run_input: RunInput) -> Batch:
-        """Return the first batch of a child run, which waits in the queue of the placement."""
-        assert self._placement is not None
-        return self._new_run(run_id, team).enqueue(run_input, self._placement.queue)
-
-    def _launch(self, run: Run, run_input: RunInput | None) -> Handle:
-        if not self._has_placement:
-            run.check_no_placement()
-        handle = Handle(self, run.run_id, run, run_input)
-        run.interactive = True  # until the owner of the handle had a chance to call `set_interactive`
-        self._live.add(run)
-        self.relay.drive(run.run_id, lambda: run.last_durable)
-        self._tasks.group().start_soon(handle.drive)
-        return handle
-
-    def _hand_out(self, handle: Handle) -> Handle:
-        """Return the handle so that its owner can call `set_interactive` before anything else happens."""
-        import asyncio
-
-        asyncio.get_running_loop().call_soon(handle.apply_default_mode)
-        return handle
-
-    @asynccontextmanager
-    async def resources(self, team: str) -> AsyncGenerator[None]:
-        """Within this block, the agents of a team share the engine's clients and notes, and their own MCP servers."""
-        from teamwright.agents.tools.mcp_connection import McpPool
-        from teamwright.journal.stores import SharedNotes
-
-        servers = McpPool(self._mcp)
-        notes = SharedNotes(self.journal.notes, team)
-        with self.models.shared(), self.dependencies.shared(), notes.shared(), servers.shared():
-            try:
-                yield
-                await self._prompt_meter.save()
-            finally:
-                await servers.close()
-
     async def delivered(self) -> None:
         """Wait until no webhook delivery is in flight: each was accepted, or given up after its last attempt."""
-        await self._deliveries.wait_settled()
-
-    def release(self, run: Run) -> None:
-        """Remove a run from the live runs, and notify its webhook if it waits for people; its handle calls this."""
-        self.relay.release(run.run_id)
-        self._live.remove(run.run_id)
-        if run.webhook_delivery is not None and self._tasks.is_open:  # a closing engine starts no delivery
-            self._deliveries.start(self._tasks.group(), run.webhook_delivery)
-
-    def _clock(self, record: RunRecord | None = None) -> Callable[[], float]:
-        """Return the clock of one driver of a run, which starts no earlier than the last recorded event."""
-        return self._new_clock(record.latest_time if record is not None else 0.0)
-
-    async def _read_record(self, run_id: str) -> RunRecord:
-        """Read the record that a replay of a run needs."""
-        from teamwright.runtime.run_reader import read_record
-
-        return await read_record(self.journal, run_id)
+        await self.driver.deliveries.wait_settled()
 
     async def _team_of(self, record: RunRecord, limits: Limits | None = None, code: Path | str = "") -> Team:
         """Load the team of a record, in a thread: it reads files and imports functions."""

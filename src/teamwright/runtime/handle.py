@@ -1,84 +1,85 @@
-"""The handle of a run that was started in the background: waits for its result, or stops driving it."""
+"""The handle of a run that was started in the background, and the driver of an engine, which its runs share.
+
+A handle waits for the result of its run, or stops driving it. The driver launches runs in background tasks, and holds
+what they have in common: clients of models, rate limits, listeners, webhooks.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from typing import TYPE_CHECKING, Literal
 
 import anyio
 
-from teamwright.errors import BudgetUnavailable, FencedOut, RunIsLive
+from teamwright.agents.clients.models import Models
+from teamwright.agents.tools.mcp_connection import McpPool
+from teamwright.agents.tools.protocol import Dependencies
+from teamwright.errors import BudgetUnavailable, FencedOut, RunIsLive, UsageError
+from teamwright.journal.stores import SharedNotes
+from teamwright.runtime.budget.prompt_meter import PromptMeter
+from teamwright.runtime.budget.rate_limiter import RateLimiters, SharedLimits
+from teamwright.runtime.budget.tenant_budgets import TenantBudgets
+from teamwright.runtime.driver.cancellation import CANCEL_GRACE
+from teamwright.runtime.live_runs import BackgroundTasks, LiveRuns
+from teamwright.runtime.people.webhook_deliveries import Deliveries
+from teamwright.runtime.relay import Bus, Relay
+from teamwright.runtime.runs import Runs
+from teamwright.runtime.transport import Transport, opened_transport
 
 if TYPE_CHECKING:
-    from contextlib import AbstractAsyncContextManager
-
-    from teamwright.runtime.budget.tenant_budgets import TenantBudgets
+    from teamwright.history.record.run_record import RunRecord
+    from teamwright.journal.protocol import Batch, Journal
+    from teamwright.runtime.placement import Placement
     from teamwright.runtime.run import Run
+    from teamwright.runtime.run_control import RunControl
     from teamwright.runtime.run_request import RunInput
-    from teamwright.runtime.runs import Runs
+    from teamwright.teams.team import Team
     from teamwright.values.turns.results import RunResult
 
 
-class Driver(Protocol):
-    """What a handle needs of the engine that drives its run."""
-
-    runs: Runs
-    tenants: TenantBudgets
-
-    def resources(self, team: str) -> AbstractAsyncContextManager[None]:
-        """Share the connections of the engine and of one run within this block."""
-        ...
-
-    def release(self, run: Run) -> None:
-        """Remove a run from the live runs, and notify its webhook if it waits for people."""
-        ...
-
-
-@dataclass(slots=True)
 class Handle:
     """A started run: its id, and its result once it has ended."""
 
-    engine: Driver
-    run_id: str
-    _run: Run | None = None
-    _run_input: RunInput | None = None
-    _done: anyio.Event | None = None
-    _result: RunResult | None = None
-    _error: Exception | None = None
-    _interactive: bool | None = None
+    __slots__ = ("_done", "_driver", "_error", "_has_mode", "_result", "control", "run_id")
 
-    def __post_init__(self) -> None:
+    def __init__(self, driver: Driver, run_id: str, control: RunControl | None = None) -> None:
+        self.run_id, self._driver = run_id, driver
+        self.control = control
+        """What stops and steers the run; `None` if it is not driven through this handle."""
         self._done = anyio.Event()
+        self._result: RunResult | None = None
+        self._error: Exception | None = None
+        self._has_mode = False
 
-    async def drive(self) -> None:
-        """Drive the run to its end; the engine calls this."""
-        run = self._run
-        assert run is not None
-        assert self._done is not None
+    async def drive(self, run: Run, run_input: RunInput | None) -> None:
+        """Drive the run to its end; its driver calls this."""
+        driver, control = self._driver, run.control
         try:
-            async with self.engine.resources(run.notes_team):
-                result = await run.drive(self._run_input)
-            if result is None and (cancel := run.pending_cancel):
-                result = await self.engine.runs.end(self.run_id, cancel)
-            if result is not None and run.budget:
-                await self.engine.tenants.settle(self.run_id)
-            self._result = result or await self.engine.runs.result(self.run_id)
+            async with driver.resources(run.notes_team):
+                result = await run.drive(run_input)
+            if result is None and (cancel := control.pending_cancel):
+                result = await driver.runs.end(self.run_id, cancel)
+            if result is not None and control.budget:
+                await driver.tenants.settle(self.run_id)
+            self._result = result or await driver.runs.result(self.run_id)
         except (RunIsLive, FencedOut) as error:
-            if self._run_input is None or run.has_begun:
+            if run_input is None or run.has_begun:
                 self._error = error
             else:
-                self._run = None  # another driver started a run of this id at the same moment
+                self.control = None  # another driver started a run of this id at the same moment
         except Exception as error:  # noqa: BLE001 - raised from `result`
             self._error = error
         finally:
-            self.engine.release(run)
-            run.begun.set()
+            driver.release(run)
+            control.begun.set()
             self._done.set()
 
     @property
     def drives(self) -> bool:
         """Whether the run is driven through this handle; false if a run of its id existed before."""
-        return self._run is not None
+        return self.control is not None
 
     def raise_refusal(self) -> None:
         """Raise the error of a run that could not begin, because the budget of its tenant has no room for it."""
@@ -91,40 +92,26 @@ class Handle:
         An interactive run waits for its answers. Otherwise, which is the default, the run pauses once only an answer
         can unblock it.
         """
-        self._interactive = interactive
-        if self._run is not None:
-            self._run.set_interactive(interactive)
+        self._has_mode = True
+        if self.control is not None:
+            self.control.set_interactive(interactive)
 
     def apply_default_mode(self) -> None:
-        """Make the run non-interactive unless `set_interactive` was called; the engine calls this."""
-        if self._interactive is None:
+        """Make the run non-interactive unless `set_interactive` was called; its driver calls this."""
+        if not self._has_mode:
             self.set_interactive(False)
-
-    def is_past_deadline(self, seconds: float) -> bool:
-        """Whether a deadline passed more than `seconds` ago without the event loop acting on it. Thread-safe."""
-        return self._run is not None and self._run.is_past_deadline(seconds)
-
-    @property
-    def last_inbox_id(self) -> int:
-        """The id of the last inbox item that the run's driver has received."""
-        return self._run.last_inbox_id if self._run is not None else 0
 
     def interrupt(self) -> None:
         """Stop driving; the run can be resumed. `result` then returns its present status."""
-        if self._run is not None:
-            self._run.interrupt()
-
-    def hand_back(self, queue: str) -> None:
-        """Stop driving once in-flight calls have finished; the run then waits in a queue for another driver."""
-        if self._run is not None:
-            self._run.hand_back(queue)
+        if self.control is not None:
+            self.control.interrupt()
 
     async def result(self) -> RunResult:
         """Wait for the end of the run. Cancelling the wait interrupts the run, which can be resumed.
 
         A run that another process drives is waited for as well, and continues when the wait is cancelled.
         """
-        if self._run is not None and self._done is not None:
+        if self.control is not None:
             try:
                 await self._done.wait()
             except anyio.get_cancelled_exc_class():
@@ -132,6 +119,162 @@ class Handle:
                 raise
         if self._error is not None:
             raise self._error
-        if self._run is None:
-            return await self.engine.runs.wait(self.run_id)
-        return self._result or await self.engine.runs.result(self.run_id)
+        if self.control is None:
+            return await self._driver.runs.wait(self.run_id)
+        return self._result or await self._driver.runs.result(self.run_id)
+
+
+class Driver:
+    """Drives the runs of one engine: what they share, and the background tasks in which they go on.
+
+    `name` is that of this process in the records of its runs, for a server or a worker; others are named by host.
+    """
+
+    def __init__(
+        self,
+        journal: Journal,
+        wall: Callable[[], float],
+        new_clock: Callable[[float], Callable[[], float]],
+        *,
+        grace: float | None = None,
+        deps: tuple[object, ...] = (),
+        shared: SharedLimits | None = None,
+        transport: Transport | str | None = None,
+        placement: Placement | Literal["here"] | None = None,
+    ) -> None:
+        self.journal, self.name = journal, ""
+        self.grace = CANCEL_GRACE if grace is None else grace
+        self.bus = Bus()
+        self.models, self.dependencies, self._mcp = Models(), Dependencies(deps), McpPool()
+        self._shared, self.limiters, self._prompt_meter = shared, RateLimiters(shared), PromptMeter(journal)
+        self._new_clock = new_clock
+        self.live = LiveRuns(journal)
+        self.tenants = TenantBudgets(journal)
+        self.deliveries = Deliveries(journal, wall)
+        self.relay, self._transport = Relay(self.bus), transport
+        self.runs = Runs(journal, self.bus, self.live, self.relay, self.deliveries, new_clock)
+        self._placement = None if placement == "here" else placement
+        self._has_placement = placement is not None
+        self._stack = AsyncExitStack()
+        self._tasks = BackgroundTasks()
+
+    def require_open(self) -> None:
+        """Raise `UsageError` unless the driver is open in this event loop."""
+        self._tasks.group()
+
+    async def open(self) -> None:
+        """Open the journal and what runs share. It may be opened again after it was closed."""
+        if self._tasks.is_open:
+            raise UsageError("The engine is open already; close it first, or use it as it is.")
+        async with AsyncExitStack() as stack:
+            await self.journal.open()
+            stack.push_async_callback(self.journal.close)
+            if self._shared is not None:
+                await self._shared.open()
+                stack.push_async_callback(self._shared.close)
+            if self._placement is not None:
+                await self._placement.open(self.journal, self.bus, self.runs.cancel)
+                stack.push_async_callback(self._placement.close)
+            await stack.enter_async_context(self.models)
+            stack.push_async_callback(self._mcp.close)
+            self.deliveries.open()
+            await self._tasks.open()
+            stack.push_async_callback(self._tasks.close)
+            self._tasks.group().start_soon(self.live.watch_inboxes)
+            opened = opened_transport(self._transport, by_default=not self.journal.instant)
+            stack.enter_context(self.relay.over(await stack.enter_async_context(opened)))
+            self._tasks.group().start_soon(self.relay.send_all)
+            if self._shared is not None:
+                self._tasks.group().start_soon(self._shared.keep)
+            self._stack = stack.pop_all()
+
+    async def close(self, *, wait: bool) -> None:
+        """Interrupt running runs and close; `wait` for webhook deliveries in flight. Does nothing if it is not open."""
+        if not self._tasks.is_open:
+            return
+        self.require_open()  # raises in another event loop, which could not close it
+        for control in self.live:
+            control.interrupt()
+        try:
+            if wait:
+                await self.deliveries.close()
+        finally:
+            await self._stack.aclose()
+
+    def new_run(
+        self,
+        run_id: str,
+        team: Team,
+        record: RunRecord | None = None,
+        lock: AbstractAsyncContextManager[object] | None = None,
+    ) -> Run:
+        """Return a run that can be launched, or whose first batch can be made."""
+        from teamwright.runtime.run import Run  # many engines only read runs
+
+        run = Run(
+            run_id,
+            team,
+            self.journal,
+            self.bus,
+            self.clock(record),
+            self.limiters,
+            record,
+            lock=lock,
+            grace=self.grace,
+            driver=self.name,
+            prompt_meter=self._prompt_meter,
+        )
+        if self._placement is not None:
+            run.place_branches(self._placement, self._child_batch)
+        return run
+
+    def _child_batch(self, run_id: str, team: Team, run_input: RunInput) -> Batch:
+        """Return the first batch of a child run, which waits in the queue of the placement."""
+        assert self._placement is not None
+        return self.new_run(run_id, team).enqueue(run_input, self._placement.queue)
+
+    def launch(self, run: Run, team: Team, run_input: RunInput | None) -> Handle:
+        """Drive a run in the background."""
+        if not self._has_placement:
+            from teamwright.runtime.placement import require_no_placement
+
+            require_no_placement(team.roster.teams)
+        control = run.control
+        handle = Handle(self, run.run_id, control)
+        control.interactive = True  # until the owner of the handle had a chance to call `set_interactive`
+        self.live.add(control)
+        self.relay.drive(run.run_id, lambda: control.state.recorder.last_durable)
+        self._tasks.group().start_soon(handle.drive, run, run_input)
+        return handle
+
+    def attach(self, run_id: str) -> Handle:
+        """Return the handle of a run that this driver does not drive."""
+        return Handle(self, run_id)
+
+    def hand_out(self, handle: Handle) -> Handle:
+        """Return the handle so that its owner can call `set_interactive` before anything else happens."""
+        asyncio.get_running_loop().call_soon(handle.apply_default_mode)
+        return handle
+
+    @asynccontextmanager
+    async def resources(self, team: str) -> AsyncGenerator[None]:
+        """Within this block, the agents of a team share the engine's clients and notes, and their own MCP servers."""
+        servers = McpPool(self._mcp)
+        notes = SharedNotes(self.journal.notes, team)
+        with self.models.shared(), self.dependencies.shared(), notes.shared(), servers.shared():
+            try:
+                yield
+                await self._prompt_meter.save()
+            finally:
+                await servers.close()
+
+    def release(self, run: Run) -> None:
+        """Remove a run from the live runs, and notify its webhook if it waits for people."""
+        self.relay.release(run.run_id)
+        self.live.remove(run.run_id)
+        if run.webhook_delivery is not None and self._tasks.is_open:  # a closing engine starts no delivery
+            self.deliveries.start(self._tasks.group(), run.webhook_delivery)
+
+    def clock(self, record: RunRecord | None = None) -> Callable[[], float]:
+        """Return the clock of one driver of a run, which starts no earlier than the last recorded event."""
+        return self._new_clock(record.latest_time if record is not None else 0.0)

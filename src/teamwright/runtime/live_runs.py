@@ -18,7 +18,7 @@ from teamwright.errors import JournalCorrupt, JournalError, JournalTooNew, Usage
 
 if TYPE_CHECKING:
     from teamwright.journal.protocol import Journal
-    from teamwright.runtime.run import Run
+    from teamwright.runtime.run_control import RunControl
 
 
 class BackgroundTasks:
@@ -92,21 +92,21 @@ class LiveRuns:
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
-        self._runs: dict[str, Run] = {}
+        self._runs: dict[str, RunControl] = {}
         self._launched = anyio.Event()
         self._watchers: list[Callable[[], None]] = []
 
     def __contains__(self, run_id: str) -> bool:
         return run_id in self._runs
 
-    def __iter__(self) -> Iterator[Run]:
+    def __iter__(self) -> Iterator[RunControl]:
         return iter(list(self._runs.values()))
 
-    def get(self, run_id: str) -> Run | None:
+    def get(self, run_id: str) -> RunControl | None:
         """Return the run of this id, or `None` if it is not driven here."""
         return self._runs.get(run_id)
 
-    def add(self, run: Run) -> None:
+    def add(self, run: RunControl) -> None:
         """Add a run that is about to be driven."""
         self._runs[run.run_id] = run
         self._launched.set()

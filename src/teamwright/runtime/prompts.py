@@ -178,7 +178,7 @@ class PromptReplay:
         except TimeoutError:
             return f"the replay took more than {SECONDS:g} seconds"
         finally:
-            run.interrupt()
+            run.control.interrupt()
             with suppress(TeamwrightError, asyncio.CancelledError):
                 await driving
         error = None if driving.cancelled() else driving.exception()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -12,77 +12,30 @@ import anyio
 from pydantic_core import to_json
 
 from teamwright.agents.functions.imports import modules_of
-from teamwright.agents.tools.protocol import Dependencies
-from teamwright.errors import JournalError, NotResumable
 from teamwright.history.ending import Ending, abort_failure, ending_of
 from teamwright.history.record.run_record import RunRecord
-from teamwright.journal.protocol import Batch, InboxItem, Journal, driver_lock
+from teamwright.journal.protocol import Batch, Journal, driver_lock
 from teamwright.runtime.budget.prompt_meter import PromptMeter
 from teamwright.runtime.budget.rate_limiter import RateLimiters
-from teamwright.runtime.budget.tenant_budgets import TenantBudgets
 from teamwright.runtime.context.context import RunContext
-from teamwright.runtime.context.timers import Deadline
 from teamwright.runtime.context.turn_outcome import check_scripts
-from teamwright.runtime.context.workspace import store_file
-from teamwright.runtime.driver.actions import ActionLedger
 from teamwright.runtime.driver.cancellation import CANCEL_GRACE, ContainedTask
-from teamwright.runtime.driver.delivery import OrderedDelivery
-from teamwright.runtime.driver.recorder import Recorder
-from teamwright.runtime.driver.redaction import Redactor
-from teamwright.runtime.people.intervention_points import apply_pending, raised_limits, receive_steer, refuse_unapplied
+from teamwright.runtime.people.intervention_points import raised_limits, refuse_unapplied
 from teamwright.runtime.people.webhook import Notice, Webhook
 from teamwright.runtime.people.webhook_deliveries import Delivery
-from teamwright.runtime.placement import (
-    MakeBatch,
-    ParentRun,
-    Placement,
-    inherit,
-    notes_team_of,
-    placed_fact,
-    record_values,
-    recorded_turn,
-    require_no_placement,
-)
+from teamwright.runtime.placement import MakeBatch, ParentRun, Placement, inherit, notes_team_of, record_values
 from teamwright.runtime.relay import Bus
-from teamwright.runtime.run_request import RunInput, process_name
+from teamwright.runtime.run_control import RunControl
+from teamwright.runtime.run_request import RunInput
+from teamwright.runtime.run_start import begin, resume
 from teamwright.runtime.run_state import ReplayObserver, RunState
 from teamwright.runtime.scope import Scope
-from teamwright.teams.preflight import known_secrets
 from teamwright.teams.team import Team
-from teamwright.values.events.event import Event
-from teamwright.values.events.run import (
-    RUN_FORMAT,
-    RunCheckpoint,
-    RunEnded,
-    RunInterrupted,
-    RunIntervened,
-    RunPaused,
-    RunQueued,
-    RunResumed,
-    RunStarted,
-)
+from teamwright.values.events.run import RunEnded, RunInterrupted, RunPaused, RunQueued
 from teamwright.values.limits import SpendForecast
-from teamwright.values.people import (
-    ActionClaim,
-    Answered,
-    Cancel,
-    Mark,
-    Pause,
-    Question,
-    Reason,
-    Undo,
-    confirmation_key,
-)
-from teamwright.values.text.secret_names import without_secrets
-from teamwright.values.turns.artifacts import Artifact, stored_content
-from teamwright.values.turns.messages import History
+from teamwright.values.turns.artifacts import Artifact
 from teamwright.values.turns.results import FOR_PEOPLE, RunResult, StopReason
 from teamwright.values.turns.turn import Failure, Turn
-
-PAUSE_REASONS: dict[Reason, StopReason] = {
-    "failure": "retries_exhausted", "approval": "approval", "question": "person", "pause": "pause",
-}  # fmt: skip
-"""The stop reason of a run that pauses for people, by the kind of question; the first kind that is open decides."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +44,31 @@ class OpenedRun:
 
     scope: Scope
     turn: Turn
+
+
+class RunTimer:
+    """The time that a run has a driver, which stands still while only a person's answer can unblock the run."""
+
+    def __init__(self, state: RunState) -> None:
+        self._state, self._driving_since = state, state.wall()
+        self._paused_at: float | None = None
+        self._seconds_waited = 0.0
+
+    def pause_timer(self) -> None:
+        """Pause the run's time, because only a person's answer can unblock it."""
+        self._paused_at = self._state.wall()
+
+    def resume_timer(self) -> None:
+        """Resume the run's time."""
+        if self._paused_at is not None:
+            self._seconds_waited += self._state.wall() - self._paused_at
+            self._state.record_wait("", self._paused_at)
+            self._paused_at = None
+
+    def seconds(self) -> float:
+        """Return the time that the run had a driver, over all its drivers, without waiting for people."""
+        now = self._state.wall() - self._driving_since - self._seconds_waited
+        return max(0.0, self._state.record.scope_seconds("", 0.0) + now)
 
 
 class Run:
@@ -108,55 +86,23 @@ class Run:
         *,
         lock: AbstractAsyncContextManager[object] | None = None,
         grace: float = CANCEL_GRACE,
+        driver: str = "",
+        prompt_meter: PromptMeter | None = None,
     ) -> None:
-        self.run_id, self._team, self._journal, self._wall = run_id, team, journal, wall
+        self.run_id, self._team, self._journal, self.driver = run_id, team, journal, driver
         self._lock = lock or driver_lock(journal, run_id)
         self._record = record or RunRecord()
         if record is None:
             team.check_start()
-        self._pause_reason: StopReason | None = None
-        self._next_queue: str | None = None
-        self._is_over = False
-        self._cancel_request: Cancel | None = None
-        self._ended = False
-        self._waiting_for: dict[str, Question] = {}
+        self.control = RunControl(
+            run_id, team, journal, bus, wall, limiters, self._record, grace=grace, prompt_meter=prompt_meter
+        )
+        self._state = self.control.state
+        self._timer = RunTimer(self._state)
         self._attachments: tuple[Artifact, ...] = ()
-        self._forecast: SpendForecast | None = None
-        self._driving_since = wall()
-        self._paused_at: float | None = None
-        self._seconds_waited = 0.0
-        self.interactive, self.driver = False, ""
+        self._parent: ParentRun | None = None
         self.webhook_delivery: Delivery | None = None
         """The notice to send to a webhook once this driver has released the run."""
-        self.budget = record.start.budget if record is not None and record.started is not None else ""
-        """The tenant's budget that the run draws on; empty if it draws on none."""
-        self._tenants = TenantBudgets(journal)
-        self.begun = asyncio.Event()
-        """Set when the run is in the journal, or when it is certain that it will not be."""
-        self._state = state = RunState(
-            run_id=run_id,
-            seed=0,
-            record=self._record,
-            recorder=Recorder(journal, run_id, self._record.number, wall, self._publish, self.journal_failed),
-            delivery=OrderedDelivery(self._record.deliveries.due, self._on_stuck, self._on_caught_up),
-            redactor=Redactor(known_secrets(team)),
-            bus=bus,
-            wall=wall,
-            read_bodies=journal.bodies,
-            limiters=limiters,
-            store=self._record.workspace.store(self._record.bodies),
-            call_returned=self._on_call_returned,
-            grace=grace,
-            cancel=self._cancel,
-            actions=ActionLedger(journal, run_id, self._record),
-        )
-        state.delivery.when_idle = self._on_idle
-        self.last_inbox_id = 0
-        self._parent: ParentRun | None = None
-
-    def share_prompt_meter(self, meter: PromptMeter) -> None:
-        """Use what other runs of the engine have counted and learnt about the prompts of models."""
-        self._state.prompt_meter = meter
 
     def place_branches(self, placement: Placement, make_batch: MakeBatch) -> None:
         """Let teams place their branches on workers, each as a child run."""
@@ -172,14 +118,14 @@ class Run:
         async with self._lock:
             may_have_inbox = run_input is None or run_input.named
             items = await self._journal.inbox(self.run_id) if may_have_inbox else []
-            received = [(item, await self.refusal_of(item)) for item in items]
+            received = [(item, await self.control.refusal_of(item)) for item in items]
             opening: asyncio.Future[OpenedRun] = asyncio.get_running_loop().create_future()
             root = self._start_root_task(opening)
             try:
                 opened = self._open(run_input)
                 opening.set_result(opened)
                 for item, refusal in received:
-                    self.receive(item, refusal)
+                    self.control.receive(item, refusal)
             except BaseException:
                 root.stop()
                 raise
@@ -191,8 +137,8 @@ class Run:
     def enqueue(self, run_input: RunInput, queue: str, starts: float | None = None) -> Batch:
         """Return the first batch of a run that a worker of this queue will drive; nothing else is recorded here."""
         recorder = self._state.recorder
-        recorder.held, self.driver = True, ""
-        self._begin(run_input)
+        recorder.held = True
+        begin(self._state, self._team, run_input, "")
         if run_input.placed is not None:
             record_values(recorder, run_input.placed)
         recorder.add("", "", RunQueued(queue=queue, starts=starts))
@@ -213,21 +159,26 @@ class Run:
                 name=self.run_id,
                 grace=state.grace,
                 abandoned=state.abandon,
-                interrupted=self.interrupt,
+                interrupted=self.control.interrupt,
             )
         return state.root
 
     def _open(self, run_input: RunInput | None) -> OpenedRun:
         """Record that the run starts or is resumed."""
         state = self._state
-        turn = self._begin(run_input) if run_input else self._resume()
+        if run_input is not None:
+            turn = begin(state, self._team, run_input, self.driver)
+        else:
+            turn = resume(state, self._team, self.driver)
+            if self._parent is not None:
+                self._parent.cancel_stopped()
         self._attachments = turn.attachments
         lane = state.delivery.open_lane()
-        lane.timers = (self,)
+        lane.timers = (self._timer,)
         scope = Scope(state, "", lane)
         if run_input is None and self._record.start.placed is not None:
             inherit(scope, turn, self._record)
-        if self._forecast is None:
+        if self._record.start.confirm is None:
             self._open_budget(scope)
         return OpenedRun(scope, turn)
 
@@ -256,8 +207,8 @@ class Run:
         """Let the team answer and end the run with its reply; returns `None` when the run is being stopped."""
         if self._state.stopped:
             return None
-        opened = opening.result()
-        if self._forecast is not None and (refused := await self._confirm(opened.scope, self._forecast)) is not None:
+        opened, forecast = opening.result(), self._record.start.confirm
+        if forecast is not None and (refused := await self._confirm(opened.scope, forecast)) is not None:
             return refused
         member = self._team if self._record.start.placed is None else self._team.sole_member
         reply = await RunContext(opened.scope).ask(member, opened.turn, key=member.name)
@@ -274,17 +225,17 @@ class Run:
             result = root.result()
             if result is not None:
                 return result
-        if self._is_over:  # stopped while its ending was being committed
+        if self.control.is_over:  # stopped while its ending was being committed
             return await self.flush()
-        if self._pause_reason is not None and not state.cancelled:
-            return await self._record_pause(self._pause_reason)
+        if self.control.pause_reason is not None and not state.cancelled:
+            return await self._record_pause(self.control.pause_reason)
         if state.closing or not state.cancelled:
             return await self._record_interruption()
         messages = tuple(scope.messages)
         if state.aborted is not None:
             return await self._end(ending_of(abort_failure(state.aborted, messages), scope.usage))
-        assert self._cancel_request is not None
-        reason = self._cancel_request.reason or "cancelled"
+        assert self.control.cancel_request is not None
+        reason = self.control.cancel_request.reason or "cancelled"
         cancelled = Failure(member=self._team.name, error="cancelled", message=reason, messages=messages)
         return await self._end(ending_of(cancelled, scope.usage))
 
@@ -298,111 +249,6 @@ class Run:
         """Whether any event of this driver is durable."""
         return self._state.recorder.last_durable > self._record.number
 
-    @property
-    def last_durable(self) -> int:
-        """The number of the last event that is durable."""
-        return self._state.recorder.last_durable
-
-    @property
-    def pending_cancel(self) -> Cancel | None:
-        """A cancel that arrived while the driver was stopping and has not been carried out."""
-        return self._cancel_request if self._state.closing and not self._ended else None
-
-    def _publish(self, events: Sequence[Event]) -> None:
-        """Publish the first durable events; from now on, other processes can find the run."""
-        self.begun.set()
-        self._state.recorder.publish = self._state.bus.publish
-        self._state.bus.publish(events)
-
-    @property
-    def redactor(self) -> Redactor:
-        """What masks the secrets of the run's team."""
-        return self._state.redactor
-
-    def check_no_placement(self) -> None:
-        """Raise `UsageError` if a team places branches on workers, for an engine that can't."""
-        require_no_placement(self._team.roster.teams)
-
-    def check_dependencies(self, dependencies: Dependencies) -> None:
-        """Raise `UsageError` if the engine lacks what the agents of the team declare to need."""
-        dependencies.require(self._team.roster.agents)
-
-    def _begin(self, run_input: RunInput) -> Turn:
-        recorder, team = self._state.recorder, self._team
-        self._state.seed = run_input.seed
-        redactor = self._state.redactor
-        task = redactor.text(run_input.task)
-        history = [one.changed(content=redactor.text(one.content)) for one in run_input.history]
-        attachments = tuple(store_file(self._state, one) for one in run_input.attachments)
-        new = {path: recorder.store(stored_content(content)) for path, content in run_input.files.items()}
-        placed, turn = None, Turn(task, History.of(history), attachments=attachments)
-        if run_input.placed is not None:
-            placed, turn = placed_fact(recorder, run_input.placed), run_input.placed.turn
-            attachments = turn.attachments
-        started = RunStarted(
-            team=team.name,
-            task=recorder.store(task),
-            manifest=recorder.store(without_secrets(team.declaration())),
-            seed=run_input.seed,
-            strategies=team.strategies(),
-            origin=run_input.origin,
-            history=recorder.store_messages(history),
-            limits=run_input.limits.bounds if run_input.limits else None,
-            format=RUN_FORMAT,
-            conversation=run_input.conversation,
-            attachments=attachments,
-            confirm=run_input.confirm,
-            files=new or dict(team.stored_files),
-            code=run_input.code or team.code,
-            budget=run_input.claim.budget if run_input.claim else "",
-            placed=placed,
-            driver=self.driver,
-        )
-        recorder.claim, self.budget = run_input.claim, started.budget
-        self._forecast = run_input.confirm
-        if run_input.confirmation is not None:
-            self._state.answers[confirmation_key(team.name)] = run_input.confirmation
-        event = recorder.add("", "", started)
-        self._record.started = started
-        self._record.workspace.add_attachments(started)
-        self._state.limits = run_input.limits
-        # As recorded, so that a resumed run starts at the same instant.
-        self._record.started_at = self._state.now = event.time
-        self._state.task = task
-        self._record.driver_time.apply_change(event)
-        self._state.history = turn.history
-        return turn
-
-    def _resume(self) -> Turn:
-        started = self._record.started
-        if started is None:
-            raise NotResumable(f"Run {self.run_id!r} has no start event in the journal.")
-        if started.format > RUN_FORMAT:
-            raise NotResumable(
-                f"Run {self.run_id!r} was begun by a newer version of Teamwright (run format {started.format}; this"
-                f" version knows {RUN_FORMAT}); update Teamwright to resume it."
-            )
-        now = self._team.strategies()
-        for name, version in started.strategies.items():
-            if now.get(name, version) != version:
-                raise NotResumable(
-                    f"Run {self.run_id!r} began with version {version} of the strategy {name!r}, and this is version"
-                    f" {now[name]}; install the older one, or go on with  teamwright runs fork {self.run_id}"
-                )
-        state = self._state
-        state.seed, state.now = started.seed, self._record.started_at
-        state.limits, self._forecast = self._record.limits(), started.confirm
-        self._record.charge_open_turns()
-        state.recorder.held = state.delivery.is_replaying
-        state.recorder.add("", "", RunResumed(driver=self.driver or process_name(), folder=self._team.moved_to))
-        if self._record.interventions:
-            apply_pending(state, self._team)
-        state.task = str(self._record.bodies.value(started.task))
-        state.history = History.of(self._record.bodies.messages(started.history))
-        if self._parent is not None:
-            self._parent.cancel_stopped()
-        return recorded_turn(self._record, state.task, state.history)
-
     async def _end(self, ending: Ending) -> RunResult:
         team, marks = self._team, self._record.charges.marks + self._state.marks
         ending = check_scripts(ending, team.name, team.roster.agents, marks)
@@ -410,9 +256,9 @@ class Run:
         if ending.status == "completed" and (ask := self._state.unreached_ask()):  # open when the record ended
             self._state.report_mismatch(ask, f"that {ask!r} was asked", "ended without asking it")
         refuse_unapplied(self._state)
-        seconds = self._seconds()
+        seconds = self._timer.seconds()
         recorder = self._state.recorder
-        self._ended = self._is_over = True
+        self.control.has_ended = self.control.is_over = True
         self._state.closing = True  # also stops tasks that a strategy has created itself
         recorder.add(
             "",
@@ -436,160 +282,23 @@ class Run:
     async def _record_pause(self, reason: StopReason) -> None:
         """Record that the run is paused, and prepare the notice to a webhook if people are needed."""
         recorder = self._state.recorder
-        self._is_over = True
-        event = recorder.add("", "", RunPaused(stop_reason=reason, waiting_for=tuple(sorted(self._waiting_for))))
+        self.control.is_over = True
+        event = recorder.add("", "", RunPaused(stop_reason=reason, waiting_for=tuple(sorted(self.control.waiting_for))))
         await recorder.flush()
         webhook = Webhook.of(self._team.notify)
         if webhook is not None and reason in FOR_PEOPLE:
-            notice = Notice.of(self.run_id, self._team.name, reason, event.number, self._waiting_for)
+            notice = Notice.of(self.run_id, self._team.name, reason, event.number, self.control.waiting_for)
             self.webhook_delivery = Delivery(event, webhook, to_json(notice.to_json()), self._state.redactor.text)
 
     async def _record_interruption(self) -> None:
         """Record that the driver was stopped, or that the run waits for another one, and flush what is recorded."""
-        queue = self._next_queue
+        queue = self.control.next_queue
         if not self._state.recorder.held:
-            self._is_over = True
+            self.control.is_over = True
             self._state.recorder.add("", "", RunInterrupted() if queue is None else RunQueued(queue=queue))
             await self.flush()
-
-    def is_past_deadline(self, seconds: float) -> bool:
-        """Whether a deadline passed more than `seconds` ago without the event loop acting on it."""
-        return any(
-            isinstance(part, Deadline) and part.is_overdue(seconds) for part in tuple(self._state.open_resources)
-        )
-
-    def interrupt(self) -> None:
-        """Stop driving; the run can be resumed."""
-        self._state.closing = True
-        self._state.stop()
-
-    def hand_back(self, queue: str) -> None:
-        """Stop driving once in-flight calls have finished; the run then waits in this queue, unless a person pauses."""
-        if not self._state.pausing:
-            self._next_queue, self._state.pausing = queue, True
-        if self._state.delivery.is_replaying:
-            self.interrupt()
-        self._check_pause()
 
     async def flush(self) -> None:
         """Wait, shielded from cancellation, until everything recorded so far is durable."""
         with anyio.CancelScope(shield=True):
             await self._state.recorder.flush()
-
-    async def refusal_of(self, item: InboxItem) -> str | None:
-        """Return why the tenant's budget has no room for what an inbox item raises; reserve it if it has."""
-        if not self.budget or item.id <= max(self.last_inbox_id, self._record.last_inbox_item):
-            return None
-        return await self._tenants.refusal_of(self.run_id, self.budget, item)
-
-    def receive(self, item: InboxItem, refusal: str | None = None) -> None:
-        """Act on an inbox item once; one that arrives after the run's end or pause stays in the inbox.
-
-        An intervention is refused for the reason `refusal`, if there is one.
-        """
-        if self._is_over or item.id <= self.last_inbox_id:
-            return
-        self.last_inbox_id = item.id
-        state = self._state
-        if item.id <= self._record.last_inbox_item and item.intervention.kind != "answer":
-            return
-        match item.intervention:
-            case Answered(key=key, answer=given):
-                text, data = state.redactor.text(given.text), state.redactor.value(given.data)
-                state.answers[key] = answer = given.changed(text=text, data=data)
-                if (waiting := state.questions.get(key)) and not waiting.answer.done():
-                    waiting.answer.set_result(answer)
-            case Cancel() as cancel:
-                if not state.cancelled:
-                    cancel = cancel.changed(reason=state.redactor.text(cancel.reason))
-                    state.recorder.add("", "", RunIntervened(intervention=cancel, inbox_id=item.id))
-                    self._cancel_request = cancel
-                    self._cancel()
-            case Pause():
-                state.recorder.add("", "", RunIntervened(intervention=item.intervention, inbox_id=item.id))
-                state.pausing = True
-                self._check_pause()
-            case Mark(name=name, by=by) as mark:
-                state.recorder.add("", "", RunIntervened(intervention=mark, inbox_id=item.id))
-                state.recorder.add("", "", RunCheckpoint(name=name, by=by))
-            case Undo() | ActionClaim():
-                pass  # the one concerns the conversation of the run, the other is read by the calls that claim actions
-            case steer:
-                receive_steer(state, self._team, steer, item.id, refusal)
-
-    def set_interactive(self, interactive: bool) -> None:
-        """Wait for answers in place, or pause once only an answer can unblock the run."""
-        self.interactive = interactive
-        if not interactive:
-            self._state.delivery.check_idle()
-
-    def pause_timer(self) -> None:
-        """Pause the run's time, because only a person's answer can unblock it."""
-        self._paused_at = self._wall()
-
-    def resume_timer(self) -> None:
-        """Resume the run's time."""
-        if self._paused_at is not None:
-            self._seconds_waited += self._wall() - self._paused_at
-            self._state.record_wait("", self._paused_at)
-            self._paused_at = None
-
-    def _on_call_returned(self) -> None:
-        self._check_pause()
-        if self._state.questions:
-            self._state.delivery.check_idle()
-
-    def _check_pause(self) -> None:
-        """Pause the run if that was requested and no call is in flight."""
-        state = self._state
-        in_flight = any(not call.goes_on for call in state.open_calls.values())
-        if not state.pausing or in_flight or state.delivery.is_replaying:
-            return
-        if self._next_queue is None:
-            self._pause("pause")
-        elif not state.closing:
-            state.closing = True
-            asyncio.get_running_loop().call_soon(state.stop)
-
-    def _on_idle(self) -> None:
-        """Pause the run if every branch waits for people and the run is not interactive."""
-        if self._state.is_waiting_for_people and not self.interactive:
-            reasons = {waiting.question.reason for waiting in self._state.questions.values()}
-            self._pause(next(stop for reason, stop in PAUSE_REASONS.items() if reason in reasons))
-
-    def _pause(self, reason: StopReason) -> None:
-        if self._pause_reason or self._state.closing or self._state.cancelled:
-            return
-        self._pause_reason = reason
-        self._waiting_for = {key: waiting.question for key, waiting in self._state.questions.items()}
-        self._state.closing = True
-        asyncio.get_running_loop().call_soon(self._state.stop)
-
-    def _on_caught_up(self) -> None:
-        if self._state.closing:  # a driver that stops during replay records nothing
-            return
-        self._state.recorder.release()
-        self._check_pause()
-        if self._state.cancelled:
-            self._state.stop()
-
-    def _cancel(self) -> None:
-        """End the run, after what is recorded has been replayed, so that no recorded message is lost."""
-        self._state.cancelled = True
-        if not self._state.delivery.is_replaying:
-            self._state.stop()
-
-    def _on_stuck(self, recorded: str, waiting: list[str]) -> None:
-        if self._state.error is not None or self._state.closing:  # everything is being stopped
-            return
-        waits = ", ".join(map(repr, waiting)) or "nothing"
-        self._state.report_mismatch(recorded, f"that {recorded!r} came next", f"waits for {waits}")
-
-    def journal_failed(self, error: JournalError) -> None:
-        """Stop driving and leave the record as it is, because the journal can't be used for this run."""
-        self._state.abort(error)
-
-    def _seconds(self) -> float:
-        """Return the time that the run had a driver, over all its drivers, without waiting for people."""
-        now = self._wall() - self._driving_since - self._seconds_waited
-        return max(0.0, self._record.scope_seconds("", 0.0) + now)

@@ -12,8 +12,10 @@ from dataclasses import dataclass, field, replace
 from inspect import isawaitable
 from typing import TYPE_CHECKING, TypedDict, cast
 
-from teamwright.agents.attachments import Attachment
-from teamwright.agents.contract.arguments import value_of
+import anyio
+
+from teamwright.agents.attachments import Attachment, read_attachments
+from teamwright.agents.contract.arguments import listed, value_of
 from teamwright.errors import UsageError
 from teamwright.journal.protocol import Journal
 from teamwright.journal.stores import BudgetClaim
@@ -231,3 +233,22 @@ class RunInput:
     """What the run reserves of a tenant's budget with its first events."""
     placed: PlacedInput | None = None
     """The turn of another run that this run answers."""
+
+
+async def read_files(team: Team, given: Sequence[AttachmentLike], *, continues: bool = False) -> Sequence[Attachment]:
+    """Read the files of a team and of its task, and check that the team's models can take them.
+
+    Files are read in a thread; contents in memory need none, which virtual time does not have.
+    """
+    from teamwright.teams.preflight import check_attachments
+
+    own = () if continues else team.attachments
+    wanted = (*own, *listed("The run", "attachments", given))
+    if not wanted:
+        return ()
+    if all(isinstance(one, Attachment) for one in wanted):
+        files = read_attachments(wanted)
+    else:
+        files = await anyio.to_thread.run_sync(read_attachments, wanted)
+    check_attachments(team, files)
+    return files

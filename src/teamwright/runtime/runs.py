@@ -361,7 +361,7 @@ class Runs(RunInterventions):
         A record has none of those that were written out: only the driver of the run knows them.
         """
         if (run := self._live.get(run_id)) is not None:
-            return run.redactor
+            return run.state.redactor
         from teamwright.runtime.driver.redaction import Redactor
         from teamwright.teams.manifests.secrets import secrets_of
 

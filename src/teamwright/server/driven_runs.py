@@ -57,7 +57,7 @@ class DrivenRuns:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        engine.driver = DRIVER + process_name()
+        engine.driver.name = DRIVER + process_name()
         self._driven: dict[str, Handle | None] = {}
         """The runs that this server drives, or is about to: those have no handle yet."""
         self._tasks = BackgroundTasks()

@@ -111,7 +111,7 @@ class Channel:
         journal, wake = self._engine.journal, self._arrived.set
         with (
             journal.watching(self.run_id, wake) as is_notified,
-            RemoteRun(self._engine.relay, self.run_id, wake) as remote,
+            RemoteRun(self._engine.driver.relay, self.run_id, wake) as remote,
         ):
             elsewhere = NOTIFIED_INTERVAL if is_notified else DRIVEN_ELSEWHERE
             while not self.has_ended:

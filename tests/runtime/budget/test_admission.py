@@ -144,7 +144,7 @@ def test_stopping_a_run_frees_budget_and_slots(how: str, monkeypatch: pytest.Mon
             members = [Caller(f"c{number}", provider, Pace(concurrency=3)) for number in range(20)]
             handle = await engine.start(bounded(side_by_side("t", members), tokens=5 * RESERVED), "go", run_id="r")
             await asyncio.sleep(1)
-            limiter = engine._limiters._limiters["m"]
+            limiter = engine.driver.limiters._limiters["m"]
             assert limiter.in_flight == 3
             if how == "cancel":
                 assert (await engine.runs.cancel("r")).status == "cancelled"
@@ -237,7 +237,7 @@ def test_budgets_and_slots_never_lock_each_other(
                 handles = [await engine.start(team(), "go") for _ in range(runs)]
                 results = [await handle.result() for handle in handles]
             assert {result.status for result in results} <= {"completed", "degraded", "failed"}
-            for limiter in engine._limiters._limiters.values():
+            for limiter in engine.driver.limiters._limiters.values():
                 assert (limiter.in_flight, bool(limiter._waiting), limiter._timer) == (0, False, None)
 
     in_virtual_time(main)

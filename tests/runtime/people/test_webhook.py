@@ -146,7 +146,7 @@ async def test_approvals_and_critical_failures_are_reported_with_their_drafts() 
 async def test_a_webhook_that_fails_has_no_effect_on_the_run(webhook: str, caplog: pytest.LogCaptureFixture) -> None:
     async with Engine("memory") as engine:
         with caplog.at_level(logging.WARNING, "teamwright"):
-            engine._deliveries.backoff = ()
+            engine.driver.deliveries.backoff = ()
             result = await engine.run(painter(webhook), "go", run_id="r")
             await engine.delivered()
         assert result.status == "paused"
@@ -161,7 +161,7 @@ async def test_a_webhook_that_fails_has_no_effect_on_the_run(webhook: str, caplo
 async def test_a_webhook_that_answers_with_an_error_is_a_failed_notice() -> None:
     with Hook(status=500).open() as hook:
         async with Engine("memory") as engine:
-            engine._deliveries.backoff = ()
+            engine.driver.deliveries.backoff = ()
             await engine.run(painter(hook.url), "go", run_id="r")
             await engine.delivered()
             (notified,) = [e.fact for e in await engine.journal.read("r") if isinstance(e.fact, RunNotified)]

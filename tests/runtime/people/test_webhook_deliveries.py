@@ -89,7 +89,7 @@ def notices(events: list[Event]) -> list[RunNotified]:
 async def test_a_notice_is_retried_with_backoff_and_each_attempt_is_recorded() -> None:  # S-07
     with Receiver(503, 429, 204).open() as receiver:
         async with Engine("memory") as engine:
-            engine._deliveries.backoff = (0.01, 0.02, 0.04)
+            engine.driver.deliveries.backoff = (0.01, 0.02, 0.04)
             await engine.run(painter(receiver.url, SECRET), "go", run_id="r")
             await engine.delivered()
             found = notices(await engine.journal.read("r"))
@@ -110,7 +110,7 @@ async def test_a_notice_is_retried_with_backoff_and_each_attempt_is_recorded() -
 async def test_a_notice_is_given_up_after_its_last_attempt() -> None:
     with Receiver(*[500] * 10).open() as receiver:
         async with Engine("memory") as engine:
-            engine._deliveries.backoff = (0.01, 0.01)
+            engine.driver.deliveries.backoff = (0.01, 0.01)
             await engine.run(painter(receiver.url), "go", run_id="r")
             await engine.delivered()
             found = notices(await engine.journal.read("r"))
@@ -159,7 +159,7 @@ async def test_a_webhook_that_hangs_holds_nothing_up(monkeypatch: pytest.MonkeyP
 async def test_a_run_that_no_longer_waits_gets_no_further_delivery() -> None:
     with Receiver(*[500] * 10).open() as receiver:
         async with Engine("memory") as engine:
-            engine._deliveries.backoff = (0.3, 0.3, 0.3)
+            engine.driver.deliveries.backoff = (0.3, 0.3, 0.3)
             await engine.run(painter(receiver.url), "go", run_id="r")
             await receiver.called()
             await engine.runs.answer("r", "paint/step-1/colour", "red")
@@ -177,7 +177,7 @@ async def test_leaving_the_engine_ends_deliveries_in_bounded_time_and_says_so(tm
     with Receiver(*[500] * 10).open() as receiver:
         with anyio.fail_after(20):
             async with Engine(tmp_path / "j.db") as engine:
-                engine._deliveries.backoff = (60.0,)
+                engine.driver.deliveries.backoff = (60.0,)
                 await engine.run(painter(receiver.url), "go", run_id="r")
         async with Engine(tmp_path / "j.db") as engine:
             found = notices(await engine.journal.read("r"))
@@ -208,7 +208,7 @@ async def test_a_secret_of_a_manifest_signs_and_is_in_no_record(
             "teams: {paint: {members: [painter], notify: {webhook: '${HOOK}', secret: '${HOOK_SECRET}'}}}"
         )
         async with Engine(tmp_path / "j.db") as engine:
-            engine._deliveries.backoff = (0.01,)
+            engine.driver.deliveries.backoff = (0.01,)
             await engine.run(load_team(tmp_path / "team.yaml"), "go")
             await engine.delivered()
     assert len(receiver.requests) == 2

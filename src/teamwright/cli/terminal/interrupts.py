@@ -174,8 +174,9 @@ class LoopWatchdog:
 
     def _watch(self) -> None:
         while not self._over.wait(BEAT):
-            blocked = time.monotonic() - self._alive_at > self._patience
-            if blocked and (self._handle.is_past_deadline(self._patience) or self._has_pending_cancel()):
+            blocked, control = time.monotonic() - self._alive_at > self._patience, self._handle.control
+            is_late = control is not None and control.is_past_deadline(self._patience)
+            if blocked and (is_late or self._has_pending_cancel()):
                 self._give_up()
 
     def _has_pending_cancel(self) -> bool:
@@ -184,7 +185,8 @@ class LoopWatchdog:
         from teamwright.errors import JournalError
         from teamwright.values.people import Cancel
 
-        run_id, seen = self._handle.run_id, self._handle.last_inbox_id
+        run_id, control = self._handle.run_id, self._handle.control
+        seen = control.last_inbox_id if control is not None else 0
         try:
             items = with_journal(lambda journal: journal.inbox(run_id, seen))
         except JournalError:

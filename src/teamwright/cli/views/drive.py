@@ -82,9 +82,9 @@ async def drive(
     for event in past or ():
         view.catch_up(event)
     after = past[-1].number if past else 0
-    stopper = Stopper(handle, view.close, engine.grace)
+    stopper = Stopper(handle, view.close, engine.driver.grace)
     try:
-        with stopper.listening(), LoopWatchdog(handle, engine.grace, stopper.give_up):
+        with stopper.listening(), LoopWatchdog(handle, engine.driver.grace, stopper.give_up):
             async with _asking(asker):
                 with stopper.following:
                     try:

@@ -1,0 +1,223 @@
+"""What stops, pauses and steers a run while it is driven: its driver, its handle, people, and the run itself.
+
+Everything here only decides and records. The root task of the run is stopped through its state, and what then becomes
+of the run is up to `Run`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from teamwright.errors import JournalError
+from teamwright.history.record.run_record import RunRecord
+from teamwright.journal.protocol import InboxItem, Journal
+from teamwright.runtime.budget.prompt_meter import PromptMeter
+from teamwright.runtime.budget.rate_limiter import RateLimiters
+from teamwright.runtime.budget.tenant_budgets import TenantBudgets
+from teamwright.runtime.context.timers import Deadline
+from teamwright.runtime.driver.actions import ActionLedger
+from teamwright.runtime.driver.delivery import OrderedDelivery
+from teamwright.runtime.driver.recorder import Recorder
+from teamwright.runtime.driver.redaction import Redactor
+from teamwright.runtime.people.intervention_points import receive_steer
+from teamwright.runtime.relay import Bus
+from teamwright.runtime.run_state import RunState
+from teamwright.teams.preflight import known_secrets
+from teamwright.teams.team import Team
+from teamwright.values.events.event import Event
+from teamwright.values.events.run import RunCheckpoint, RunIntervened
+from teamwright.values.people import ActionClaim, Answered, Cancel, Mark, Pause, Question, Reason, Undo
+from teamwright.values.turns.results import StopReason
+
+PAUSE_REASONS: dict[Reason, StopReason] = {
+    "failure": "retries_exhausted", "approval": "approval", "question": "person", "pause": "pause",
+}  # fmt: skip
+"""The stop reason of a run that pauses for people, by the kind of question; the first kind that is open decides."""
+
+
+class RunControl:
+    """The state of one run under one driver, and everything that may stop, pause or steer it."""
+
+    def __init__(
+        self,
+        run_id: str,
+        team: Team,
+        journal: Journal,
+        bus: Bus,
+        wall: Callable[[], float],
+        limiters: RateLimiters,
+        record: RunRecord,
+        *,
+        grace: float,
+        prompt_meter: PromptMeter | None = None,
+    ) -> None:
+        self.run_id, self._team, self._record = run_id, team, record
+        self._tenants = TenantBudgets(journal)
+        self.begun = asyncio.Event()
+        """Set when the run is in the journal, or when it is certain that it will not be."""
+        self.interactive = False
+        self.last_inbox_id = 0
+        self.pause_reason: StopReason | None = None
+        self.waiting_for: dict[str, Question] = {}
+        """The questions that a paused run waits for, by key."""
+        self.next_queue: str | None = None
+        """The queue in which the run waits for its next driver, if it is handed back."""
+        self.cancel_request: Cancel | None = None
+        self.is_over = self.has_ended = False
+        self.state = state = RunState(
+            run_id=run_id,
+            seed=0,
+            record=record,
+            recorder=Recorder(journal, run_id, record.number, wall, self._publish, self.journal_failed),
+            delivery=OrderedDelivery(record.deliveries.due, self._on_stuck, self._on_caught_up),
+            redactor=Redactor(known_secrets(team)),
+            bus=bus,
+            wall=wall,
+            read_bodies=journal.bodies,
+            limiters=limiters,
+            store=record.workspace.store(record.bodies),
+            call_returned=self._on_call_returned,
+            grace=grace,
+            cancel=self._cancel,
+            actions=ActionLedger(journal, run_id, record),
+        )
+        if prompt_meter is not None:
+            state.prompt_meter = prompt_meter
+        state.delivery.when_idle = self._on_idle
+
+    def _publish(self, events: Sequence[Event]) -> None:
+        """Publish the first durable events; from now on, other processes can find the run."""
+        self.begun.set()
+        self.state.recorder.publish = self.state.bus.publish
+        self.state.bus.publish(events)
+
+    @property
+    def pending_cancel(self) -> Cancel | None:
+        """A cancel that arrived while the driver was stopping and has not been carried out."""
+        return self.cancel_request if self.state.closing and not self.has_ended else None
+
+    @property
+    def budget(self) -> str:
+        """The tenant's budget that the run draws on; empty if it draws on none."""
+        return self._record.started.budget if self._record.started is not None else ""
+
+    def is_past_deadline(self, seconds: float) -> bool:
+        """Whether a deadline passed more than `seconds` ago without the event loop acting on it. Thread-safe."""
+        return any(isinstance(part, Deadline) and part.is_overdue(seconds) for part in tuple(self.state.open_resources))
+
+    def interrupt(self) -> None:
+        """Stop driving; the run can be resumed."""
+        self.state.closing = True
+        self.state.stop()
+
+    def hand_back(self, queue: str) -> None:
+        """Stop driving once in-flight calls have finished; the run then waits in this queue, unless a person pauses."""
+        if not self.state.pausing:
+            self.next_queue, self.state.pausing = queue, True
+        if self.state.delivery.is_replaying:
+            self.interrupt()
+        self._check_pause()
+
+    def set_interactive(self, interactive: bool) -> None:
+        """Wait for answers in place, or pause once only an answer can unblock the run."""
+        self.interactive = interactive
+        if not interactive:
+            self.state.delivery.check_idle()
+
+    def journal_failed(self, error: JournalError) -> None:
+        """Stop driving and leave the record as it is, because the journal can't be used for this run."""
+        self.state.abort(error)
+
+    async def refusal_of(self, item: InboxItem) -> str | None:
+        """Return why the tenant's budget has no room for what an inbox item raises; reserve it if it has."""
+        if not self.budget or item.id <= max(self.last_inbox_id, self._record.last_inbox_item):
+            return None
+        return await self._tenants.refusal_of(self.run_id, self.budget, item)
+
+    def receive(self, item: InboxItem, refusal: str | None = None) -> None:
+        """Act on an inbox item once; one that arrives after the run's end or pause stays in the inbox.
+
+        An intervention is refused for the reason `refusal`, if there is one.
+        """
+        if self.is_over or item.id <= self.last_inbox_id:
+            return
+        self.last_inbox_id = item.id
+        state = self.state
+        if item.id <= self._record.last_inbox_item and item.intervention.kind != "answer":
+            return
+        match item.intervention:
+            case Answered(key=key, answer=given):
+                text, data = state.redactor.text(given.text), state.redactor.value(given.data)
+                state.answers[key] = answer = given.changed(text=text, data=data)
+                if (waiting := state.questions.get(key)) and not waiting.answer.done():
+                    waiting.answer.set_result(answer)
+            case Cancel() as cancel:
+                if not state.cancelled:
+                    cancel = cancel.changed(reason=state.redactor.text(cancel.reason))
+                    state.recorder.add("", "", RunIntervened(intervention=cancel, inbox_id=item.id))
+                    self.cancel_request = cancel
+                    self._cancel()
+            case Pause():
+                state.recorder.add("", "", RunIntervened(intervention=item.intervention, inbox_id=item.id))
+                state.pausing = True
+                self._check_pause()
+            case Mark(name=name, by=by) as mark:
+                state.recorder.add("", "", RunIntervened(intervention=mark, inbox_id=item.id))
+                state.recorder.add("", "", RunCheckpoint(name=name, by=by))
+            case Undo() | ActionClaim():
+                pass  # the one concerns the conversation of the run, the other is read by the calls that claim actions
+            case steer:
+                receive_steer(state, self._team, steer, item.id, refusal)
+
+    def _on_call_returned(self) -> None:
+        self._check_pause()
+        if self.state.questions:
+            self.state.delivery.check_idle()
+
+    def _check_pause(self) -> None:
+        """Pause the run if that was requested and no call is in flight."""
+        state = self.state
+        in_flight = any(not call.goes_on for call in state.open_calls.values())
+        if not state.pausing or in_flight or state.delivery.is_replaying:
+            return
+        if self.next_queue is None:
+            self._pause("pause")
+        elif not state.closing:
+            state.closing = True
+            asyncio.get_running_loop().call_soon(state.stop)
+
+    def _on_idle(self) -> None:
+        """Pause the run if every branch waits for people and the run is not interactive."""
+        if self.state.is_waiting_for_people and not self.interactive:
+            reasons = {waiting.question.reason for waiting in self.state.questions.values()}
+            self._pause(next(stop for reason, stop in PAUSE_REASONS.items() if reason in reasons))
+
+    def _pause(self, reason: StopReason) -> None:
+        state = self.state
+        if self.pause_reason or state.closing or state.cancelled:
+            return
+        self.pause_reason = reason
+        self.waiting_for = {key: waiting.question for key, waiting in state.questions.items()}
+        state.closing = True
+        asyncio.get_running_loop().call_soon(state.stop)
+
+    def _on_caught_up(self) -> None:
+        if self.state.closing:  # a driver that stops during replay records nothing
+            return
+        self.state.recorder.release()
+        self._check_pause()
+        if self.state.cancelled:
+            self.state.stop()
+
+    def _cancel(self) -> None:
+        """End the run, after what is recorded has been replayed, so that no recorded message is lost."""
+        self.state.cancelled = True
+        if not self.state.delivery.is_replaying:
+            self.state.stop()
+
+    def _on_stuck(self, recorded: str, waiting: list[str]) -> None:
+        if self.state.error is not None or self.state.closing:  # everything is being stopped
+            return
+        waits = ", ".join(map(repr, waiting)) or "nothing"
+        self.state.report_mismatch(recorded, f"that {recorded!r} came next", f"waits for {waits}")
