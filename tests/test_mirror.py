@@ -18,6 +18,7 @@ TESTS = ROOT / "tests"
 CLASS = re.compile(r"^ *class (\w+)[(\[:]", re.MULTILINE)
 
 COVERED_BY = {
+    "runtime/context/effect_record.py": "runtime/context/test_effect.py",
     "runtime/run_control.py": "runtime/test_engine.py",
     "runtime/run_start.py": "runtime/test_run.py",
     "experts/team_templates.py": "cli/test_new.py",
