@@ -47,7 +47,7 @@ class OpenedRun:
 
 
 class RunTimer:
-    """The time that a run has a driver, which stands still while only a person's answer can unblock the run."""
+    """The time that a run has a driver, which is paused while only a person's answer can unblock the run."""
 
     def __init__(self, state: RunState) -> None:
         self._state, self._driving_since = state, state.wall()
