@@ -14,7 +14,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from teamwright.cli.terminal.open import last_turn, load_manifest, new_engine, no_manifest, recorded_source, run_on_loop
+from teamwright.cli.terminal.open import (
+    ManifestArguments,
+    last_turn,
+    new_engine,
+    no_manifest,
+    recorded_source,
+    require_task,
+    run_on_loop,
+)
 from teamwright.cli.terminal.options import (
     AllowRoot,
     Attach,
@@ -44,7 +52,6 @@ if TYPE_CHECKING:
     from teamwright.cli.views.drive import ViewOptions
     from teamwright.runtime.engine import Engine
     from teamwright.runtime.run_reader import TeamSource
-    from teamwright.teams.manifests.declarations import Query
     from teamwright.teams.manifests.load import Loaded
     from teamwright.values.limits import Limits
     from teamwright.values.specs.manifest import Source
@@ -74,11 +81,7 @@ RecordFile = Annotated[
 class Request:
     """The arguments of `teamwright run`."""
 
-    manifest: Path | None
-    task: str | None
-    more: tuple[Path, ...]
-    team: str | None
-    model: str | None
+    chosen: ManifestArguments
     run_id: str | None
     continues: str | None
     conversation: str | None
@@ -86,7 +89,6 @@ class Request:
     file: str | None
     limits: Limits | None
     changes: tuple[SourceChange, ...] = ()
-    allow_roots: tuple[Path, ...] = ()
     attach: tuple[str, ...] = ()
     confirm: bool = False
     budget: str | None = None
@@ -95,7 +97,7 @@ class Request:
     def command(self) -> str:
         """The command line that runs this again, without a task given as an argument."""
         known = f"--continue {self.continues}" if self.continues else f"--conversation {self.conversation}"
-        what = quote(str(self.manifest)) if self.manifest is not None else known
+        what = quote(str(self.chosen.paths[0])) if self.chosen.paths else known
         return f"teamwright run {what} " + (f"--file {quote(self.file)}" if self.file else '"…"')
 
 
@@ -135,12 +137,9 @@ def run(
 
     _check_outputs(out, record)
     manifest, task = _manifest_and_task(manifest, task, file, continues or conversation)
+    paths = () if manifest is None else (Path(manifest), *(more or ()))
     request = Request(
-        manifest=Path(manifest) if manifest is not None else None,
-        task=read_task(task, file),
-        more=tuple(more or ()),
-        team=team,
-        model=model,
+        chosen=ManifestArguments(paths, read_task(task, file), team, model, tuple(allow_root or ())),
         run_id=run_id,
         continues=continues,
         conversation=conversation,
@@ -148,7 +147,6 @@ def run(
         file=file,
         limits=run_limits(max_tokens, max_usd, max_calls, max_seconds),
         changes=tuple(changes),
-        allow_roots=tuple(allow_root or ()),
         attach=tuple(attach or ()),
         confirm=confirm,
         budget=budget,
@@ -182,8 +180,8 @@ def _run_guarded(request: Request, shown: ViewOptions) -> int:
     from teamwright.cli.validate import validate_on_error
 
     check_new_id(request.run_id)
-    paths = [request.manifest, *request.more] if request.manifest is not None else []
-    with redirect_prints(), validate_on_error(paths, request.model, request.allow_roots):
+    chosen = request.chosen
+    with redirect_prints(), validate_on_error(list(chosen.paths), chosen.model, chosen.allow_roots):
         return run_on_loop(partial(_run, request, shown))
 
 
@@ -193,8 +191,7 @@ async def _run(request: Request, shown: ViewOptions) -> int:
     from teamwright.teams.preflight import check_ready
 
     extend_sys_path()
-    paths = [] if request.manifest is None else [request.manifest, *request.more]
-    loaded = load_manifest(paths, request.model) if paths else None
+    loaded = request.chosen.load() if request.chosen.paths else None
     async with new_engine() as engine:
         continues = None
         if request.continues is not None:
@@ -234,35 +231,19 @@ async def _source_and_task(
     engine: Engine, request: Request, loaded: Loaded | None, continues: str | None
 ) -> tuple[TeamSource, str]:
     """The team and the task: from the arguments, else from the manifest's query or the continued run."""
-    from teamwright.errors import UsageError
     from teamwright.runtime.run_reader import TeamSource
-    from teamwright.teams.load import source_of
 
+    chosen = request.chosen
     if loaded is not None:
-        query = _query(loaded, request) if request.task is None else None
-        task = query.task if query else request.task
-        team = request.team or (query.target if query else None) or None
-        source = TeamSource(source_of(loaded, team=team, model=request.model, allow_roots=request.allow_roots))
+        declared, task = chosen.source_and_task(loaded)
+        source = TeamSource(declared)
     elif (known := continues or await last_turn(engine, request.conversation)) is not None:
-        source, task = await recorded_source(engine, known, request.model, request.allow_roots), request.task
+        source, task = await recorded_source(engine, known, chosen.model, chosen.allow_roots), chosen.task
     else:
         raise await no_manifest(engine, request.conversation)
     if not task:
         task = next((own for change in request.changes if (own := change.task(source.source))), task)
-    if not task or not task.strip():
-        raise UsageError('There is no task: give it as an argument ("…"), with --file FILE, or as - from stdin.')
-    return source, task
-
-
-def _query(loaded: Loaded, request: Request) -> Query | None:
-    """The manifest's query for this team, if it has one; several are an error."""
-    from teamwright.errors import UsageError
-
-    matching = [one for one in loaded.queries.values() if request.team in {None, one.target}]
-    if len(matching) > 1:
-        names = ", ".join(one.name for one in matching)
-        raise UsageError(f"Which task? The manifest has the queries {names}; give the task as an argument.")
-    return matching[0] if matching else None
+    return source, require_task(task)
 
 
 async def _finished_run_id(engine: Engine, run: str) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from teamwright.cli.terminal.open import run_on_loop, with_journal
+from teamwright.cli.terminal.open import require_task, run_on_loop, with_journal
 from teamwright.cli.terminal.options import (
     Events,
     Full,
@@ -372,14 +372,11 @@ def ask(
     """Answer a task with one agent or a team of experts, and say which and why."""
     from teamwright.cli.terminal.open import check_new_id
     from teamwright.cli.views.drive import ViewOptions
-    from teamwright.errors import UsageError
     from teamwright.teams.load import resolve_model
 
     check_out(out)
     check_new_id(run_id)
-    text = read_task(task, file)
-    if text is None or not text.strip():
-        raise UsageError('There is no task: give it as an argument ("…"), with --file FILE, or as - from stdin.')
+    text = require_task(read_task(task, file))
     limits = run_limits(max_tokens, max_usd, max_calls, max_seconds)
     options = AskOptions(text, resolve_model(model), folder, run_id, limits, auto, confirm, quiet, strategy)
     with redirect_prints():

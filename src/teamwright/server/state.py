@@ -40,8 +40,8 @@ class ServerState:
     sessions: Sessions
     awaited: AwaitedRuns
     jobs: JobPool
-    messages: RateLimit = field(default_factory=lambda: RateLimit(*MESSAGES))
-    strangers: RateLimit = field(default_factory=lambda: RateLimit(*STRANGERS))
+    messages: RateLimit = field(init=False, default_factory=lambda: RateLimit(*MESSAGES))
+    strangers: RateLimit = field(init=False, default_factory=lambda: RateLimit(*STRANGERS))
 
 
 @asynccontextmanager

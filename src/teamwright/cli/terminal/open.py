@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -19,8 +20,9 @@ if TYPE_CHECKING:
     from teamwright.journal.protocol import Journal
     from teamwright.runtime.engine import Engine
     from teamwright.runtime.run_reader import TeamSource
+    from teamwright.teams.manifests.declarations import Query
     from teamwright.teams.manifests.load import Loaded
-    from teamwright.values.specs.manifest import Manifest
+    from teamwright.values.specs.manifest import Manifest, Source
     from teamwright.values.turns.results import RunSummary
 
 
@@ -126,6 +128,44 @@ def _only(wanted: str, runs: Sequence[RunSummary]) -> RunSummary:
     if not found:
         raise RunNotFound(wanted, [run.id for run in runs[:200]])
     return found[0]
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestArguments:
+    """Which team of which manifests a command starts, and with which task. There are no paths if a run continues."""
+
+    paths: tuple[Path, ...]
+    task: str | None = None
+    team: str | None = None
+    model: str | None = None
+    allow_roots: tuple[Path, ...] = ()
+
+    def load(self) -> Loaded:
+        """Load the manifests, and print the warnings."""
+        return load_manifest(self.paths, self.model)
+
+    def source_and_task(self, loaded: Loaded) -> tuple[Source, str | None]:
+        """Return the team and its task: from the arguments, else from the manifest's query for the team."""
+        from teamwright.teams.load import source_of
+
+        query = self._query(loaded) if self.task is None else None
+        team = self.team or (query.target if query else None) or None
+        source = source_of(loaded, team=team, model=self.model, allow_roots=self.allow_roots)
+        return source, query.task if query else self.task
+
+    def _query(self, loaded: Loaded) -> Query | None:
+        matching = [one for one in loaded.queries.values() if self.team in {None, one.target}]
+        if len(matching) > 1:
+            names = ", ".join(one.name for one in matching)
+            raise UsageError(f"Which task? The manifest has the queries {names}; give the task as an argument.")
+        return matching[0] if matching else None
+
+
+def require_task(task: str | None) -> str:
+    """Return the task; raises `UsageError` if it is blank, with how to give one."""
+    if task is None or not task.strip():
+        raise UsageError('There is no task: give it as an argument ("…"), with --file FILE, or as - from stdin.')
+    return task
 
 
 def load_manifest(paths: Sequence[Path], model: str | None) -> Loaded:

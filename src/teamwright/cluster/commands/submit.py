@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from teamwright.cli.terminal.open import load_manifest, run_on_loop
+from teamwright.cli.terminal.open import ManifestArguments, require_task, run_on_loop
 from teamwright.cli.terminal.options import (
     AllowRoot,
     Attach,
@@ -108,26 +108,29 @@ Code = Annotated[
 
 
 @dataclass(frozen=True, slots=True)
+class StartTimes:
+    """When a submitted run starts: after a time, or again and again on a schedule; at once if nothing is given."""
+
+    after: str | None = None
+    every: str | None = None
+    zone: str | None = None
+    schedule: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Submission:
     """The arguments of `teamwright submit`."""
 
-    paths: tuple[Path, ...]
-    task: str | None
-    team: str | None
-    model: str | None
+    chosen: ManifestArguments
     run_id: str | None
     queue: str
     priority: int
     attach: tuple[str, ...]
-    allow_roots: tuple[Path, ...]
     limits: Limits | None
     budget: str | None
     wait: bool
     code: Path | None
-    after: str | None
-    every: str | None
-    zone: str | None
-    schedule: str | None
+    times: StartTimes
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,24 +183,18 @@ def submit(
     runs works on queued ones: list, show, tail, answer, cancel.
     """
     check_out(out)
+    chosen = ManifestArguments((manifest, *(more or ())), read_task(task, file), team, model, tuple(allow_root or ()))
     submission = Submission(
-        paths=(manifest, *(more or ())),
-        task=read_task(task, file),
-        team=team,
-        model=model,
+        chosen,
         run_id=run_id,
         queue=queue,
         priority=priority,
         attach=tuple(attach or ()),
-        allow_roots=tuple(allow_root or ()),
         limits=run_limits(max_tokens, max_usd, max_calls, max_seconds),
         budget=budget,
         wait=wait,
         code=code,
-        after=after,
-        every=every,
-        zone=zone,
-        schedule=schedule,
+        times=StartTimes(after, every, zone, schedule),
     )
     _check_times(submission)
     return _submit_guarded(submission, _view_options(json, events, quiet, out, full))
@@ -215,7 +212,8 @@ def _submit_guarded(submission: Submission, shown: ViewOptions) -> int:
     from teamwright.cli.validate import validate_on_error
 
     check_new_id(submission.run_id)
-    with redirect_prints(), validate_on_error(list(submission.paths), submission.model, submission.allow_roots):
+    chosen = submission.chosen
+    with redirect_prints(), validate_on_error(list(chosen.paths), chosen.model, chosen.allow_roots):
         return run_on_loop(partial(_submit, submission, shown))
 
 
@@ -235,9 +233,9 @@ async def _submit(submission: Submission, shown: ViewOptions) -> int:
     async with Engine(journal) as engine:
         prepared, task = await _team_and_task(engine, submission)
         delay = starts = None
-        if submission.after is not None:
+        if submission.times.after is not None:
             now = await journal.cluster.now()
-            delay = delay_until(submission.after, now)
+            delay = delay_until(submission.times.after, now)
             starts = round(now + delay, 3)
         batch = await engine.enqueue(
             prepared.team,
@@ -251,7 +249,7 @@ async def _submit(submission: Submission, shown: ViewOptions) -> int:
             code=prepared.code,
             starts=starts,
         )
-        if submission.every is not None:
+        if submission.times.every is not None:
             await _schedule(journal.cluster.schedules, submission, batch, prepared.team.name, shown)
             return 0
         client = QueueClient(journal.address)
@@ -288,39 +286,31 @@ async def _team_and_task(engine: Engine, submission: Submission) -> tuple[Prepar
     """Load the team as workers will, and find the task: that of the arguments, or the manifest's query."""
     from teamwright.cluster.needs import CodeFolder
     from teamwright.cluster.submission import prepare_team
-    from teamwright.errors import UsageError
     from teamwright.teams.builder import SCRIPTED
-    from teamwright.teams.load import source_of
 
     code = None if submission.code is None else CodeFolder(submission.code)
     if code is not None and str(code.folder) not in sys.path:
         sys.path.append(str(code.folder))
-    loaded = load_manifest(list(submission.paths), submission.model)
-    matching = [one for one in loaded.queries.values() if submission.team in {None, one.target}]
-    query = matching[0] if submission.task is None and len(matching) == 1 else None
-    task = query.task if query is not None else submission.task
-    if not task or not task.strip():
-        raise UsageError('There is no task: give it as an argument ("…"), with --file FILE, or as - from stdin.')
-    name = submission.team or (query.target if query is not None else None) or None
-    source = source_of(loaded, team=name, model=submission.model, allow_roots=submission.allow_roots)
-    model = submission.model or ""
+    source, task = submission.chosen.source_and_task(submission.chosen.load())
+    required = require_task(task)
+    model = submission.chosen.model or ""
     allow = [Path(model.removeprefix(SCRIPTED))] if model.startswith(SCRIPTED) else []
-    prepared = prepare_team(source, engine.models, code=code, allow=allow)
-    return prepared, task
+    return prepare_team(source, engine.models, code=code, allow=allow), required
 
 
 def _check_times(submission: Submission) -> None:
     from teamwright.errors import UsageError
 
-    if submission.after is not None:
-        parse_start(submission.after)
-    if submission.every is None:
-        if submission.schedule is not None:
+    times = submission.times
+    if times.after is not None:
+        parse_start(times.after)
+    if times.every is None:
+        if times.schedule is not None:
             raise UsageError("--schedule names what --every makes, which is not given.")
-        if submission.zone is not None:
+        if times.zone is not None:
             raise UsageError("--time-zone is that of --every, which is not given; a time of --after has its own zone.")
         return
-    for option, given in (("--after", submission.after), ("--wait", submission.wait), ("--run-id", submission.run_id)):
+    for option, given in (("--after", times.after), ("--wait", submission.wait), ("--run-id", submission.run_id)):
         if given:
             raise UsageError(f"{option} is for one run, and --every starts many; use one of them.")
 
@@ -333,8 +323,9 @@ async def _schedule(
     from teamwright.errors import UsageError
     from teamwright.journal.postgres.stores import ScheduleRow
 
-    assert submission.every is not None
-    cron, name = Cron(submission.every, submission.zone or "UTC"), submission.schedule or team
+    times = submission.times
+    assert times.every is not None
+    cron, name = Cron(times.every, times.zone or "UTC"), times.schedule or team
     now = await schedules.now()
     following = cron.after(now)
     run_id_at(name, following)  # raises if no run can have such an id
