@@ -109,7 +109,7 @@ def test_the_engine_and_a_team_load_only_what_every_program_needs() -> None:
 def test_importing_builds_no_declaration() -> None:
     code = """
 from teamwright import Engine, FunctionAgent, Limits, ModelAgent, RetryPolicy, ScriptedAgent, Team, load_team
-from teamwright.values.models import Value
+from teamwright.values.value import Value
 
 def below(kind):
     for one in kind.__subclasses__():

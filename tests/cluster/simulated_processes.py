@@ -8,14 +8,14 @@ from datetime import timedelta
 from typing import LiteralString
 from uuid import uuid4
 
-from teamwright.cluster.limits import ClusterPaces, ModelShare, model_digest
+from teamwright.cluster.shared_limits import ClusterPaces, ModelShare, model_digest
 from teamwright.errors import JournalUnavailable
 from teamwright.journal.postgres.connection import Connection, DatabaseAddress, connect
 from teamwright.journal.postgres.layout import migrate
 from teamwright.journal.postgres.paces import PostgresPaces
 from teamwright.runtime.budget.rate_limiter import RateLimiter, Slot
 from teamwright.values.limits import Pace
-from teamwright.values.models import JsonValue
+from teamwright.values.value import JsonValue
 
 _OLDER: LiteralString = """
     WITH paces AS (

@@ -9,7 +9,7 @@ import pytest
 from teamwright.cluster import status as presence
 from teamwright.cluster.status import ClusterStatus, read_set_aside, read_status
 from teamwright.journal.postgres.paces import PostgresPaces
-from teamwright.values.models import JsonValue
+from teamwright.values.value import JsonValue
 from tests.kit.workers import Cluster, eventually
 
 

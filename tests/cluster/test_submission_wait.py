@@ -10,7 +10,7 @@ from msgspec import structs
 
 from teamwright.cluster.needs import CodeFolder
 from teamwright.cluster.submission import Lacks, PreparedTeam, prepare_team, record_wait
-from teamwright.history.event_notes import note_text
+from teamwright.history.event_wording import note_text
 from teamwright.journal.protocol import Batch
 from teamwright.teams.load import source_of
 from teamwright.teams.manifests.load import load

@@ -11,12 +11,12 @@ import typer
 from teamwright.agents.scripted import Rule
 from teamwright.cli.main import app
 from teamwright.errors import AgentError
-from teamwright.history.event_notes import ERROR_WORDS
+from teamwright.history.event_wording import ERROR_WORDS
 from teamwright.strategies.registry import BUILT_IN_STRATEGIES
 from teamwright.values.limits import Pace, Usage
-from teamwright.values.models import Record
 from teamwright.values.specs.manifest import AgentSpec, ServerModel, TeamSpec
 from teamwright.values.turns.results import RunResult, RunSummary
+from teamwright.values.value import Record
 from tests.docs.pages import ROOT
 
 

@@ -16,10 +16,10 @@ from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.errors import AgentError, AgentTimeout, ContextTooLong, RateLimited, Refused, ServiceError, StaleWrite
 from teamwright.values.call_limits import RetryPolicy
 from teamwright.values.limits import Limits, Pace, Usage
-from teamwright.values.models import JsonValue
 from teamwright.values.people import Answer, Approve, Question
 from teamwright.values.turns.messages import digest
 from teamwright.values.turns.turn import Reply, Turn
+from teamwright.values.value import JsonValue
 
 TROUBLE = "trouble"
 """Part of every failure message; it must appear nowhere else."""

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pydantic import ConfigDict
 
 from teamwright.strategies.protocol import Settings
-from teamwright.values.models import Value
+from teamwright.values.value import Value
 
 
 class Rounds(Value):

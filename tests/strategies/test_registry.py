@@ -80,7 +80,7 @@ def test_each_call_makes_its_own_strategy() -> None:
 RELAY = """
 from teamwright import Strategy
 from teamwright.strategies import TeamConversation
-from teamwright.values.models import Value
+from teamwright.values.value import Value
 
 class Options(Value):
     rounds: int = 1

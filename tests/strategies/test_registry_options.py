@@ -16,7 +16,7 @@ from teamwright.strategies.registry import (
     settings_flaws,
     valid_options,
 )
-from teamwright.values.models import Value
+from teamwright.values.value import Value
 
 MEMBERS = Members([FunctionAgent(name, lambda turn: "said") for name in ("a", "b")])
 

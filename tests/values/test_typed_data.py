@@ -12,10 +12,10 @@ from pydantic import BaseModel, ConfigDict, Field
 from typing_extensions import TypedDict
 
 from teamwright.errors import InvalidOutput, UsageError
-from teamwright.values.models import JsonValue
 from teamwright.values.turns.results import RunResult
 from teamwright.values.turns.turn import Failure, Reply
 from teamwright.values.typed_data import is_data_type, read_as, schema_of
+from teamwright.values.value import JsonValue
 
 
 class Verdict(BaseModel):

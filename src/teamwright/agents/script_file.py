@@ -29,8 +29,8 @@ from teamwright.documents.nodes import (
 from teamwright.documents.reader import FileForm, ReadLimits, has_key_like, read_file
 from teamwright.documents.schema_check import SchemaCheck
 from teamwright.errors import ManifestError, Problem
-from teamwright.values.models import Value
 from teamwright.values.text.validation_messages import misfits_of
+from teamwright.values.value import Value
 
 RULES = "rules"
 NO_SCRIPT = "This is not a script of replies: a script is a list of rules, or has them under 'rules'"

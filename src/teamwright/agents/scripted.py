@@ -36,13 +36,13 @@ from teamwright.errors import AgentError, ScriptMismatch, nearest
 from teamwright.values.call_limits import MOST_REQUESTS, reply_cut_warning, text_size
 from teamwright.values.key import request_place, tool_place
 from teamwright.values.limits import Pace, Price, Usage
-from teamwright.values.models import Value
 from teamwright.values.names import check_name
 from teamwright.values.specs.manifest import TERMINATE, AgentSpec, NamedModel
 from teamwright.values.text.secret_patterns import mask_value
 from teamwright.values.text.timed_regex import PatternSearch, pattern_problem
 from teamwright.values.turns.messages import Message, digest, quote_headers
 from teamwright.values.turns.turn import Reply, Signal, Turn
+from teamwright.values.value import Value
 
 if TYPE_CHECKING:
     from teamwright.agents.clients.models import Models

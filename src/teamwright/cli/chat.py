@@ -269,7 +269,7 @@ class ChatSession:
             say("  " + " · ".join(filter(None, (usage_text(ended.usage), price, seconds_text(ended.seconds)))))
 
     async def _report_questions(self, ended: RunResult) -> None:
-        from teamwright.history.event_notes import question_text
+        from teamwright.history.event_wording import question_text
 
         history = await self.engine.runs.history(ended.run_id)
         for key, question in history.questions().items():

@@ -22,9 +22,9 @@ from teamwright.strategies.registry import find_strategy
 from teamwright.teams.manifests.code_references import Code, code_in
 from teamwright.teams.manifests.secrets import variables_in
 from teamwright.values.events.run import RunStarted
-from teamwright.values.models import Value
 from teamwright.values.specs.manifest import Manifest, McpSpec, Source
 from teamwright.values.text.display import size_text
+from teamwright.values.value import Value
 
 MOST_FILES = 20_000
 LARGEST_TOTAL = 500_000_000

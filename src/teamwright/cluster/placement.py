@@ -14,9 +14,9 @@ from typing import Final, TypedDict
 
 import anyio
 
-from teamwright.cluster.limits import ClusterLimits
 from teamwright.cluster.queue_client import QueueClient
 from teamwright.cluster.queue_database import DEFAULT_QUEUE, branch_queue
+from teamwright.cluster.shared_limits import ClusterLimits
 from teamwright.cluster.submission import pack
 from teamwright.errors import AgentError, JournalError, RunError, UsageError
 from teamwright.history.record.run_record import RunRecord

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Request
 from pydantic import BaseModel, Field
 
 from teamwright.errors import UsageError
-from teamwright.server.errors import responses
+from teamwright.server.error_responses import responses
 from teamwright.server.frames import RecentBodies
 from teamwright.server.routes.runs import TeamTask
 from teamwright.server.security.access import MAY_RUN, Server

@@ -24,8 +24,8 @@ from teamwright.journal.postgres.paces import ModelPace
 from teamwright.journal.postgres.stores import WorkerRow
 from teamwright.runtime.engine import Engine
 from teamwright.values.events.event import AnyDelta, Event
-from teamwright.values.models import JsonValue
 from teamwright.values.turns.results import FINAL
+from teamwright.values.value import JsonValue
 
 Happening = Literal[
     "starting",

@@ -17,14 +17,14 @@ from importlib.metadata import version
 from typing import Self
 from uuid import uuid4
 
-from teamwright.cluster.dbos_adapter import QueueRunner
-from teamwright.cluster.limits import ClusterLimits
+from teamwright.cluster.dbos_queue import QueueRunner
 from teamwright.cluster.needs import CodeFolder
 from teamwright.cluster.permissions import Permissions
 from teamwright.cluster.placement import WorkerPlacement
 from teamwright.cluster.queue_client import QueueClient
 from teamwright.cluster.queue_database import DEFAULT_QUEUE, QueueEntry, check_own_queue, queue_watch, worker_lock
 from teamwright.cluster.schedules import Scheduler
+from teamwright.cluster.shared_limits import ClusterLimits
 from teamwright.cluster.status import ClusterStatus, Happening, Presence, WorkerLog, read_status
 from teamwright.cluster.submission import NOTHING, Lacks, TeamLoader, record_pause, record_wait
 from teamwright.cluster.sweeps import Orphans, Retention, TakeOver, has_arrived
@@ -44,9 +44,9 @@ from teamwright.runtime.engine import Engine
 from teamwright.runtime.handle import Handle
 from teamwright.runtime.relay import Bus
 from teamwright.runtime.transport import Traffic
-from teamwright.values.models import JsonValue
 from teamwright.values.names import check_name
 from teamwright.values.turns.results import FINAL, RunResult
+from teamwright.values.value import JsonValue
 
 RETRY_SECONDS = 30.0
 """How long a run that could not go on here waits before a worker tries it again."""

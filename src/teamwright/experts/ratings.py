@@ -23,8 +23,8 @@ from teamwright.values.events.run import RunStarted
 from teamwright.values.events.team import TeamEvaluationResult
 from teamwright.values.key import join_key, parent_key, without_attempts
 from teamwright.values.limits import NOTHING, Usage
-from teamwright.values.models import Record
 from teamwright.values.specs.evaluation import JUDGED, PASSED, EvaluationVerdict
+from teamwright.values.value import Record
 
 
 @dataclass(frozen=True, slots=True)

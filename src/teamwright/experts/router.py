@@ -22,12 +22,12 @@ from teamwright.runtime.engine import Engine
 from teamwright.strategies.reply_parsing import ParseFailure, read_answer
 from teamwright.teams.load import team_from_source
 from teamwright.values.limits import NOTHING, Limits, Usage
-from teamwright.values.models import Value, check_text
 from teamwright.values.specs.expert import check_expert_name
 from teamwright.values.specs.manifest import AgentSpec, AnyModel, Manifest, Source
 from teamwright.values.turns.messages import digest
 from teamwright.values.turns.results import RunResult
 from teamwright.values.turns.turn import Reply
+from teamwright.values.value import Value, check_text
 
 PREFIX = re.compile(r"\s*@team(?P<names>[:\uff1a][^\s,\uff0c]*(?:[,\uff0c]\s*[^\s,\uff0c]*)*)?(?=\s|$)", re.IGNORECASE)
 COMMA = re.compile("[,\uff0c]")

@@ -6,7 +6,7 @@ from fastapi import APIRouter
 from pydantic import JsonValue
 
 from teamwright.experts.templates import ExpertTemplates
-from teamwright.server.errors import responses
+from teamwright.server.error_responses import responses
 from teamwright.server.security.access import MAY_READ
 
 router = APIRouter(prefix="/api/experts", tags=["experts"])

@@ -26,10 +26,10 @@ from pydantic_core import from_json, to_json
 
 from teamwright.agents.contract.agent import Agent, Context, require_agent
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
-from teamwright.agents.evaluation_gate import is_passing, weighted_score
 from teamwright.agents.evaluators import EVALUATOR, Evaluator, criteria_problems, verdict_reply
 from teamwright.agents.functions.imports import load_function, own_folder
 from teamwright.agents.functions.instructions import call_off_loop
+from teamwright.agents.review import is_passing, weighted_score
 from teamwright.agents.schemas import check as check_schema
 from teamwright.errors import AgentError, InvalidOutput, UsageError
 from teamwright.experts.judge import Judge, Judgement

@@ -23,9 +23,9 @@ from teamwright.agents.tools.python import MethodSource
 from teamwright.documents.nodes import Fields, Place, ProblemReport
 from teamwright.documents.reader import parse_documents
 from teamwright.errors import ToolError, UsageError, nearest
-from teamwright.values.models import Value
 from teamwright.values.specs.manifest import CustomTool, ToolSpec
 from teamwright.values.text.display import cut
+from teamwright.values.value import Value
 
 SKILL_FILE = "SKILL.md"
 LARGEST_FILE = 1 << 20

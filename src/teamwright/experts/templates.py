@@ -29,10 +29,10 @@ from teamwright.documents.schema_check import Schema, SchemaCheck
 from teamwright.errors import ManifestError, Problem, UnknownName, UsageError
 from teamwright.teams.manifests.declarations import expand_tools
 from teamwright.teams.manifests.schema import definitions, part
-from teamwright.values.models import Value
 from teamwright.values.specs.expert import ExpertName, ExpertProfile
 from teamwright.values.specs.manifest import AgentSpec
 from teamwright.values.text.validation_messages import misfits_of
+from teamwright.values.value import Value
 
 NAME, TEMPLATE, EXPERT, SKILLS = "name", "template", "expert", "skills"
 PROFILE_FIELDS = tuple(field for field in ExpertProfile.model_fields if field != TEMPLATE)

@@ -25,7 +25,7 @@ from teamwright.values.events.event import Event, fold
 from teamwright.values.events.run import RunEnded, ScopeWaited
 from teamwright.values.key import in_scope, key_and_parents
 from teamwright.values.limits import Amounts, Bounds
-from teamwright.values.models import JsonValue
+from teamwright.values.value import JsonValue
 
 
 @dataclass(slots=True)

@@ -16,9 +16,9 @@ from teamwright.values.events.event import Event, fold
 from teamwright.values.events.run import RunCheckpoint, RunPaused, RunStarted
 from teamwright.values.key import is_inside, key_below_root, parent_key
 from teamwright.values.limits import NOTHING, Usage
-from teamwright.values.models import Record
 from teamwright.values.names import check_name
 from teamwright.values.turns.results import iso
+from teamwright.values.value import Record
 
 START = "start"
 

@@ -20,8 +20,8 @@ from teamwright.values.events.agent import AgentFailed, AgentReplied
 from teamwright.values.events.run import Origin
 from teamwright.values.key import join_key, key_segments, split_attempt, with_attempt
 from teamwright.values.limits import NOTHING, Usage
-from teamwright.values.models import Record
 from teamwright.values.turns.results import RunResult, Status, StopReason
+from teamwright.values.value import Record
 
 TurnStatus = Literal["replied", "failed", "stopped", "open"]
 DifferenceKind = Literal["same", "only_a", "only_b", "member", "told", "status", "said"]

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from pydantic_core import to_json
 
 from teamwright.agents.approval import REJECTED
-from teamwright.agents.evaluation_gate import REVIEW_EXCEEDED
+from teamwright.agents.review import REVIEW_EXCEEDED
 from teamwright.errors import UsageError
 from teamwright.history.checkpoints import checkpoint_name
 from teamwright.history.ending import STOPPED

@@ -15,8 +15,8 @@ from pydantic import JsonValue
 
 from teamwright.errors import UnknownName, UsageError
 from teamwright.history.kpis import FIGURES, Kpis
-from teamwright.values.models import Record
 from teamwright.values.turns.results import Status
+from teamwright.values.value import Record
 
 Bound = Literal["<=", ">="]
 

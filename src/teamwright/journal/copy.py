@@ -15,8 +15,8 @@ from teamwright.journal.codec import encode_intervention, references, to_row
 from teamwright.journal.protocol import Batch, InboxItem, Journal, commit
 from teamwright.values.events.agent import Body
 from teamwright.values.events.event import Event
-from teamwright.values.models import Record
 from teamwright.values.turns.messages import digest
+from teamwright.values.value import Record
 
 BATCH = 200
 """Events of one commit."""

@@ -40,9 +40,9 @@ from teamwright.lab.topology_profiles import (
     TopologyProfiles,
     Workload,
 )
-from teamwright.values.models import Record, Value
 from teamwright.values.names import NAME, check_name
 from teamwright.values.text.validation_messages import misfits_of, misfits_text
+from teamwright.values.value import Record, Value
 
 VERSION = 1
 DIGITS = 6

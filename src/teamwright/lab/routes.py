@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from teamwright.errors import UsageError
 from teamwright.lab.topology_profiles import BudgetLevel, Degradation, Preference, Protocol, Workload
-from teamwright.server.errors import responses, while_connected
+from teamwright.server.error_responses import responses, while_connected
 from teamwright.server.security.access import MAY_READ, Reader, Server
 from teamwright.server.security.credentials import Visitor
 from teamwright.server.security.masked_json import masked

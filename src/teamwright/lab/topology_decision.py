@@ -27,8 +27,8 @@ from teamwright.lab.topology_profiles import (
 )
 from teamwright.strategies.plan.graph import StepGraph, StepNode
 from teamwright.strategies.plan.schedule import critical_path
-from teamwright.values.models import Record
 from teamwright.values.specs.plan import Plan
+from teamwright.values.value import Record
 
 SCALING, EQUAL_TOKENS = "arXiv 2512.08296", "arXiv 2604.02460"
 

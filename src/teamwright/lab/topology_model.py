@@ -37,8 +37,8 @@ from teamwright.lab.topology_profiles import (
     plain_topology,
 )
 from teamwright.strategies.plan.planner import PlannerSettings
-from teamwright.values.models import Record, Value
 from teamwright.values.specs.plan import Plan
+from teamwright.values.value import Record, Value
 
 SECONDS_PER_DAY = 86_400
 RATE_DIGITS, TIME_DIGITS, SCORE_DIGITS = 4, 2, 5

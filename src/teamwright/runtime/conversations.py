@@ -19,10 +19,10 @@ from teamwright.history.record.run_record import EFFECTS, check_record
 from teamwright.journal.protocol import damaged, driver_lock
 from teamwright.runtime.run_reader import deleted_is_not_found, read_events, run_not_found
 from teamwright.values.events.run import RunEnded, RunStarted
-from teamwright.values.models import check_text
 from teamwright.values.names import check_name, check_run_id
 from teamwright.values.people import Undo
 from teamwright.values.turns.results import FINAL
+from teamwright.values.value import check_text
 
 if TYPE_CHECKING:
     from teamwright.journal.protocol import Journal

@@ -20,8 +20,8 @@ from teamwright.runtime.run_reader import run_not_found
 from teamwright.values.events.agent import AgentAsked, AgentReplied
 from teamwright.values.events.event import WRAPPED, AnyDelta, Delta, Event, ThinkingDelta
 from teamwright.values.events.run import RunApplied, RunEnded, RunIntervened, RunRefused
-from teamwright.values.models import JsonValue, Record
 from teamwright.values.typed_data import PartialReader, parse_partial
+from teamwright.values.value import JsonValue, Record
 
 if TYPE_CHECKING:
     import asyncio

@@ -20,7 +20,7 @@ from teamwright.runtime.budget.rate_limiter import RateLimiters
 from teamwright.runtime.context.context import RunContext
 from teamwright.runtime.context.turn_outcome import check_scripts
 from teamwright.runtime.driver.cancellation import CANCEL_GRACE, ContainedTask
-from teamwright.runtime.people.intervention_points import raised_limits, refuse_unapplied
+from teamwright.runtime.people.applied_interventions import raised_limits, refuse_unapplied
 from teamwright.runtime.people.webhook import Notice, Webhook
 from teamwright.runtime.people.webhook_deliveries import Delivery
 from teamwright.runtime.placement import MakeBatch, ParentRun, Placement, inherit, notes_team_of, record_values

@@ -16,11 +16,11 @@ from teamwright.runtime.budget.prompt_meter import PromptMeter
 from teamwright.runtime.budget.rate_limiter import RateLimiters
 from teamwright.runtime.budget.tenant_budgets import TenantBudgets
 from teamwright.runtime.context.timers import Deadline
-from teamwright.runtime.driver.actions import ActionLedger
 from teamwright.runtime.driver.delivery import OrderedDelivery
+from teamwright.runtime.driver.once_actions import ActionLedger
 from teamwright.runtime.driver.recorder import Recorder
 from teamwright.runtime.driver.redaction import Redactor
-from teamwright.runtime.people.intervention_points import receive_steer
+from teamwright.runtime.people.applied_interventions import receive_steer
 from teamwright.runtime.relay import Bus
 from teamwright.runtime.run_state import RunState
 from teamwright.teams.preflight import known_secrets

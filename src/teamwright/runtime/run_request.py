@@ -24,12 +24,12 @@ from teamwright.values.call_limits import Recovery
 from teamwright.values.events.agent import Body
 from teamwright.values.events.run import Origin
 from teamwright.values.limits import ConfirmAbove, Limits, SpendForecast
-from teamwright.values.models import misfit_of
 from teamwright.values.owned_paths import Owned
 from teamwright.values.people import CONFIRM_CHOICES, NO, YES, Answer, check_confirmation, confirmation_key
 from teamwright.values.turns.artifacts import SharedValue
 from teamwright.values.turns.messages import Message
 from teamwright.values.turns.turn import Turn
+from teamwright.values.value import misfit_of
 from teamwright.wings import required_hook
 
 if TYPE_CHECKING:

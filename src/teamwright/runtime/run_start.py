@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from teamwright.errors import NotResumable
 from teamwright.runtime.context.workspace import store_file
-from teamwright.runtime.people.intervention_points import apply_pending
+from teamwright.runtime.people.applied_interventions import apply_pending
 from teamwright.runtime.placement import placed_fact, recorded_turn
 from teamwright.runtime.run_request import RunInput, process_name
 from teamwright.runtime.run_state import RunState

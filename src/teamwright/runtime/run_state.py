@@ -16,9 +16,9 @@ from teamwright.history.record.deliveries import Store
 from teamwright.history.record.run_record import EXPIRED, RunRecord
 from teamwright.runtime.budget.prompt_meter import PromptMeter
 from teamwright.runtime.budget.rate_limiter import RateLimiters
-from teamwright.runtime.driver.actions import ActionLedger
 from teamwright.runtime.driver.cancellation import CANCEL_GRACE, ContainedTask
 from teamwright.runtime.driver.delivery import OrderedDelivery
+from teamwright.runtime.driver.once_actions import ActionLedger
 from teamwright.runtime.driver.path_locks import PathLocks
 from teamwright.runtime.driver.recorder import Recorder
 from teamwright.runtime.driver.redaction import Redactor

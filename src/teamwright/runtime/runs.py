@@ -22,7 +22,6 @@ from teamwright.runtime.run_reader import deleted_is_not_found, run_not_found
 from teamwright.values.events.event import AnyDelta, Delta, Event
 from teamwright.values.events.run import RunAborted, RunCheckpoint
 from teamwright.values.limits import Limits
-from teamwright.values.models import JsonValue, check_text, exact_json, misfit_of
 from teamwright.values.names import check_name, check_run_id
 from teamwright.values.people import (
     AddMember,
@@ -42,6 +41,7 @@ from teamwright.values.people import (
 )
 from teamwright.values.specs.manifest import AgentSpec
 from teamwright.values.turns.results import FINAL, RunResult, RunSummary
+from teamwright.values.value import JsonValue, check_text, exact_json, misfit_of
 
 if TYPE_CHECKING:
     from teamwright.history.checkpoints import Checkpoint

@@ -13,8 +13,8 @@ from teamwright.journal.codec import decode_body
 from teamwright.runtime.driver.redaction import Redactor
 from teamwright.runtime.live_runs import POLL_INTERVAL
 from teamwright.values.events.run import RunStarted
-from teamwright.values.models import JsonValue
 from teamwright.values.text.display import ELLIPSIS, cut
+from teamwright.values.value import JsonValue
 
 if TYPE_CHECKING:
     from teamwright.journal.protocol import Batch, Journal

@@ -21,7 +21,7 @@ from msgspec.structs import asdict
 
 from teamwright.errors import UsageError
 from teamwright.values.events.event import AnyDelta, ArgumentsDelta, Delta, OutputForm, ThinkingDelta
-from teamwright.values.models import Record
+from teamwright.values.value import Record
 from teamwright.wings import required_hook
 
 MOST_QUEUED = 1024

@@ -26,7 +26,7 @@ from pydantic import JsonValue
 
 from teamwright.errors import TeamwrightError
 from teamwright.server.catalogue import Catalogue
-from teamwright.server.refusals import RefusedRequest, refusal_of
+from teamwright.server.error_statuses import RefusedRequest, refusal_of
 from teamwright.server.security.credentials import Role, Visitor
 
 PROCESSES = 2

@@ -29,10 +29,10 @@ from teamwright.strategies.reply_parsing import (
 )
 from teamwright.strategies.team_conversation import TeamConversation as TeamConversation
 from teamwright.values.limits import ClosingAsk as ClosingAsk
-from teamwright.values.models import Value as Value
 from teamwright.values.turns.envelope import (
     Envelope as Envelope,
     EnvelopeLimits as EnvelopeLimits,
     EnvelopeNote as EnvelopeNote,
 )
 from teamwright.values.turns.results import Outcome as Outcome
+from teamwright.values.value import Value as Value

@@ -16,10 +16,10 @@ from teamwright.strategies.protocol import Diagram, ExpectedAsks, Issue, Members
 from teamwright.strategies.team_conversation import TeamConversation, is_unaffordable, stop_at_limit, turn_estimate
 from teamwright.values.events.team import TeamRouted
 from teamwright.values.limits import ClosingAsk
-from teamwright.values.models import Value
 from teamwright.values.text.display import name_text
 from teamwright.values.turns.results import Outcome
 from teamwright.values.turns.turn import Failure
+from teamwright.values.value import Value
 
 
 def _without_default(schema: dict[str, JsonValue]) -> None:

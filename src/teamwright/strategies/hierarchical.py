@@ -32,12 +32,12 @@ from teamwright.strategies.reply_parsing import ParseFailure, read_answer
 from teamwright.strategies.team_conversation import TeamConversation, stop_at_limit
 from teamwright.values.events.team import TeamDecided, TeamReplyRejected
 from teamwright.values.limits import ClosingAsk
-from teamwright.values.models import Value
 from teamwright.values.people import Answer, Question
 from teamwright.values.specs.manifest import AgentName, JsonSchema
 from teamwright.values.turns.messages import EMPTY, Conversation, Message, Role
 from teamwright.values.turns.results import Outcome
 from teamwright.values.turns.turn import Failure, Reply, Turn
+from teamwright.values.value import Value
 
 FORM = """\
 {"action": "delegate", "delegations": [{"specialist": NAME, "task": TEXT}, …]}  to let specialists work, side by side

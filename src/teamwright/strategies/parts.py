@@ -14,10 +14,10 @@ from teamwright.agents.contract.agent import Agent, Context
 from teamwright.errors import ExpressionFailed
 from teamwright.strategies.protocol import Task
 from teamwright.strategies.team_conversation import BUDGET, TeamConversation
-from teamwright.values.models import Value
 from teamwright.values.turns.messages import History, Message
 from teamwright.values.turns.results import Outcome
 from teamwright.values.turns.turn import Failure, Purpose, Reply, Turn
+from teamwright.values.value import Value
 
 MOST_NAMED = 5
 WORK = "work"

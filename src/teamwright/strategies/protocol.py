@@ -17,13 +17,13 @@ from pydantic import JsonValue
 from teamwright.agents.contract.agent import Agent, Context, is_package_class
 from teamwright.errors import UnknownName, UsageError
 from teamwright.values.limits import ClosingAsk
-from teamwright.values.models import Record, Value, misfit_of, plain_json
 from teamwright.values.specs.manifest import Share
 from teamwright.values.turns.artifacts import Artifact
 from teamwright.values.turns.envelope import EnvelopeSettings
 from teamwright.values.turns.messages import EMPTY, History, Message
 from teamwright.values.turns.results import Outcome
 from teamwright.values.turns.turn import Turn
+from teamwright.values.value import Record, Value, misfit_of, plain_json
 
 
 class Node(Record, frozen=True):

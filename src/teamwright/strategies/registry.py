@@ -17,10 +17,10 @@ from pydantic import JsonValue, ValidationError
 from teamwright.agents.contract.agent import Context
 from teamwright.errors import MissingExtra, UnknownName, UsageError
 from teamwright.strategies.protocol import Issue, Members, Settings, Strategy, Task, require_strategy
-from teamwright.values.models import Value
 from teamwright.values.names import FieldPath, plain_strategy_name
 from teamwright.values.text.validation_messages import misfits_of
 from teamwright.values.turns.results import Outcome
+from teamwright.values.value import Value
 from teamwright.wings import Registered, entry_points_of
 
 GROUP = "teamwright.strategies"

@@ -30,8 +30,8 @@ from teamwright.strategies.team_conversation import (
     stop_at_limit,
 )
 from teamwright.values.limits import ClosingAsk
-from teamwright.values.models import Value
 from teamwright.values.turns.results import Outcome
+from teamwright.values.value import Value
 
 MOST_TURNS = 1000
 """The number of turns of a team without another limit: it may never call the `terminate` tool."""

@@ -36,12 +36,12 @@ from teamwright.strategies.protocol import (
 from teamwright.strategies.reply_parsing import ParseFailure, read_answer
 from teamwright.strategies.team_conversation import TeamConversation, stop_at_limit, turn_estimate
 from teamwright.values.events.team import TeamSelected
-from teamwright.values.models import Value
 from teamwright.values.specs.manifest import AgentName
 from teamwright.values.text.display import cut
 from teamwright.values.turns.messages import EMPTY, Conversation, History, Message, quote_headers, with_header
 from teamwright.values.turns.results import Outcome
 from teamwright.values.turns.turn import Failure, Reply, Turn
+from teamwright.values.value import Value
 
 MOST_SHOWN = 80
 MOST_READ = 100_000

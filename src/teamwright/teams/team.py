@@ -42,13 +42,13 @@ from teamwright.values.call_limits import Compact, Recovery
 from teamwright.values.events.agent import Body
 from teamwright.values.events.team import TeamEnded, TeamStarted
 from teamwright.values.limits import ConfirmAbove, Degradation, Limits
-from teamwright.values.models import Value
 from teamwright.values.names import check_name
 from teamwright.values.people import Approve, Notify, signing_key
 from teamwright.values.specs.manifest import AgentSpec, Manifest, Share, Source, TeamSpec
 from teamwright.values.text.secret_names import HIDDEN, escape_references
 from teamwright.values.turns.envelope import EnvelopeSettings
 from teamwright.values.turns.turn import Reply, Turn
+from teamwright.values.value import Value
 
 
 @dataclass(frozen=True, slots=True)

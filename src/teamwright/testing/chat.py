@@ -15,7 +15,7 @@ from typing import Any, Literal, cast
 from pydantic import JsonValue
 
 from teamwright.values.limits import CHARACTERS_PER_TOKEN
-from teamwright.values.models import Value
+from teamwright.values.value import Value
 
 CHARACTERS_PER_CHUNK = 20
 

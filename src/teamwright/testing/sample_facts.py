@@ -9,7 +9,7 @@ from msgspec import convert
 from msgspec.structs import fields
 
 from teamwright.values.events.event import Fact
-from teamwright.values.models import JsonValue, Record
+from teamwright.values.value import JsonValue, Record
 
 R = TypeVar("R", bound=Record)
 

@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 
 from pydantic import Field
 
-from teamwright.values.models import Value
+from teamwright.values.value import Value
 
 REPLY_SECONDS = 600.0
 """The default timeout of a model's whole reply, in seconds."""

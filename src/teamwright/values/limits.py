@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple, Self, TypeVar, cast
 from pydantic import Field, model_validator
 from typing_extensions import override
 
-from teamwright.values.models import JsonValue, Record, Value
+from teamwright.values.value import JsonValue, Record, Value
 
 CHARACTERS_PER_TOKEN = 4
 """Characters per token in an estimate: about right for English text."""

@@ -15,8 +15,8 @@ from pydantic import Field
 from teamwright.errors import UsageError
 from teamwright.values.key import join_key
 from teamwright.values.limits import Amounts
-from teamwright.values.models import JsonValue, Record, Value, misfit_of
 from teamwright.values.names import is_web_address
+from teamwright.values.value import JsonValue, Record, Value, misfit_of
 
 Reason = Literal["question", "approval", "failure", "pause"]
 ABORT = "abort"

@@ -11,8 +11,8 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import from_json, to_json
 
 from teamwright.errors import InvalidOutput, UsageError
-from teamwright.values.models import JsonValue
 from teamwright.values.text.validation_messages import misfits_of, misfits_text
+from teamwright.values.value import JsonValue
 
 if TYPE_CHECKING:
     from pydantic import PydanticSchemaGenerationError, PydanticUserError, TypeAdapter

@@ -21,7 +21,7 @@ from teamwright import Context, Engine, FunctionAgent, Team, Turn
 from teamwright.cli.views.prompt import Asker, Keyboard, Prompt, nearest_choice
 from teamwright.cli.views.results import draft_text
 from teamwright.cli.views.view import Silent
-from teamwright.history.event_notes import note_text, question_text
+from teamwright.history.event_wording import note_text, question_text
 from teamwright.values.events.event import AnyDelta, Event
 from teamwright.values.events.run import PersonAsked
 from teamwright.values.people import Answer, Question, approval_question, review_question

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pydantic import JsonValue
 
 from teamwright.agents.contract.agent import Agent, Context
-from teamwright.agents.evaluation_gate import REVISION
 from teamwright.agents.evaluators import EVALUATOR, Evaluator, verdict_reply
+from teamwright.agents.review import REVISION
 from teamwright.teams.team import Team
 from teamwright.testing.chat import ChatRequest
 from teamwright.values.specs.evaluation import Criterion, CriterionResult, Evaluate, EvaluationVerdict

@@ -6,7 +6,7 @@ import json
 
 from pydantic import JsonValue
 
-from teamwright.agents.evaluation_gate import REVISION
+from teamwright.agents.review import REVISION
 from teamwright.teams.team import Team
 from teamwright.testing.chat import ChatRequest
 from teamwright.values.limits import Limits

@@ -9,8 +9,8 @@ from jsonschema import Draft202012Validator
 from teamwright.errors import ManifestError
 from teamwright.strategies.registry import strategy_names
 from teamwright.teams.manifests.schema import manifest_schema
-from teamwright.values.models import Value
 from teamwright.values.specs.manifest import AgentSpec, JsonSchema, TeamSpec
+from teamwright.values.value import Value
 from tests.teams.manifests.manifests import loaded
 
 RELAY = "agents: {a: {model: local}, b: {model: local}}\nteams: {t: {members: [a, b], strategy: relay-race"

@@ -7,9 +7,9 @@ from typing import Any, Literal
 import pytest
 from pydantic import Field, JsonValue, ValidationError, model_validator
 
-from teamwright.values.models import Value
 from teamwright.values.specs.manifest import AgentSpec, Name
 from teamwright.values.text.validation_messages import Misfit, found_text, misfits_of, misfits_text
+from teamwright.values.value import Value
 
 LIBRARY = (
     "Input should",

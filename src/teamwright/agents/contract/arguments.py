@@ -14,8 +14,8 @@ from typing import ParamSpec, TypeVar, cast
 from pydantic import ValidationError
 
 from teamwright.errors import InvalidArguments, InvalidValue, UsageError, nearest
-from teamwright.values.models import Value
 from teamwright.values.text.validation_messages import found_text, reasons_of
+from teamwright.values.value import Value
 
 T = TypeVar("T")
 P = ParamSpec("P")

@@ -39,10 +39,10 @@ from teamwright.values.events.agent import (
 )
 from teamwright.values.events.event import Fact, OutputForm
 from teamwright.values.limits import NOTHING, Limits, Pace, Usage
-from teamwright.values.models import misfit_of
 from teamwright.values.specs.manifest import TokenizerName
 from teamwright.values.turns.artifacts import Artifact
 from teamwright.values.turns.messages import digest
+from teamwright.values.value import misfit_of
 
 EFFECT_KINDS, MCP_METHODS = get_args(EffectKind), get_args(McpMethod)
 

@@ -28,12 +28,12 @@ from teamwright.agents.schemas import Schema, as_schema
 from teamwright.errors import InvalidValue
 from teamwright.values.call_limits import DEFAULT_RETRY, Compact, RetryPolicy, TooLong
 from teamwright.values.limits import Limits
-from teamwright.values.models import conversions
 from teamwright.values.people import Approve
 from teamwright.values.specs.expert import ExpertProfile
 from teamwright.values.specs.manifest import AgentSpec, AnyModel, CacheMode
 from teamwright.values.specs.model_settings import OutputChoice
 from teamwright.values.text.validation_messages import reasons_of
+from teamwright.values.value import conversions
 
 
 class PolicySettings(TypedDict, total=False):

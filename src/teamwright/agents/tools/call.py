@@ -33,12 +33,12 @@ from teamwright.values.events.event import Fact
 from teamwright.values.events.run import RunLogged
 from teamwright.values.key import join_key, repeat_key
 from teamwright.values.limits import Usage
-from teamwright.values.models import plain_json
 from teamwright.values.owned_paths import Owned
 from teamwright.values.people import Answer, Question
 from teamwright.values.turns.artifacts import Artifact, SharedValue
 from teamwright.values.turns.messages import digest
 from teamwright.values.turns.turn import Failure, Reply
+from teamwright.values.value import plain_json
 
 T = TypeVar("T")
 

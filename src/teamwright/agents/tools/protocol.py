@@ -24,11 +24,11 @@ from teamwright.agents.attachments import ToolValue
 from teamwright.agents.contract.agent import Agent, Context, Workspace
 from teamwright.errors import MissingDependency, ToolError, UsageError
 from teamwright.values.call_limits import RetryPolicy
-from teamwright.values.models import Value
 from teamwright.values.owned_paths import Owned
 from teamwright.values.people import Answer, Question, check_question
 from teamwright.values.specs.manifest import ToolSpec
 from teamwright.values.turns.turn import Signal
+from teamwright.values.value import Value
 
 if TYPE_CHECKING:
     from teamwright.documents.nodes import Fields, ProblemReport

@@ -165,7 +165,7 @@ class OpenQuestions:
     def to_text(self) -> str:
         """Each question with its draft and the command that answers it."""
         from teamwright.cli.views.results import draft_text, pending_answer_text
-        from teamwright.history.event_notes import question_text
+        from teamwright.history.event_wording import question_text
         from teamwright.runtime.people.webhook import answer_command, resume_command
 
         if not self.questions:

@@ -33,7 +33,7 @@ from teamwright.cli.views.results import (
 from teamwright.cli.views.tool_calls import ToolCalls, call_text, tool_names, with_texts
 from teamwright.cli.views.view import ShownFailures
 from teamwright.history.budget_levels import BudgetLevels
-from teamwright.history.event_notes import detail_text, note_text, question_text
+from teamwright.history.event_wording import detail_text, note_text, question_text
 from teamwright.history.member_board import Board, OpenTurn
 from teamwright.values.events.agent import (
     AgentAsked,

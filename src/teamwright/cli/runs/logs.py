@@ -230,7 +230,7 @@ class LogBook:
     async def _tool_text(self, event: Event) -> str | None:
         """The text about a tool call, with its arguments or its result; none for other events."""
         from teamwright.cli.views.tool_calls import call_text, event_texts, folded_texts, with_texts
-        from teamwright.history.event_notes import note_text
+        from teamwright.history.event_wording import note_text
         from teamwright.values.events.agent import AgentCalled, AgentCallRejected, AgentReturned
 
         if not self._calls.is_about(event):
@@ -273,7 +273,7 @@ class LogBook:
     async def _text_of_call(self, event: Event) -> str | None:
         from teamwright.cli.views.tool_calls import call_text
         from teamwright.cli.views.view import message_texts
-        from teamwright.history.event_notes import detail_text, note_text
+        from teamwright.history.event_wording import detail_text, note_text
         from teamwright.values.events.agent import AgentCalled, AgentProgressed, AgentReplied, AgentReturned
 
         took = seconds_text(max(0.0, event.time - self._began.get(event.key, event.time)))

@@ -25,7 +25,7 @@ from teamwright.cli.views.results import (
 )
 from teamwright.cli.views.view import EventLines, View, live_view
 from teamwright.errors import RunNotFound, UsageError
-from teamwright.history.event_notes import question_text
+from teamwright.history.event_wording import question_text
 from teamwright.values.people import is_confirmation
 from teamwright.values.text.display import price_text, seconds_text
 

@@ -26,7 +26,6 @@ from teamwright.values.events.agent import AgentFailed, AgentReplied
 from teamwright.values.events.event import Event
 from teamwright.values.events.run import PersonAnswered, PersonAsked, RunResumed
 from teamwright.values.key import is_inside
-from teamwright.values.models import JsonValue
 from teamwright.values.people import (
     EDIT,
     REJECT,
@@ -39,6 +38,7 @@ from teamwright.values.people import (
     read_ceiling,
 )
 from teamwright.values.text.control_characters import original, visible, visible_for_editing
+from teamwright.values.value import JsonValue
 
 if TYPE_CHECKING:
     from teamwright.cli.views.view import View

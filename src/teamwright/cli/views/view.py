@@ -17,7 +17,7 @@ from pydantic import JsonValue
 
 from teamwright.cli.terminal.output import clean, one_line, say, write_json_line
 from teamwright.cli.views.tool_calls import ToolCalls, ToolLines, event_texts, folded_texts
-from teamwright.history.event_notes import mark_of, note_text
+from teamwright.history.event_wording import mark_of, note_text
 from teamwright.history.member_board import Board, MemberRow, OpenTurn, State
 from teamwright.runtime.driver.recorder import steady_clock
 from teamwright.values.events.agent import AgentCallFailed, AgentFailed, AgentReplied

@@ -15,9 +15,9 @@ from teamwright.errors import nearest
 from teamwright.experts.collaboration.difference import PlanDifference, phase_fields, plan_difference
 from teamwright.experts.collaboration.plan import CollaborationPlan, Phase, Pins, Roster
 from teamwright.experts.collaboration.plan_check import plan_problems
-from teamwright.values.models import Value
 from teamwright.values.specs.evaluation import code_of_evaluation
 from teamwright.values.text.display import name_text
+from teamwright.values.value import Value
 
 Author = Literal["person", "lead", "expert"]
 Route = Literal["apply", "ask_lead", "ask_person"]

@@ -7,7 +7,7 @@ from functools import partial
 from typing import assert_never
 
 from teamwright.agents.contract.agent import Agent, Context
-from teamwright.agents.evaluation_gate import pass_gate
+from teamwright.agents.review import pass_gate
 from teamwright.errors import AgentTimeout, ExpressionFailed, NotOwned
 from teamwright.experts.collaboration.competition import Competition
 from teamwright.experts.collaboration.state import PhaseAttempt, Work

@@ -10,9 +10,9 @@ from typing import Literal, NamedTuple
 
 from pydantic import Field, JsonValue
 
-from teamwright.values.models import Value
 from teamwright.values.specs.manifest import MemberName
 from teamwright.values.specs.plan import Plan, Step
+from teamwright.values.value import Value
 
 Parallel = Literal["serial", "subtask_parallel", "competitive_parallel"]
 Merge = Literal["best", "vote", "fusion"]

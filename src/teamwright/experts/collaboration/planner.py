@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import partial
 
 from teamwright.agents.contract.agent import Context
-from teamwright.agents.evaluation_gate import REVIEW_EXCEEDED
+from teamwright.agents.review import REVIEW_EXCEEDED
 from teamwright.errors import ExpressionFailed, InvalidValue
 from teamwright.experts.collaboration.change import PlanChange
 from teamwright.experts.collaboration.change_decision import ChangeDecision, decide_change, model_change_problems

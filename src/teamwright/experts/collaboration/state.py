@@ -27,10 +27,10 @@ from teamwright.strategies.protocol import Members, Task
 from teamwright.strategies.reply_parsing import ParseFailure
 from teamwright.strategies.team_conversation import is_unaffordable
 from teamwright.values.events.team import TeamReplyRejected
-from teamwright.values.models import Value
 from teamwright.values.specs.manifest import AgentName, JsonSchema
 from teamwright.values.turns.messages import History, Message
 from teamwright.values.turns.turn import Failure, Reply, Turn
+from teamwright.values.value import Value
 
 
 class CollaborateOptions(Value):

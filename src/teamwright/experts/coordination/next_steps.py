@@ -14,9 +14,9 @@ from pydantic import BeforeValidator, ConfigDict, Field, JsonValue, TypeAdapter
 from teamwright.experts.coordination.options import ExpertStep
 from teamwright.experts.coordination.planned_steps import PlannedStep, ReadSteps, checked_steps, roles_in, step_schema
 from teamwright.strategies.reply_parsing import ParseFailure, read_answer
-from teamwright.values.models import Value
 from teamwright.values.specs.manifest import JsonSchema
 from teamwright.values.turns.turn import Reply
+from teamwright.values.value import Value
 
 FORM = """\
 {"action": "work", "steps": [{"id": NAME, "role": ROLE, "task": TEXT, "needs": [ID, …], "reason": TEXT}, …]}

@@ -7,10 +7,10 @@ from typing import Annotated, Literal
 from pydantic import Field, StringConstraints
 
 from teamwright.values.limits import Limits
-from teamwright.values.models import Value
 from teamwright.values.specs.evaluation import Evaluate, Risk
 from teamwright.values.specs.manifest import AgentName, MemberName
 from teamwright.values.specs.plan import Step
+from teamwright.values.value import Value
 
 RoleName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
 

@@ -12,10 +12,10 @@ from teamwright.errors import InvalidName, nearest
 from teamwright.experts.coordination.options import CreatedRole, ExpertStep, Role
 from teamwright.strategies.plan.planner import plan_faults
 from teamwright.strategies.reply_parsing import ParseFailure, read_answer
-from teamwright.values.models import Value
 from teamwright.values.names import NAME, suggest_name
 from teamwright.values.specs.manifest import JsonSchema
 from teamwright.values.turns.turn import Reply
+from teamwright.values.value import Value
 
 FORM = """\
 {"steps": [{"id": NAME, "role": ROLE, "task": TEXT, "needs": [ID, …]}, …]}"""

@@ -29,11 +29,11 @@ from teamwright.experts.coordination.planner import NEW_ROLES, PLAN, PLAN_AGAIN,
 from teamwright.strategies.protocol import Members, Task
 from teamwright.strategies.reply_parsing import ParseFailure, read_answer
 from teamwright.values.events.team import TeamPlanChanged, TeamReplyRejected
-from teamwright.values.models import JsonValue as RecordedJson
 from teamwright.values.specs.manifest import JsonSchema
 from teamwright.values.text.display import cut
 from teamwright.values.turns.messages import History, Message
 from teamwright.values.turns.turn import Failure, Reply, Turn
+from teamwright.values.value import JsonValue as RecordedJson
 
 FORM = """\
 {"reason": TEXT, "steps": [{"id": NAME, "role": ROLE, "task": TEXT, "needs": [ID, …]}, …]}"""

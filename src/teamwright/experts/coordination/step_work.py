@@ -15,8 +15,8 @@ from msgspec.structs import replace
 from teamwright.agents.approval import REJECTED
 from teamwright.agents.contract.agent import Agent, Context, declaration_of
 from teamwright.agents.contract.effect import FUTILE, RETRYABLE
-from teamwright.agents.evaluation_gate import REVIEW_EXCEEDED, EvaluationRounds
 from teamwright.agents.evaluators import Evaluator
+from teamwright.agents.review import REVIEW_EXCEEDED, EvaluationRounds
 from teamwright.errors import AgentTimeout
 from teamwright.experts.coordination.options import ExpertStep, FailureLadder, Role
 from teamwright.experts.coordination.states import FinalState, StepMachine

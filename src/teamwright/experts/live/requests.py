@@ -11,8 +11,8 @@ from typing import Literal, cast
 from pydantic import JsonValue
 
 from teamwright.agents.contract.agent import Workspace
-from teamwright.values.models import Record
 from teamwright.values.turns.messages import digest
+from teamwright.values.value import Record
 
 OUTBOX = "live/"
 """The beginning of the names of requests in the workspace; then the member, and the key of the call."""

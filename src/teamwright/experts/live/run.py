@@ -7,7 +7,7 @@ from functools import partial
 from itertools import count
 
 from teamwright.agents.contract.agent import Agent, AppliedChange, Context
-from teamwright.agents.evaluation_gate import pass_gate
+from teamwright.agents.review import pass_gate
 from teamwright.errors import ExpressionFailed
 from teamwright.experts.collaboration.change import affected_experts
 from teamwright.experts.collaboration.difference import plan_difference

@@ -25,9 +25,9 @@ from teamwright.strategies.protocol import (
     places,
 )
 from teamwright.values.limits import ClosingAsk
-from teamwright.values.models import JsonValue
 from teamwright.values.turns.results import Outcome
 from teamwright.values.turns.turn import Turn
+from teamwright.values.value import JsonValue
 
 
 class Live(Strategy):

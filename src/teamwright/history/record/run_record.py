@@ -64,9 +64,9 @@ from teamwright.values.events.run import (
 from teamwright.values.events.team import TeamReopened
 from teamwright.values.key import in_scope, nearest_key, parent_key
 from teamwright.values.limits import Limits
-from teamwright.values.models import collection_paused
 from teamwright.values.people import Cancel
 from teamwright.values.specs.manifest import Source
+from teamwright.values.value import collection_paused
 
 EXPIRED = "!expired"
 EVERYTHING = sys.maxsize

@@ -15,7 +15,7 @@ import psycopg
 from psycopg.types.json import Jsonb
 
 from teamwright.journal.postgres.connection import Connection, DatabaseAddress, connect, cut, translated_errors
-from teamwright.values.models import JsonValue
+from teamwright.values.value import JsonValue
 
 PACE_TABLES: LiteralString = """
     -- `model` is a digest. `seen` is the last renewal of any share; `ceiling` is the concurrency after a provider asked

@@ -16,9 +16,9 @@ from teamwright.journal.postgres.rows import STATUS_COLUMNS
 from teamwright.journal.protocol import InboxItem, RunStatus
 from teamwright.values.events.agent import Body
 from teamwright.values.events.event import Event, fold
-from teamwright.values.models import collection_paused
 from teamwright.values.people import Intervention
 from teamwright.values.turns.results import FINAL, RunSummary
+from teamwright.values.value import collection_paused
 
 _CHUNK = 1000
 

@@ -15,8 +15,8 @@ from teamwright.journal.postgres.connection import Connection, DatabaseAddress, 
 from teamwright.journal.postgres.paces import ModelPace, read_paces
 from teamwright.journal.postgres.queries import read_clock, read_driven, read_ended, read_last_items, read_summaries
 from teamwright.journal.stores import Note, rank_notes
-from teamwright.values.models import JsonValue
 from teamwright.values.turns.results import RunSummary
+from teamwright.values.value import JsonValue
 
 LARGEST_ID = 2**63 - 1
 """The largest number that the database stores."""

@@ -23,7 +23,7 @@ from teamwright.journal.protocol import Batch, Committed, InboxItem, Journal, mi
 from teamwright.journal.sqlite.commits import Committer, Writer
 from teamwright.journal.sqlite.database import Database
 from teamwright.journal.sqlite.files import LOCKS, DriverLocks
-from teamwright.journal.sqlite.notes import SqliteNotes, SqliteTokenRates
+from teamwright.journal.sqlite.memory_notes import SqliteNotes, SqliteTokenRates
 from teamwright.journal.sqlite.queries import lenient_text, read_bodies, read_events, read_place, read_summaries
 from teamwright.journal.stores import Notes, TokenRates
 from teamwright.values.events.agent import Body

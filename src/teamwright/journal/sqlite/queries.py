@@ -24,8 +24,8 @@ from teamwright.journal.codec import (
 from teamwright.journal.protocol import COLUMNS, RunStatus, damaged
 from teamwright.values.events.agent import Body
 from teamwright.values.events.event import Event, fold
-from teamwright.values.models import collection_paused
 from teamwright.values.turns.results import RunSummary
+from teamwright.values.value import collection_paused
 
 STATUS_COLUMNS = ", ".join(COLUMNS)
 """The columns of a run's status."""

@@ -31,7 +31,7 @@ from teamwright.lab.topology_profiles import (
     Topology,
     TopologyProfiles,
 )
-from teamwright.values.models import Record
+from teamwright.values.value import Record
 
 
 class RowGates(Record, frozen=True):

@@ -32,11 +32,11 @@ from teamwright.teams.team import Team
 from teamwright.values.events.agent import EffectKind
 from teamwright.values.key import request_place
 from teamwright.values.limits import CHARACTERS_PER_TOKEN, Pace, Usage
-from teamwright.values.models import Value
 from teamwright.values.specs.manifest import AgentSpec, JsonSchema, Manifest, model_key
 from teamwright.values.specs.simulation import Behaviour, Distribution, Percentiles, Simulation, quantile, with_defaults
 from teamwright.values.turns.messages import Message, digest
 from teamwright.values.turns.turn import Purpose, Reply, Turn
+from teamwright.values.value import Value
 
 FILLER = "and so on, step by step; "
 MOST_FILLED = 250_000

@@ -33,9 +33,9 @@ from teamwright.values.events.budget import BudgetRefused
 from teamwright.values.events.event import Event
 from teamwright.values.key import key_and_parents
 from teamwright.values.limits import NOTHING
-from teamwright.values.models import JsonValue
 from teamwright.values.specs.manifest import AgentSpec, AnyModel, model_key
 from teamwright.values.turns.turn import Failure, Purpose, Reply, Turn
+from teamwright.values.value import JsonValue
 
 FUNCTION_CALL = "call"
 """The place of a call that its ask announced, so that the record has no events of its own for it."""

@@ -37,9 +37,9 @@ from teamwright.lab.simulation.trials import (
 from teamwright.lab.topology_profiles import Topology, topology_named
 from teamwright.teams.team import Team, require_team
 from teamwright.values.limits import Limits
-from teamwright.values.models import Record, Value
 from teamwright.values.specs.manifest import Source
 from teamwright.values.specs.simulation import Simulation
+from teamwright.values.value import Record, Value
 
 WORTH_A_PROCESS = 1000
 """So many runs take longer than the start of a process."""

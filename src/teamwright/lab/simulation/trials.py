@@ -33,8 +33,8 @@ from teamwright.values.events.event import Event
 from teamwright.values.events.run import RunEnded
 from teamwright.values.key import SEPARATOR, key_segments, without_attempts
 from teamwright.values.limits import Limits
-from teamwright.values.models import Record
 from teamwright.values.specs.manifest import Source, TeamSpec
+from teamwright.values.value import Record
 
 SAME_INSTANT = 1e-6
 INSIDE = frozenset(("work", "step"))

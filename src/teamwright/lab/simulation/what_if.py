@@ -41,7 +41,6 @@ from teamwright.values.events.event import Event
 from teamwright.values.events.run import PersonAnswered, RunApplied, RunEnded, RunIntervened, ScopeExpired
 from teamwright.values.key import next_attempt
 from teamwright.values.limits import NOTHING, Limits, Usage
-from teamwright.values.models import Record
 from teamwright.values.people import (
     AddMember,
     Answered,
@@ -54,6 +53,7 @@ from teamwright.values.people import (
 from teamwright.values.specs.manifest import AnyModel, Manifest, Source, TeamSpec
 from teamwright.values.turns.artifacts import BYTES, Artifact
 from teamwright.values.turns.results import Status, StopReason
+from teamwright.values.value import Record
 
 WIDTHS = {"fan_out": "limit", "dag": "max_parallel", "star_team": "max_parallel", "mesh_team": "max_parallel"}
 """The option of each strategy that says how many members work at once."""

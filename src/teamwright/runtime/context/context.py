@@ -14,8 +14,8 @@ from msgspec import structs
 
 from teamwright.agents.contract.agent import Agent, AppliedChange, ApplyChange, Branches, Clock, Context, Workspace
 from teamwright.agents.contract.effect import Effect, Returned
-from teamwright.agents.evaluation_gate import pass_gate
 from teamwright.agents.evaluators import require_evaluator
+from teamwright.agents.review import pass_gate
 from teamwright.errors import AgentTimeout, MisplacedEffect, UsageError
 from teamwright.runtime.budget.admission import BudgetedAsk
 from teamwright.runtime.context.ask import Ask
@@ -26,7 +26,7 @@ from teamwright.runtime.context.recovery import AskRecovery
 from teamwright.runtime.context.timers import Deadline, ScopeClock, sleep_durably
 from teamwright.runtime.context.workspace import RunWorkspace
 from teamwright.runtime.driver.path_locks import Owner, PathLock
-from teamwright.runtime.people.intervention_points import steer_ask, take_changes
+from teamwright.runtime.people.applied_interventions import steer_ask, take_changes
 from teamwright.runtime.people.questions import ApprovalGate, ask_person_at
 from teamwright.runtime.scope import Scope
 from teamwright.values.events.event import Fact

@@ -17,7 +17,7 @@ from teamwright.values.events.agent import AgentCallRejected, AgentCompacted
 from teamwright.values.events.event import ENGINE_FACTS, AnyDelta, ArgumentsDelta, Delta, Fact, ThinkingDelta
 from teamwright.values.events.run import Custom
 from teamwright.values.events.team import TeamEnded
-from teamwright.values.models import Record, misfit_of
+from teamwright.values.value import Record, misfit_of
 
 
 def emit_fact(scope: Scope, fact: Fact, key: str | None = None) -> None:

@@ -10,7 +10,7 @@ from pydantic import JsonValue
 
 from teamwright.agents.contract.effect import Attempt, Effect, InDoubtPolicy, Returned
 from teamwright.errors import ToolError
-from teamwright.runtime.driver.actions import ActionLedger
+from teamwright.runtime.driver.once_actions import ActionLedger
 from teamwright.runtime.scope import Scope
 from teamwright.values.key import escape_place, join_key
 

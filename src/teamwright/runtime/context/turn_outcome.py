@@ -23,10 +23,10 @@ from teamwright.values.call_limits import cut_text, fits, reply_cut_warning, tex
 from teamwright.values.events.agent import AgentFailed, AgentReplied
 from teamwright.values.key import join_key
 from teamwright.values.limits import NOTHING, Usage
-from teamwright.values.models import JsonValue, plain_json
 from teamwright.values.text.display import LONGEST_ERROR, cut, error_text
 from teamwright.values.turns.messages import Message
 from teamwright.values.turns.turn import Failure, Reply, Turn
+from teamwright.values.value import JsonValue, plain_json
 
 WHOLE_REPLY = 100
 """How many times the cap a whole reply may be as the result of a call, before its parts are cut."""

@@ -13,9 +13,9 @@ from teamwright.runtime.run_state import RunState
 from teamwright.runtime.scope import Scope
 from teamwright.values.events.agent import WorkspaceConflicted, WorkspaceKept, WorkspaceWritten
 from teamwright.values.key import is_inside, join_key, key_and_parents
-from teamwright.values.models import check_text
 from teamwright.values.turns.artifacts import BINARY, BYTES, POINTER, TEXT, Artifact, SharedValue
 from teamwright.values.turns.turn import Failure, Reply
+from teamwright.values.value import check_text
 
 
 class RunWorkspace:

@@ -19,7 +19,6 @@ from shlex import quote
 from urllib.parse import urlsplit
 
 from teamwright.errors import UsageError
-from teamwright.values.models import JsonValue, Record
 from teamwright.values.people import (
     ACCEPT,
     APPROVE,
@@ -39,6 +38,7 @@ from teamwright.values.text.control_characters import visible
 from teamwright.values.text.secret_names import HIDDEN
 from teamwright.values.text.secret_patterns import mask_text
 from teamwright.values.turns.results import StopReason
+from teamwright.values.value import JsonValue, Record
 
 LONGEST_DRAFT = 4000
 SERVER = "TEAMWRIGHT_URL"

@@ -50,7 +50,6 @@ from teamwright.values.events.run import (
 from teamwright.values.events.team import StepHeldUp, StepSkipped
 from teamwright.values.key import in_scope, join_key, key_and_parents
 from teamwright.values.limits import NOTHING, Usage
-from teamwright.values.models import JsonValue
 from teamwright.values.people import (
     ActionClaim,
     AddMember,
@@ -68,6 +67,7 @@ from teamwright.values.people import (
     Undo,
 )
 from teamwright.values.text.secret_patterns import mask_text, mask_value
+from teamwright.values.value import JsonValue
 
 NONE_RESERVED = PageAmounts(tokens=0, usd=0.0, calls=0)
 

@@ -15,16 +15,16 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue
 
 from teamwright.errors import UsageError
 from teamwright.runtime.followers import Receipt
-from teamwright.server.errors import require_run, responses, while_connected
+from teamwright.server.error_responses import require_run, responses, while_connected
 from teamwright.server.jobs import FEW_LINES, PLAN_DIFFERENCE, difference, lines_of
 from teamwright.server.overview import WaitingQuestion
 from teamwright.server.security.access import MAY_READ, Answerer, Reader, Runner, Server
 from teamwright.server.security.masked_json import contains_mask, masked, unmasked
 from teamwright.values.limits import Limits
-from teamwright.values.models import exact_json
 from teamwright.values.people import EDIT, Answer
 from teamwright.values.specs.manifest import AgentSpec
 from teamwright.values.text.secret_patterns import mask_text, mask_value
+from teamwright.values.value import exact_json
 
 router = APIRouter(prefix="/api/runs/{run_id}", tags=["interventions"])
 inbox_router = APIRouter(prefix="/api/inbox", tags=["interventions"])

@@ -15,7 +15,7 @@ from fastapi.responses import FileResponse, PlainTextResponse, Response
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from starlette.exceptions import HTTPException
 
-from teamwright.server.errors import responses
+from teamwright.server.error_responses import responses
 from teamwright.server.security.access import MAY_READ, Reader, Server, shown_secret, stranger
 
 router = APIRouter(include_in_schema=False)

@@ -13,8 +13,8 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 from teamwright.history.diff import compare
 from teamwright.history.kpi_gates import check_gates, read_gates
 from teamwright.history.kpis import read_kpis
-from teamwright.runtime.prompts import rebuild_prompt
-from teamwright.server.errors import require_run, responses
+from teamwright.runtime.rebuilt_prompts import rebuild_prompt
+from teamwright.server.error_responses import require_run, responses
 from teamwright.server.page.page_events import encode
 from teamwright.server.page.projection import list_artifacts, read_artifact, read_page_events
 from teamwright.server.routes.runs import StartedRun

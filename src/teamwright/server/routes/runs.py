@@ -10,7 +10,7 @@ from fastapi.responses import Response
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from teamwright.runtime.run_request import RunRequest
-from teamwright.server.errors import require_run, responses
+from teamwright.server.error_responses import require_run, responses
 from teamwright.server.frames import EventProjection
 from teamwright.server.overview import RunRow
 from teamwright.server.routes.sockets import After

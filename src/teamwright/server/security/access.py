@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import Depends
 from starlette.requests import HTTPConnection
 
-from teamwright.server.errors import NotAllowed, NotKnown, TooManyTries
+from teamwright.server.error_responses import NotAllowed, NotKnown, TooManyTries
 from teamwright.server.security.credentials import SESSION_PREFIX, Role, Visitor
 from teamwright.server.state import ServerState
 

@@ -28,12 +28,12 @@ from teamwright.strategies.plan.schedule import (
     locks_of,
     validate_schedule,
 )
-from teamwright.values.models import Value, collection_paused
 from teamwright.values.names import NAME, suggest_name
 from teamwright.values.owned_paths import WILD, key_problem, wildcards_problem
 from teamwright.values.specs.plan import Plan, Step
 from teamwright.values.text.display import name_text
 from teamwright.values.turns.envelope import Envelope, EnvelopeLimits
+from teamwright.values.value import Value, collection_paused
 
 UNNAMED = "plan"
 """The run id in envelopes before a run exists."""

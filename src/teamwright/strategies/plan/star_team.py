@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple, get_args
 from pydantic import Field, TypeAdapter
 
 from teamwright.agents.contract.agent import Agent, Context
-from teamwright.agents.evaluation_gate import ask_evaluated
+from teamwright.agents.review import ask_evaluated
 from teamwright.errors import AgentTimeout, NotOwned
 from teamwright.strategies.envelopes import limits_of
 from teamwright.strategies.escalation import Ruling, ruling_schema

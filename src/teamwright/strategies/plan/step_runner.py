@@ -17,8 +17,8 @@ from pydantic import JsonValue
 from pydantic_core import to_json
 
 from teamwright.agents.contract.agent import Agent, Branches, Context
-from teamwright.agents.evaluation_gate import ask_evaluated
 from teamwright.agents.evaluators import Evaluator
+from teamwright.agents.review import ask_evaluated
 from teamwright.errors import AgentTimeout, ExpressionFailed, NotOwned
 from teamwright.strategies.expressions.conditions_and_templates import Condition, Template
 from teamwright.strategies.parts import WORK, FailurePolicy, PartResults, PartWork, result_of

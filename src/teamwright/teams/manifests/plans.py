@@ -39,11 +39,11 @@ from teamwright.strategies.plan.star_team import StarTeam
 from teamwright.strategies.plan.step_options import STEPS
 from teamwright.strategies.registry import find_strategy
 from teamwright.teams.manifests.declarations import SECTIONS, Declaration, Declarations
-from teamwright.values.models import collection_paused
 from teamwright.values.names import suggest_name
 from teamwright.values.specs.manifest import TeamSpec
 from teamwright.values.specs.plan import Plan, Step
 from teamwright.values.text.validation_messages import misfits_of
+from teamwright.values.value import collection_paused
 
 TASKS = "tasks"
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 from typing import ClassVar, Literal
 
 from teamwright.values.limits import NOTHING, Amounts, Usage
-from teamwright.values.models import Record
 from teamwright.values.turns.artifacts import Artifact
 from teamwright.values.turns.envelope import EnvelopeNote
 from teamwright.values.turns.turn import Purpose, Signal, Tier
+from teamwright.values.value import Record
 
 Body = str
 """The content hash of a body in the journal."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar, Literal
 
 from teamwright.values.limits import Amounts, Bounds, Cutback
-from teamwright.values.models import Record
+from teamwright.values.value import Record
 
 
 class BudgetOpened(Record, frozen=True):

@@ -98,7 +98,7 @@ from teamwright.values.events.team import (
     TeamStepFailed,
 )
 from teamwright.values.key import join_key
-from teamwright.values.models import JsonValue, Record
+from teamwright.values.value import JsonValue, Record
 
 SCHEMA_VERSION = 1
 

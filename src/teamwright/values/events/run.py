@@ -6,10 +6,10 @@ from typing import ClassVar, Literal
 
 from teamwright.values.events.agent import Body, MessageRef
 from teamwright.values.limits import NOTHING, Bounds, SpendForecast, Usage
-from teamwright.values.models import JsonValue, Record
 from teamwright.values.people import Answer, Intervention, Question
 from teamwright.values.turns.artifacts import Artifact
 from teamwright.values.turns.results import Status, StopReason
+from teamwright.values.value import JsonValue, Record
 
 RUN_FORMAT = 1
 """The format that a new run records: its prompts, keys and digests. A version resumes runs up to its own format."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
-from teamwright.values.models import JsonValue, Record
 from teamwright.values.specs.evaluation import EvaluationVerdict, VerdictOutcome
 from teamwright.values.turns.envelope import RiskLevel
 from teamwright.values.turns.results import StopReason
+from teamwright.values.value import JsonValue, Record
 
 FailureRung = Literal["retry", "downgrade_model", "replan", "skip_step", "abort_team"]
 """What happens after a failed attempt at a step, from the cheapest to the last resort."""

@@ -12,9 +12,9 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, JsonValue, StringConstraints, model_validator
 from pydantic_core import to_json
 
-from teamwright.values.models import Record, Value
 from teamwright.values.text.timed_regex import pattern_problem
 from teamwright.values.turns.messages import digest
+from teamwright.values.value import Record, Value
 
 JudgeName = Annotated[str, Field(json_schema_extra={"names": "agent"})]
 CriterionId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]

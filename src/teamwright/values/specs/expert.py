@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
-from teamwright.values.models import Value
 from teamwright.values.text.display import cut
+from teamwright.values.value import Value
 
 EXPERT_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 EXPERT_NAME_FORM = "use letters, digits, '_' and '-', at most 64"

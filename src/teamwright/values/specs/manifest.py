@@ -20,7 +20,6 @@ from teamwright.values.call_limits import (
     TooLong,
 )
 from teamwright.values.limits import ConfirmAbove, Degradation, Limits, Pace, Price
-from teamwright.values.models import Value
 from teamwright.values.names import is_web_address
 from teamwright.values.people import Approve, Notify
 from teamwright.values.specs.evaluation import Evaluate
@@ -28,6 +27,7 @@ from teamwright.values.specs.expert import ExpertName, ExpertProfile, Formation
 from teamwright.values.specs.model_settings import CheckedSettings, OutputChoice
 from teamwright.values.specs.simulation import Simulation
 from teamwright.values.turns.envelope import EnvelopeSettings
+from teamwright.values.value import Value
 
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
 AgentName = Annotated[str, Field(json_schema_extra={"names": "agent"})]

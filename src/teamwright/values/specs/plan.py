@@ -5,9 +5,9 @@ from __future__ import annotations
 from pydantic import AliasChoices, Field
 
 from teamwright.values.limits import Limits
-from teamwright.values.models import Value
 from teamwright.values.specs.evaluation import Evaluate
 from teamwright.values.specs.manifest import MemberName
+from teamwright.values.value import Value
 
 
 class Step(Value):

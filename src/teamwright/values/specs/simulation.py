@@ -10,7 +10,7 @@ from typing import Annotated, Self
 
 from pydantic import AfterValidator, Field, FiniteFloat, JsonValue, model_validator
 
-from teamwright.values.models import Value
+from teamwright.values.value import Value
 
 SMALLEST_CHANCE = 1e-12
 P90 = 1.2815515655446004

@@ -7,7 +7,7 @@ from base64 import b64decode, b64encode
 from pathlib import PurePath
 from typing import Final
 
-from teamwright.values.models import JsonValue, Record
+from teamwright.values.value import JsonValue, Record
 
 POINTER = "artifact://"
 BYTES = "$bytes"

@@ -13,9 +13,9 @@ from typing import Annotated, Literal, Self, cast
 from pydantic import BeforeValidator, Field, JsonValue, StringConstraints, WithJsonSchema, model_validator
 
 from teamwright.values.limits import CHARACTERS_PER_TOKEN
-from teamwright.values.models import Record, Value
 from teamwright.values.text.display import cut
 from teamwright.values.turns.messages import Message, single_line
+from teamwright.values.value import Record, Value
 
 EnvelopeStatus = Literal["queued", "running", "blocked", "done", "failed"]
 RiskLevel = Literal["low", "medium", "high", "critical"]

@@ -14,8 +14,8 @@ from typing import Literal, overload
 
 from typing_extensions import override
 
-from teamwright.values.models import JsonValue, Record
 from teamwright.values.turns.artifacts import Artifact
+from teamwright.values.value import JsonValue, Record
 
 Role = Literal["user", "assistant"]
 DIGEST_BYTES = 20

@@ -9,11 +9,11 @@ from typing_extensions import override
 
 from teamwright.errors import InvalidOutput
 from teamwright.values.limits import NOTHING, Usage
-from teamwright.values.models import JsonValue, Record
 from teamwright.values.turns.artifacts import Artifact
 from teamwright.values.turns.messages import Message
 from teamwright.values.turns.turn import Failure
 from teamwright.values.typed_data import read_as
+from teamwright.values.value import JsonValue, Record
 
 Status = Literal[
     "completed", "failed", "degraded", "timeout", "cancelled", "paused", "interrupted", "queued", "running",

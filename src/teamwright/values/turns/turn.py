@@ -13,11 +13,11 @@ from teamwright.errors import InvalidOutput, UsageError
 from teamwright.values.call_limits import Compact
 from teamwright.values.key import root_key
 from teamwright.values.limits import NOTHING, Amounts, Usage
-from teamwright.values.models import JsonValue, Record, misfit_of
 from teamwright.values.turns.artifacts import POINTER, Artifact
 from teamwright.values.turns.envelope import Envelope, EnvelopeLimits, EnvelopeMessage, EnvelopeNote
 from teamwright.values.turns.messages import EMPTY, History, Message, digest, quote_headers, transcript
 from teamwright.values.typed_data import read_as
+from teamwright.values.value import JsonValue, Record, misfit_of
 
 Purpose = Literal["work", "coordinate", "judge"]
 PURPOSES = get_args(Purpose)

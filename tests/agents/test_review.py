@@ -7,8 +7,8 @@ from typing import Any, get_args
 import pytest
 from hypothesis import given, strategies as st
 
-from teamwright.agents.evaluation_gate import completed
 from teamwright.agents.functions.agent import FunctionAgent
+from teamwright.agents.review import completed
 from teamwright.agents.scripted import Rule, ScriptedAgent
 from teamwright.history.kpis import kpis_of
 from teamwright.journal.memory import MemoryJournal

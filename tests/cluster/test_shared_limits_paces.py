@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from teamwright.cluster import limits as paces
+from teamwright.cluster import shared_limits as paces
 from teamwright.errors import RateLimited
 from teamwright.values.limits import Pace, Usage
 from tests.cluster.simulated_processes import Cluster, settled

@@ -20,8 +20,8 @@ from dbos._sys_db import SystemDatabase
 from psycopg.errors import SerializationFailure
 from sqlalchemy.exc import OperationalError
 
-from teamwright.cluster import dbos_adapter
-from teamwright.cluster.dbos_adapter import QueueRunner
+from teamwright.cluster import dbos_queue
+from teamwright.cluster.dbos_queue import QueueRunner
 from teamwright.cluster.queue_database import QueueLimits
 from tests.kit.workers import Cluster, eventually
 from tests.paths import ROOT
@@ -117,7 +117,7 @@ async def test_collisions_with_other_workers_do_not_make_it_deaf(
         return claim(system, queue, *arguments, **options)
 
     monkeypatch.setattr(SystemDatabase, "start_queued_workflows", collide)
-    monkeypatch.setattr(dbos_adapter, "POLL_SECONDS", 0.05)
+    monkeypatch.setattr(dbos_queue, "POLL_SECONDS", 0.05)
     await cluster.client.queues.limit(QueueLimits("default", at_once=1))
     await cluster.submit("one")
     async with running(cluster, driver := Driver(), "default"):
@@ -125,7 +125,7 @@ async def test_collisions_with_other_workers_do_not_make_it_deaf(
 
 
 async def test_a_runner_that_is_woken_looks_at_once(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dbos_adapter, "POLL_SECONDS", 600.0)
+    monkeypatch.setattr(dbos_queue, "POLL_SECONDS", 600.0)
     async with running(cluster, driver := Driver(), "default", at_once=1) as runner:
         await cluster.submit("one", "two")
         runner.wake()
@@ -177,7 +177,7 @@ async def test_a_drive_for_one_worker_is_claimed_by_no_other(cluster: Cluster) -
 async def test_the_limits_of_a_queue_count_parked_entries_that_were_claimed(
     cluster: Cluster, limits: QueueLimits, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dbos_adapter, "POLL_SECONDS", 0.05)
+    monkeypatch.setattr(dbos_queue, "POLL_SECONDS", 0.05)
     await cluster.client.queues.limit(limits)
     await park(cluster, "one", "two")
     async with running(cluster, driver := Driver(), "default") as runner:
@@ -196,7 +196,7 @@ async def test_the_limits_of_a_queue_count_parked_entries_that_were_claimed(
 async def test_a_parked_entry_takes_room_in_its_own_queue_alone(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dbos_adapter, "POLL_SECONDS", 0.05)
+    monkeypatch.setattr(dbos_queue, "POLL_SECONDS", 0.05)
     await park(cluster, "parent", "other", queue="day")
     async with running(cluster, driver := Driver(), "day", "day.branches", at_once=1) as runner:
         await want(cluster, runner, "parent")

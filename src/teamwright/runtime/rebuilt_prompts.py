@@ -28,8 +28,8 @@ from teamwright.runtime.run_reader import read_events
 from teamwright.values.events.agent import AgentAsked, AgentCalled, AgentFailed, AgentReplied
 from teamwright.values.events.event import Event
 from teamwright.values.key import is_inside
-from teamwright.values.models import Record
 from teamwright.values.text.secret_patterns import mask_text, mask_value
+from teamwright.values.value import Record
 
 if TYPE_CHECKING:
     from teamwright.agents.contract.agent import Agent

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from teamwright.history.event_notes import evaluation_text, is_plain_pass, mark_of
+from teamwright.history.event_wording import evaluation_text, is_plain_pass, mark_of
 from teamwright.values.events.event import Event
 from teamwright.values.events.team import TeamEvaluationResult
 from teamwright.values.specs.evaluation import CriterionResult, EvaluationVerdict, JudgeRecord

@@ -357,7 +357,7 @@ class Panel(Strategy):
         raise AssertionError("counting never ends")
 
 
-SPEC: dict[str, JsonValue] = {"function": "tests.runtime.people.test_intervention_points:joined"}
+SPEC: dict[str, JsonValue] = {"function": "tests.runtime.people.test_applied_interventions:joined"}
 
 
 def joined(task: str) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from teamwright import Engine
-from teamwright.cluster.limits import LEASE_SECONDS, ClusterLimits
+from teamwright.cluster.shared_limits import LEASE_SECONDS, ClusterLimits
 from teamwright.values.limits import Pace
 from tests.kit.postgres import schema_url
 from tests.kit.postgres_proxy import Proxy

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from teamwright.budget.ledger import refusal_text
-from teamwright.history.team_notes import intervention_text, is_plan_progress, live_note, plan_note
+from teamwright.history.team_wording import intervention_text, is_plan_progress, live_note, plan_note
 from teamwright.values.call_limits import is_reply_cut_warning
 from teamwright.values.events.agent import (
     AgentAbandoned,

@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 
 from teamwright.errors import RunNotFound, TeamwrightError, UsageError
-from teamwright.server.refusals import INTERNAL, RefusedRequest, refusal_of
+from teamwright.server.error_statuses import INTERNAL, RefusedRequest, refusal_of
 from teamwright.server.security.credentials import Role, Visitor
 from teamwright.values.text.secret_patterns import mask_text
 from teamwright.wings import absent_names

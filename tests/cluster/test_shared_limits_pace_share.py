@@ -15,7 +15,7 @@ import pytest
 from hypothesis import settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
-from teamwright.cluster.limits import ClusterLimits, model_digest
+from teamwright.cluster.shared_limits import ClusterLimits, model_digest
 from teamwright.runtime.budget.rate_limiter import RateLimiter
 from teamwright.values.limits import Pace
 from tests.cluster.simulated_processes import Cluster, Process

@@ -25,7 +25,7 @@ from teamwright.journal.postgres.connection import DatabaseAddress
 from teamwright.journal.postgres.paces import PostgresPaces
 from teamwright.runtime.budget.rate_limiter import PaceShare, SharingLimiter
 from teamwright.values.limits import Pace
-from teamwright.values.models import JsonValue
+from teamwright.values.value import JsonValue
 
 LEASE_SECONDS = 4.0
 """How long a share is valid at the server, as in `renew_share`."""

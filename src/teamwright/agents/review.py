@@ -1,4 +1,4 @@
-"""The gate behind a member's work: an evaluator gives its verdict, and the work counts, is revised, or fails.
+"""The review of a member's work: an evaluator gives its verdict, and the work counts, is revised, or fails.
 
 It works through a context alone, so strategies use it too. Whatever an evaluator does, work that it did not explicitly
 pass does not pass.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from teamwright.history.event_notes import detail_text, note_text
+from teamwright.history.event_wording import detail_text, note_text
 from teamwright.values.events.agent import (
     AgentCalled,
     AgentCallFailed,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from teamwright.history.event_notes import mark_of
-from teamwright.history.team_notes import plan_note
+from teamwright.history.event_wording import mark_of
+from teamwright.history.team_wording import plan_note
 from teamwright.values.events.event import Event, Fact
 from teamwright.values.events.run import TimerFired
 from teamwright.values.events.team import TeamMerged, TeamPhase, TeamPlanChanged, TeamPlanProposed, TeamPlanStatus
