@@ -5,10 +5,10 @@ docs/kpis.md defines what counts as a step, as coordination and as time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from math import ceil, inf
-from typing import Any, ClassVar, Literal
+from typing import Literal
 
 from teamwright.budget.estimates import dollars, picodollars
 from teamwright.budget.ledger import Cost, charge_for
@@ -274,8 +274,25 @@ class _KpiFold:
             self._record.driver_time.apply(event)
         else:
             self._record.apply(event)
-        if handle := self._handlers.get(type(event.fact)):
-            handle(self, event, event.fact)
+        match event.fact:
+            case AgentCalled() as fact:
+                if fact.effect == "model":
+                    self._reserved[event.key] = fact
+            case AgentReturned() as fact:
+                self._returned(event, fact)
+            case AgentCallFailed() as fact:
+                if fact.usage.total_tokens:
+                    self._used[f"{event.key}#{fact.attempt}"] = (self._around(event.scope), fact.usage)
+            case AgentAsked() as fact:
+                self._asked(event, fact)
+            case AgentReplied() | AgentFailed():
+                self._asks[event.key].ended = event
+            case PersonAsked():
+                self._questions[event.key] = event.time
+            case PersonAnswered():
+                self._answered(event)
+            case _:
+                self._apply_team_event(event)
 
     def turns(self) -> list[_Ask]:
         """The turns of leaf members, without superseded ones."""
@@ -366,13 +383,6 @@ class _KpiFold:
         purpose = around.purpose if around and around.purpose != "work" else fact.purpose
         self._asks[event.key] = _Ask(event.key, fact, around, purpose, event)
 
-    def _ended(self, event: Event, fact: AgentReplied | AgentFailed) -> None:
-        self._asks[event.key].ended = event
-
-    def _called(self, event: Event, fact: AgentCalled) -> None:
-        if fact.effect == "model":
-            self._reserved[event.key] = fact
-
     def _returned(self, event: Event, fact: AgentReturned) -> None:
         """Count the usage of a call; where a model request reports none or a part of it, what was charged."""
         ask, usage = self._around(event.scope), fact.usage
@@ -389,54 +399,30 @@ class _KpiFold:
                 self._unmetered.append(ask)
         self._used[event.key] = (ask, usage)
 
-    def _call_failed(self, event: Event, fact: AgentCallFailed) -> None:
-        if fact.usage.total_tokens:
-            self._used[f"{event.key}#{fact.attempt}"] = (self._around(event.scope), fact.usage)
-
-    def _step_skipped(self, event: Event, fact: StepSkipped) -> None:
-        if fact.reason == "failure":
-            self._skipped[event.scope, fact.step] = self._around(event.scope)
-
-    def _team_planned(self, event: Event, fact: TeamPlanned) -> None:
-        self._planned = True
-
-    def _message_sent(self, event: Event, fact: TeamMessageSent) -> None:
-        self._sent.append((self._around(event.scope), len(fact.to) * fact.count))
-
-    def _evaluated(self, event: Event, fact: TeamEvaluationResult) -> None:
-        self._verdicts[join_key(event.scope, fact.work)] = fact.verdict
-        if fact.revises:
-            self._revised.add(join_key(event.scope, fact.revises))
-
-    def _step_failed(self, event: Event, fact: TeamStepFailed) -> None:
-        if fact.rung in ("retry", "downgrade_model"):
-            self._revised.add(join_key(event.scope, fact.work))
-
-    def _person_asked(self, event: Event, fact: PersonAsked) -> None:
-        self._questions[event.key] = event.time
-
-    def _person_answered(self, event: Event, fact: PersonAnswered) -> None:
+    def _answered(self, event: Event) -> None:
+        """Leave the time in which a turn waited for a person out of its latency."""
         ask, since = self._around(event.key), self._questions.pop(event.key, inf)
         if ask is not None and since <= event.time:
             ask.waits.append((since, event.time))
 
+    def _apply_team_event(self, event: Event) -> None:
+        """Apply what a team decided: steps, messages, verdicts."""
+        match event.fact:
+            case TeamPlanned():
+                self._planned = True
+            case TeamMessageSent() as fact:
+                self._sent.append((self._around(event.scope), len(fact.to) * fact.count))
+            case TeamEvaluationResult() as fact:
+                self._verdicts[join_key(event.scope, fact.work)] = fact.verdict
+                if fact.revises:
+                    self._revised.add(join_key(event.scope, fact.revises))
+            case TeamStepFailed(rung="retry" | "downgrade_model") as fact:
+                self._revised.add(join_key(event.scope, fact.work))
+            case StepSkipped(reason="failure") as fact:
+                self._skipped[event.scope, fact.step] = self._around(event.scope)
+            case _:
+                pass
+
     def _around(self, scope: str) -> _Ask | None:
         """The innermost ask around a scope."""
         return self._asks.get(self._record.turn_of(scope))
-
-    _handlers: ClassVar[dict[type[object], Callable[[_KpiFold, Event, Any], None]]] = {
-        AgentAsked: _asked,
-        AgentReplied: _ended,
-        AgentFailed: _ended,
-        AgentCalled: _called,
-        AgentReturned: _returned,
-        AgentCallFailed: _call_failed,
-        StepSkipped: _step_skipped,
-        TeamPlanned: _team_planned,
-        TeamMessageSent: _message_sent,
-        TeamEvaluationResult: _evaluated,
-        TeamStepFailed: _step_failed,
-        PersonAsked: _person_asked,
-        PersonAnswered: _person_answered,
-    }
-    """The handler of each type of fact; other facts change no figure."""
