@@ -282,3 +282,13 @@ class WorkspaceKept(Record, frozen=True):
     kind: ClassVar = "workspace.kept"
     artifact: Artifact
     by: str
+
+
+EngineAgentFact = (
+    AgentAsked | AgentReplied | AgentFailed | AgentCalled | AgentReturned | AgentCallFailed | AgentProgressed
+    | WorkspaceWritten | WorkspaceConflicted | WorkspaceKept
+)  # fmt: skip
+AgentFact = (
+    EngineAgentFact
+    | AgentAbandoned | AgentRecovered | AgentCallRejected | AgentChecked | AgentCompacted | AgentModeRefused
+)  # fmt: skip

@@ -156,3 +156,7 @@ class BudgetEased(Record, frozen=True):
     kind: ClassVar = "budget.eased"
     model: str
     concurrency: int
+
+
+EngineBudgetFact = BudgetOpened | BudgetRaised | BudgetRefused | BudgetExceeded | BudgetMisreported
+BudgetFact = EngineBudgetFact | BudgetUnpriced | BudgetDegraded | BudgetThrottled | BudgetEased | BudgetAwaited

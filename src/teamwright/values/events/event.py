@@ -7,96 +7,14 @@ the modules beside this one define them. A fold does no I/O and reads no clock, 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar, Literal, Protocol, TypeVar, cast
+from typing import ClassVar, Literal, Protocol, TypeVar, cast, get_args
 
 from msgspec import Struct
 
-from teamwright.values.events.agent import (
-    AgentAbandoned,
-    AgentAsked,
-    AgentCalled,
-    AgentCallFailed,
-    AgentCallRejected,
-    AgentChecked,
-    AgentCompacted,
-    AgentFailed,
-    AgentModeRefused,
-    AgentProgressed,
-    AgentRecovered,
-    AgentReplied,
-    AgentReturned,
-    WorkspaceConflicted,
-    WorkspaceKept,
-    WorkspaceWritten,
-)
-from teamwright.values.events.budget import (
-    BudgetAwaited,
-    BudgetDegraded,
-    BudgetEased,
-    BudgetExceeded,
-    BudgetMisreported,
-    BudgetOpened,
-    BudgetRaised,
-    BudgetRefused,
-    BudgetThrottled,
-    BudgetUnpriced,
-)
-from teamwright.values.events.run import (
-    Custom,
-    PersonAnswered,
-    PersonAsked,
-    RunAborted,
-    RunApplied,
-    RunCheckpoint,
-    RunEnded,
-    RunInterrupted,
-    RunIntervened,
-    RunLogged,
-    RunMeasured,
-    RunNotified,
-    RunPaused,
-    RunQueued,
-    RunRefused,
-    RunResumed,
-    RunStarted,
-    ScopeExpired,
-    ScopeWaited,
-    TimerFired,
-    TimerSet,
-)
-from teamwright.values.events.team import (
-    StepHeldUp,
-    StepSkipped,
-    TeamBounded,
-    TeamChannelClosed,
-    TeamChannelOpened,
-    TeamDecided,
-    TeamEmitted,
-    TeamEnded,
-    TeamEscalated,
-    TeamEvaluationResult,
-    TeamEvaluationStarted,
-    TeamGoalReached,
-    TeamHandoff,
-    TeamLife,
-    TeamMerged,
-    TeamMessage,
-    TeamMessageSent,
-    TeamPhase,
-    TeamPlanChanged,
-    TeamPlanned,
-    TeamPlanProposed,
-    TeamPlanStatus,
-    TeamReopened,
-    TeamReplyRejected,
-    TeamRoleBound,
-    TeamRouted,
-    TeamSelected,
-    TeamStarted,
-    TeamStepAssigned,
-    TeamStepCompleted,
-    TeamStepFailed,
-)
+from teamwright.values.events.agent import AgentFact, EngineAgentFact
+from teamwright.values.events.budget import BudgetFact, EngineBudgetFact
+from teamwright.values.events.run import EngineRunFact, RunFact
+from teamwright.values.events.team import TeamFact
 from teamwright.values.key import join_key
 from teamwright.values.value import JsonValue, Record
 
@@ -104,38 +22,8 @@ SCHEMA_VERSION = 1
 
 Domain = Literal["run", "team", "step", "agent", "budget", "person", "workspace", "custom"]
 
-Fact = (
-    RunStarted | RunResumed | RunPaused | RunInterrupted | RunQueued | RunIntervened | RunApplied | RunRefused
-    | RunAborted | RunEnded | RunNotified
-    | ScopeExpired | ScopeWaited | TimerSet | TimerFired
-    | TeamStarted | TeamReopened | TeamEnded
-    | TeamSelected | TeamRouted | TeamHandoff | TeamDecided | TeamReplyRejected | TeamEmitted | TeamBounded
-    | TeamGoalReached | TeamEscalated | TeamEvaluationStarted | TeamEvaluationResult
-    | TeamPlanned | TeamRoleBound | TeamStepAssigned | TeamStepFailed | TeamStepCompleted
-    | TeamMessageSent | TeamChannelOpened | TeamChannelClosed
-    | TeamPlanChanged | TeamPlanStatus | TeamPlanProposed | TeamPhase | TeamMerged
-    | TeamLife | TeamMessage
-    | StepSkipped | StepHeldUp
-    | AgentAsked | AgentReplied | AgentFailed | AgentAbandoned | AgentCalled | AgentReturned | AgentCallFailed
-    | AgentRecovered | AgentCallRejected | AgentChecked | AgentCompacted | AgentProgressed | AgentModeRefused
-    | BudgetOpened | BudgetRaised | BudgetRefused | BudgetExceeded | BudgetUnpriced | BudgetDegraded | BudgetThrottled
-    | BudgetEased
-    | BudgetMisreported | BudgetAwaited
-    | PersonAsked | PersonAnswered
-    | RunLogged | RunMeasured | RunCheckpoint
-    | WorkspaceWritten | WorkspaceConflicted | WorkspaceKept
-    | Custom
-)  # fmt: skip
-
-
-ENGINE_FACTS: frozenset[type[Fact]] = frozenset((
-    RunStarted, RunResumed, RunPaused, RunInterrupted, RunQueued, RunIntervened, RunApplied, RunRefused, RunAborted,
-    RunEnded, RunNotified,
-    ScopeExpired, ScopeWaited, TimerSet, TimerFired,
-    AgentAsked, AgentReplied, AgentFailed, AgentCalled, AgentReturned, AgentCallFailed, AgentProgressed,
-    BudgetOpened, BudgetRaised, BudgetRefused, BudgetExceeded, BudgetMisreported, PersonAsked, PersonAnswered,
-    WorkspaceWritten, WorkspaceConflicted, WorkspaceKept,
-))  # fmt: skip
+Fact = RunFact | TeamFact | AgentFact | BudgetFact
+ENGINE_FACTS: frozenset[type[Fact]] = frozenset(get_args(EngineRunFact | EngineAgentFact | EngineBudgetFact))
 """Facts that only the engine may record, since a run is rebuilt from them."""
 
 

@@ -240,3 +240,12 @@ class Custom(Record, frozen=True):
     domain: str
     name: str
     data: JsonValue = None
+
+
+EngineRunFact = (
+    RunStarted | RunResumed | RunPaused | RunInterrupted | RunQueued | RunIntervened | RunApplied | RunRefused
+    | RunAborted | RunEnded | RunNotified
+    | ScopeExpired | ScopeWaited | TimerSet | TimerFired
+    | PersonAsked | PersonAnswered
+)  # fmt: skip
+RunFact = EngineRunFact | RunLogged | RunMeasured | RunCheckpoint | Custom

@@ -384,3 +384,15 @@ class TeamMessage(Record, frozen=True):
     original: str = ""
     phase: str = ""
     round: int = 0
+
+
+TeamFact = (
+    TeamStarted | TeamReopened | TeamEnded
+    | TeamSelected | TeamRouted | TeamHandoff | TeamDecided | TeamReplyRejected | TeamEmitted | TeamBounded
+    | TeamGoalReached | TeamEscalated | TeamEvaluationStarted | TeamEvaluationResult
+    | TeamPlanned | TeamRoleBound | TeamStepAssigned | TeamStepFailed | TeamStepCompleted
+    | TeamMessageSent | TeamChannelOpened | TeamChannelClosed
+    | TeamPlanChanged | TeamPlanStatus | TeamPlanProposed | TeamPhase | TeamMerged
+    | TeamLife | TeamMessage
+    | StepSkipped | StepHeldUp
+)  # fmt: skip
