@@ -1,13 +1,18 @@
-"""The wording of events: the note that people read about each, and what a verdict says."""
+"""The wording of events: the note that people read about each."""
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from teamwright.budget.ledger import refusal_text
-from teamwright.history.team_wording import intervention_text, is_plan_progress, live_note, plan_note
+from teamwright.history.team_wording import (
+    evaluation_text,
+    intervention_text,
+    is_plain_pass,
+    is_plan_progress,
+    live_note,
+    plan_note,
+)
 from teamwright.values.call_limits import is_reply_cut_warning
 from teamwright.values.events.agent import (
     AgentAbandoned,
@@ -81,70 +86,12 @@ from teamwright.values.events.team import (
 )
 from teamwright.values.key import is_tool_call, parent_key
 from teamwright.values.people import Mark
-from teamwright.values.specs.evaluation import EvaluationVerdict, JudgeRecord
 from teamwright.values.text.control_characters import visible
-from teamwright.values.text.display import count_text, cut, minute_text, price_text, seconds_text, size_text
+from teamwright.values.text.display import count_text, minute_text, price_text, seconds_text, size_text
 from teamwright.values.turns.results import FOR_PEOPLE, StopReason
 
 if TYPE_CHECKING:
     from teamwright.values.people import Answer, Question
-
-
-LONGEST_REASON = 160
-MOST_NAMED = 8
-
-
-def evaluation_text(result: TeamEvaluationResult) -> str:
-    """The verdict on the work of a member, as one line."""
-    verdict = result.verdict
-    again = f" (attempt {result.attempt})" if result.attempt > 1 else ""
-    if verdict.outcome in ("not_reviewed", "auto_pass_with_warning"):
-        why = ", and counts at low risk" if verdict.outcome == "auto_pass_with_warning" else ""
-        head = f"the work of {result.member} is not reviewed{again}{why}"
-    elif verdict.outcome == "accepted":
-        return f"the work of {result.member} is accepted by a person{again}, although it did not pass"
-    else:
-        score = "" if verdict.score is None else f", score {verdict.score:.2f}"
-        head = f"the work of {result.member} is evaluated{again}: {verdict.outcome}{score}"
-    return "; ".join((head, *_parts(verdict)))
-
-
-def is_plain_pass(verdict: EvaluationVerdict) -> bool:
-    """Whether work passed, or was not to be reviewed, and there is nothing more to say about it."""
-    return verdict.outcome in ("pass", "not_reviewed") and not (verdict.missing or verdict.unknown or verdict.warnings)
-
-
-def _parts(verdict: EvaluationVerdict) -> Iterator[str]:
-    reasons: defaultdict[str, list[str]] = defaultdict(list)
-    for one in verdict.criteria:
-        if not one.passed:
-            reasons[cut(one.reason, LONGEST_REASON) or "not passed"].append(one.id)
-    yield from (f"{_names(ids)}: {reason}" for reason, ids in list(reasons.items())[:MOST_NAMED])
-    if len(reasons) > MOST_NAMED:
-        yield f"and {len(reasons) - MOST_NAMED} more"
-    if verdict.missing:
-        yield f"{len(verdict.missing)} of {len(verdict.criteria)} criteria left out: {_names(verdict.missing)}"
-    if verdict.unknown:
-        yield f"invented, and not counted: {_names(verdict.unknown)}"
-    if verdict.outcome in ("review_exceeded", "auto_pass_with_warning") and verdict.feedback:
-        yield cut(verdict.feedback, LONGEST_REASON)
-    for judge in verdict.judges:
-        yield from _judge_parts(judge)
-    yield from (f"warning: {text}" for text in verdict.warnings)
-
-
-def _judge_parts(judge: JudgeRecord) -> Iterator[str]:
-    if len(judge.scores) > 1:
-        scores = ", ".join(f"{score:.2f}" for score in judge.scores)
-        yield f"{judge.member} gave {scores}: a spread of {judge.spread:.2f}"
-    if judge.unusable and judge.scores:
-        answers = len(judge.scores) + len(judge.unusable)
-        yield f"{len(judge.unusable)} of {answers} answers of {judge.member} can't be used: {judge.unusable[0]}"
-
-
-def _names(names: Sequence[str]) -> str:
-    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
-    return ", ".join(names[:MOST_NAMED]) + more
 
 
 ERROR_WORDS = {
