@@ -18,6 +18,9 @@ TESTS = ROOT / "tests"
 CLASS = re.compile(r"^ *class (\w+)[(\[:]", re.MULTILINE)
 
 COVERED_BY = {
+    "server/page/state.py": "server/page/test_projection.py",
+    "history/fork.py": "history/test_checkpoints.py",
+    "agents/contract/effect.py": "runtime/context/test_effect.py",
     "runtime/context/effect_record.py": "runtime/context/test_effect.py",
     "runtime/run_control.py": "runtime/test_engine.py",
     "runtime/run_start.py": "runtime/test_run.py",

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, strategies as st
 from pydantic import TypeAdapter
 
-from teamwright.agents.prompt_notes import extract_note
+from teamwright.agents.envelope_note import extract_note
 from teamwright.strategies.reply_parsing import ParseFailure, candidate_values, read_answer
 from teamwright.strategies.selector import SelectorChoice, UnclearChoice, read_selection
 from teamwright.values.turns.envelope import EnvelopeLimits

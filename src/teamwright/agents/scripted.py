@@ -21,11 +21,12 @@ from pydantic_core import to_json
 from teamwright.agents.attachments import with_pointers
 from teamwright.agents.contract.agent import Agent, Context, PolicyAttributes
 from teamwright.agents.contract.arguments import Mistakes, check_instance, checked_call, listed
-from teamwright.agents.contract.effect import ERRORS, Attempt, Effect, Returned, SentMessage, SentRequest
+from teamwright.agents.contract.effect import Attempt, Effect, Returned, SentMessage, SentRequest
+from teamwright.agents.contract.retry import ERRORS
 from teamwright.agents.contract.settings import AgentKeywords, shared_settings
 from teamwright.agents.functions.guardrails import CheckFunction, make_guardrails
 from teamwright.agents.prices import rate_of
-from teamwright.agents.prompt_notes import low_budget_notice
+from teamwright.agents.prompt_notices import low_budget_notice
 from teamwright.agents.schemas import check_input, with_data, with_preferred_data
 from teamwright.agents.tools.built_in import final_response, transfer_message
 from teamwright.agents.tools.protocol import Arguments

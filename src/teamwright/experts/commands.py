@@ -479,7 +479,7 @@ def _answering(*, begin: bool) -> Confirmer:
 
 
 async def _forecast(router: Router, request: AskRequest, routed: RoutedTask) -> str:
-    from teamwright.runtime.people.questions import forecast_text
+    from teamwright.runtime.people.confirmation import forecast_text
     from teamwright.teams.load import team_from_source
     from teamwright.wings import required_hook
 

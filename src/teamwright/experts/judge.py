@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, TypeAdapter, ValidationError
 
 from teamwright.agents.contract.agent import Agent, Context
-from teamwright.agents.contract.effect import FUTILE, RETRYABLE
+from teamwright.agents.contract.retry import FUTILE, RETRYABLE
 from teamwright.agents.evaluators import failure_text, model_of
 from teamwright.errors import InvalidOutput
 from teamwright.strategies.reply_parsing import ParseFailure, read_valid

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 
 from pydantic import JsonValue
 
-from teamwright.agents.prompt_notes import KEY, note_fields, with_note_block
+from teamwright.agents.envelope_note import KEY, note_fields, with_note_block
 from teamwright.agents.scripted import Rule, Script, ToolRule
 from teamwright.agents.tools.built_in import final_response
 from teamwright.history.history import RunHistory

@@ -314,7 +314,8 @@ class Engine:
         limits: Limits | None = None,
     ) -> Handle:
         """Start a fork in the background; the arguments are those of `fork`."""
-        from teamwright.history.fork import fork_batch, point_before_stop, point_of_retry
+        from teamwright.history.fork import fork_batch
+        from teamwright.history.retry_point import point_before_stop, point_of_retry
         from teamwright.runtime.driver.redaction import Redactor
         from teamwright.teams.preflight import known_secrets
 

@@ -192,7 +192,7 @@ class Run:
 
     async def _confirm(self, scope: Scope, forecast: SpendForecast) -> RunResult | None:
         """Let a person confirm the forecast; returns the result of a run that may not begin, else `None`."""
-        from teamwright.runtime.people.questions import confirm_run  # most runs begin without being confirmed
+        from teamwright.runtime.people.confirmation import confirm_run
 
         decision = await confirm_run(scope, self._team.name, forecast, self._state.limits)
         if not decision.may_begin:

@@ -26,7 +26,7 @@ from teamwright.agents.contract.agent import (
     Workspace,
 )
 from teamwright.agents.contract.effect import Effect, Returned
-from teamwright.agents.prompt_notes import bounded_note
+from teamwright.agents.envelope_note import bounded_note
 from teamwright.strategies.escalation import RISKY, Escalation
 from teamwright.strategies.parts import WORK
 from teamwright.strategies.protocol import Members, Strategy, Task, run_strategy

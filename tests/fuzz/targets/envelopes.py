@@ -9,7 +9,7 @@ from typing import ClassVar, cast
 
 from pydantic import JsonValue, ValidationError
 
-from teamwright.agents.prompt_notes import extract_note
+from teamwright.agents.envelope_note import extract_note
 from teamwright.runtime.driver.redaction import replace_lone_surrogates
 from teamwright.values.turns.envelope import Envelope, EnvelopeLimits, EnvelopeMessage, envelope_schema, envelope_text
 from teamwright.values.turns.messages import Message

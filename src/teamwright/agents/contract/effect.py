@@ -1,7 +1,4 @@
-"""One call to the outside world: its description, the input of an attempt, its result, and when a failure is retried.
-
-A retry is decided by the type of the error, never by its text.
-"""
+"""One call to the outside world: its description, the input of an attempt, and its result."""
 
 from __future__ import annotations
 
@@ -13,20 +10,6 @@ from pydantic import JsonValue
 
 from teamwright.agents.attachments import Attachment
 from teamwright.budget.estimates import Rate
-from teamwright.errors import (
-    AgentError,
-    AgentTimeout,
-    ContextTooLong,
-    InvalidInput,
-    InvalidOutput,
-    InvalidRequest,
-    NotDone,
-    RateLimited,
-    Refused,
-    ScriptMismatch,
-    ServiceError,
-    ToolError,
-)
 from teamwright.values.call_limits import MAX_BYTES, RetryPolicy
 from teamwright.values.events.agent import (
     AgentCalled,
@@ -264,37 +247,3 @@ class Returned(Struct, frozen=True):
                 tally=self.tally,
             )
         )
-
-
-ERRORS: dict[str, type[AgentError]] = {
-    error.kind: error
-    for error in (
-        AgentError, RateLimited, ContextTooLong, AgentTimeout, ServiceError, Refused, InvalidRequest, InvalidInput,
-        InvalidOutput, ScriptMismatch, ToolError, NotDone,
-    )
-}  # fmt: skip
-"""Error classes by the kind that records and scripts use."""
-RETRYABLE = frozenset(kind for kind, error in ERRORS.items() if error.retryable)
-"""The kinds of errors that the retry policy of an agent retries, so that a failure of such a kind has used it up."""
-FUTILE = frozenset((InvalidRequest.kind, InvalidInput.kind))
-"""The kinds of errors that the same member meets again: its settings or its input are wrong. No strategy tries it again
-or hides the mistake behind a cheaper model."""
-
-
-def wait_before_retry(policy: RetryPolicy | None, failures: int, error: AgentError, chance: float) -> float | None:
-    """Return the backoff in seconds after this many failures, or `None` to give up.
-
-    The backoff doubles each time; a wait that the provider requests is honoured up to the longest allowed.
-    """
-    if policy is None or not error.retryable or failures > policy.attempts:
-        return None
-    wait = policy.backoff * 2 ** (failures - 1)
-    wait += wait * policy.jitter * chance
-    return min(policy.longest, max(wait, error.retry_after or 0.0))
-
-
-def recorded_error(kind: str, message: str) -> AgentError:
-    """Rebuild a recorded error."""
-    error = ERRORS.get(kind, AgentError)(message)
-    error.kind = kind
-    return error

@@ -11,7 +11,7 @@ from typing import cast
 from pydantic import JsonValue
 from pydantic_core import from_json
 
-from teamwright.agents.prompt_notes import schema_with_note
+from teamwright.agents.envelope_note import schema_with_note
 from teamwright.agents.schemas import check
 from teamwright.errors import InvalidOutput
 from teamwright.values.events.event import WRAPPED

@@ -54,7 +54,7 @@ from teamwright.agents.model.request_template import OutputMode, RequestTemplate
 from teamwright.agents.model.response_stream import OutputMeter, ResponseDeltas, Stop, with_thinking_apart
 from teamwright.agents.model.tool_calls import with_written_calls
 from teamwright.agents.prices import rate_of
-from teamwright.agents.prompt_notes import CUT_NOTICE_TOKENS, output_cut_notice
+from teamwright.agents.prompt_notices import CUT_NOTICE_TOKENS, output_cut_notice
 from teamwright.budget.ledger import MODEST_OUTPUT
 from teamwright.errors import InvalidOutput, TeamwrightError
 from teamwright.values.call_limits import REPLY_SECONDS, OutputLimit

@@ -95,7 +95,7 @@ def pending_answer_text(answer: Answer) -> str:
 
 def can_retry(history: RunHistory) -> bool:
     """Whether the run has a failure that `runs fork --retry` can retry."""
-    from teamwright.history.fork import point_of_retry
+    from teamwright.history.retry_point import point_of_retry
 
     try:
         point_of_retry(history)

@@ -14,7 +14,7 @@ from typing import NamedTuple, assert_never
 from msgspec.structs import replace
 
 from teamwright.agents.contract.agent import Agent, Context
-from teamwright.agents.contract.effect import FUTILE, RETRYABLE
+from teamwright.agents.contract.retry import FUTILE, RETRYABLE
 from teamwright.experts.collaboration.drafts import choice_schema, read_choice
 from teamwright.experts.collaboration.state import PhaseAttempt, Work, as_message
 from teamwright.strategies.parts import WORK

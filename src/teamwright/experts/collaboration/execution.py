@@ -14,7 +14,7 @@ from functools import partial
 from typing import Literal
 
 from teamwright.agents.contract.agent import Branches, Context
-from teamwright.agents.contract.effect import FUTILE, RETRYABLE
+from teamwright.agents.contract.retry import FUTILE, RETRYABLE
 from teamwright.errors import ExpressionFailed, InvalidValue
 from teamwright.experts.collaboration.change import PlanChange
 from teamwright.experts.collaboration.change_decision import ChangeDecision, decide_change

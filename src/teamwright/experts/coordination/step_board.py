@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from pydantic import JsonValue
 
 from teamwright.agents.contract.agent import Agent, Context
-from teamwright.agents.contract.effect import FUTILE
+from teamwright.agents.contract.retry import FUTILE
 from teamwright.experts.coordination.options import CoordinationOptions, ExpertStep
 from teamwright.experts.coordination.states import FinalState, StepMachine, StepState, team_state
 from teamwright.experts.coordination.step_work import NOTHING_FOUND, NextAgent, StepAssignment, StepExecution

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from teamwright.agents.approval import REJECTED
 from teamwright.agents.contract.agent import Agent, Context, declaration_of
-from teamwright.agents.contract.effect import FUTILE, RETRYABLE
+from teamwright.agents.contract.retry import FUTILE, RETRYABLE
 from teamwright.agents.evaluators import Evaluator
 from teamwright.agents.review import REVIEW_EXCEEDED, EvaluationRounds
 from teamwright.errors import AgentTimeout
@@ -22,13 +22,7 @@ from teamwright.experts.coordination.options import ExpertStep, FailureLadder, R
 from teamwright.experts.coordination.states import FinalState, StepMachine
 from teamwright.strategies.parts import WORK
 from teamwright.strategies.team_conversation import BUDGET
-from teamwright.values.events.team import (
-    FailureRung,
-    TeamHandoff,
-    TeamStepAssigned,
-    TeamStepCompleted,
-    TeamStepFailed,
-)
+from teamwright.values.events.team import FailureRung, TeamHandoff, TeamStepAssigned, TeamStepCompleted, TeamStepFailed
 from teamwright.values.specs.evaluation import EvaluationVerdict, VerdictOutcome
 from teamwright.values.text.display import LONGEST_ERROR, cut
 from teamwright.values.turns.turn import Failure, Reply, Turn

@@ -12,7 +12,8 @@ from typing import Any, Final
 
 from pydantic import JsonValue
 
-from teamwright.agents.contract.effect import Returned, recorded_error
+from teamwright.agents.contract.effect import Returned
+from teamwright.agents.contract.retry import recorded_error
 from teamwright.budget.ledger import ONE_CALL, Cost, refusal_text
 from teamwright.errors import AgentError, JournalCorrupt, LimitReached
 from teamwright.journal.codec import decode_body

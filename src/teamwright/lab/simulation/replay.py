@@ -17,7 +17,8 @@ from typing import NoReturn
 import anyio
 
 from teamwright.agents.contract.agent import Agent, Context, Policy, PolicyAttributes, agent_spec_of
-from teamwright.agents.contract.effect import Attempt, Effect, Returned, recorded_error
+from teamwright.agents.contract.effect import Attempt, Effect, Returned
+from teamwright.agents.contract.retry import recorded_error
 from teamwright.agents.prices import cost_of, rate_of
 from teamwright.budget.estimates import Rate, picodollars
 from teamwright.budget.ledger import USEFUL_OUTPUT

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from msgspec import structs
 from pydantic import JsonValue
 
-from teamwright.agents.contract.effect import Effect, Returned, recorded_error, wait_before_retry
+from teamwright.agents.contract.effect import Effect, Returned
+from teamwright.agents.contract.retry import recorded_error, wait_before_retry
 from teamwright.budget.estimates import dollars
 from teamwright.budget.ledger import NO_COST, TOKENS, USD, Cost, Reservation, charge_for
 from teamwright.errors import AgentError

@@ -15,7 +15,7 @@ from pydantic_core import PydanticSerializationError, to_json
 
 from teamwright.agents.contract.agent import Agent, is_package_class
 from teamwright.agents.contract.effect import Effect, Returned
-from teamwright.agents.prompt_notes import extract_note, parse_note
+from teamwright.agents.envelope_note import extract_note, parse_note
 from teamwright.errors import AgentError, InvalidOutput, LimitReached, MemberFailed, ToolError, nearest
 from teamwright.history.ending import Ending, ending_of
 from teamwright.runtime.scope import Scope

@@ -6,7 +6,7 @@ import pytest
 
 from teamwright import Engine, FunctionAgent, Limits, Team
 from teamwright.journal.memory import MemoryJournal
-from teamwright.runtime.people.questions import forecast_text
+from teamwright.runtime.people.confirmation import forecast_text
 from teamwright.values.events.budget import BudgetOpened
 from teamwright.values.events.run import RunStarted
 from teamwright.values.limits import Bounds, Quantiles, SpendForecast
@@ -98,7 +98,7 @@ async def test_a_question_that_an_earlier_version_asked_in_other_words_is_answer
     async with Engine(journal) as engine:
         await engine.run(calls.team, "go", run_id="r", confirm=True)
         await engine.runs.answer("r", KEY, "yes")
-    monkeypatch.setattr("teamwright.runtime.people.questions.forecast_text", lambda _: "It may cost something.")
+    monkeypatch.setattr("teamwright.runtime.people.confirmation.forecast_text", lambda _: "It may cost something.")
     async with Engine(journal) as engine:
         assert (await engine.resume("r", team=calls.team)).status == "completed"
 

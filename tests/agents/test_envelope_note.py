@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from teamwright.agents.prompt_notes import extract_note, note_instructions, schema_with_note, with_note_block
+from teamwright.agents.envelope_note import extract_note, note_instructions, schema_with_note, with_note_block
 from teamwright.values.limits import Usage
 from teamwright.values.text.display import ELLIPSIS
 from teamwright.values.turns.envelope import Envelope, EnvelopeLimits, EnvelopeMessage, EnvelopeNote

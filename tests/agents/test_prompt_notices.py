@@ -6,7 +6,7 @@ import pytest
 from pydantic import JsonValue
 
 from teamwright.agents.model.agent import ModelAgent
-from teamwright.agents.prompt_notes import CUT_NOTICE_TOKENS, low_budget_notice, output_cut_notice
+from teamwright.agents.prompt_notices import CUT_NOTICE_TOKENS, low_budget_notice, output_cut_notice
 from teamwright.agents.scripted import Rule, ScriptedAgent
 from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team

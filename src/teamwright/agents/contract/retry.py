@@ -1,0 +1,58 @@
+"""When a failed call is retried: kinds of errors, which of them a retry policy covers, and the wait before a retry.
+
+A retry is decided by the kind of an error, never by its text. Records keep the kind, so a replay decides the same.
+"""
+
+from __future__ import annotations
+
+from teamwright.errors import (
+    AgentError,
+    AgentTimeout,
+    ContextTooLong,
+    InvalidInput,
+    InvalidOutput,
+    InvalidRequest,
+    NotDone,
+    RateLimited,
+    Refused,
+    ScriptMismatch,
+    ServiceError,
+    ToolError,
+)
+from teamwright.values.call_limits import RetryPolicy
+
+ERRORS: dict[str, type[AgentError]] = {
+    error.kind: error
+    for error in (
+        AgentError, RateLimited, ContextTooLong, AgentTimeout, ServiceError, Refused, InvalidRequest, InvalidInput,
+        InvalidOutput, ScriptMismatch, ToolError, NotDone,
+    )
+}  # fmt: skip
+"""Error classes by the kind that records and scripts use."""
+RETRYABLE = frozenset(kind for kind, error in ERRORS.items() if error.retryable)
+"""The kinds of errors that the retry policy of an agent retries, so that a failure of such a kind has used it up."""
+FUTILE = frozenset((InvalidRequest.kind, InvalidInput.kind))
+"""The kinds of errors that the same member meets again: its settings or its input are wrong. No strategy tries it again
+or hides the mistake behind a cheaper model."""
+
+
+def wait_before_retry(policy: RetryPolicy | None, failures: int, error: AgentError, chance: float) -> float | None:
+    """Return the backoff in seconds after this many failures, or `None` to give up.
+
+    The backoff doubles each time; a wait that the provider requests is honoured up to the longest allowed.
+    """
+    if policy is None or not error.retryable or failures > policy.attempts:
+        return None
+    wait = policy.backoff * 2 ** (failures - 1)
+    wait += wait * policy.jitter * chance
+    return min(policy.longest, max(wait, error.retry_after or 0.0))
+
+
+def recorded_error(kind: str, message: str) -> AgentError:
+    """Rebuild a recorded error.
+
+    A kind that has no class of its own, such as `crash`, becomes an `AgentError` of that kind.
+    """
+    error = ERRORS.get(kind, AgentError)(message)
+    error.kind = kind
+    return error
