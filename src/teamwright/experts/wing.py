@@ -4,7 +4,10 @@ from teamwright.wings import Wing
 
 WING = Wing(
     name="experts",
-    commands={"ask": "teamwright.experts.commands:ask", "experts": "teamwright.experts.commands:app"},
+    commands={
+        "ask": "teamwright.experts.commands.ask:ask",
+        "experts": "teamwright.experts.commands.templates:app",
+    },
     hooks={
         "team_templates": "teamwright.experts.team_templates:TEMPLATES",
         "expand_agents": "teamwright.experts.expert_agent:expand",

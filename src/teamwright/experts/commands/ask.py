@@ -1,9 +1,8 @@
-"""`teamwright ask`, and `teamwright experts`: answers with experts, their templates, and their ratings by past runs."""
+"""`teamwright ask`: answers a task with one agent or with a team of experts that it forms, and says which and why."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from teamwright.cli.terminal.open import require_task, run_on_loop, with_journal
+from teamwright.cli.terminal.open import require_task, run_on_loop
 from teamwright.cli.terminal.options import (
     Events,
     Full,
@@ -26,274 +25,20 @@ from teamwright.cli.terminal.options import (
     read_task,
     run_limits,
 )
-from teamwright.cli.terminal.output import (
-    Json,
-    Out,
-    check_out,
-    one_line,
-    redirect_prints,
-    say,
-    write_json,
-    write_result,
-)
-from teamwright.values.text.display import NOTHING, number_text
+from teamwright.cli.terminal.output import Json, Out, check_out, redirect_prints, say
+from teamwright.experts.commands.new_template import DEFAULT, Folder, open_templates
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
     from teamwright.cli.views.drive import ViewOptions
     from teamwright.cli.views.prompt import Prompt
-    from teamwright.experts.ratings import Rating, Ratings
     from teamwright.experts.router import AskRequest, DraftedTeam, Route, Router
-    from teamwright.experts.templates import ExpertTemplate, ExpertTemplates
-    from teamwright.journal.protocol import Journal
     from teamwright.runtime.engine import Engine
     from teamwright.runtime.run_request import Confirmer
     from teamwright.values.limits import Limits, SpendForecast
     from teamwright.values.people import Question
     from teamwright.values.specs.manifest import AnyModel, Source
-
-
-MOST_RUNS = 1000
-HEADS = (
-    "RUNS",
-    "STEPS",
-    "ASSUMED",
-    "JUDGED",
-    "PASSED",
-    "FIRST TRY",
-    "REVISIONS",
-    "SCORE",
-    "TOKENS",
-    "PRICE",
-    "PER PASS",
-)
-EXPLAINED = (
-    "PASSED is the share of judged work that an evaluator passed; ≥ is what is certain of it, with 95 %. ASSUMED is"
-    " work without a review."
-)
-UNJUDGED = "No work in these runs was judged: set  evaluate  on agents, teams or steps to learn who is good at what."
-
-
-def rate(
-    runs: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="[RUN…]", help="Runs: their ids, prefixes of them, or `last`; by default all."),
-    ] = None,
-    team: Annotated[str | None, typer.Option("--team", help="Only runs of this team.")] = None,
-    json: Json = False,
-    out: Out = None,
-) -> int:
-    """Rate experts and templates by past runs: what passed its evaluation, after which revisions, at what price."""
-    check_out(out)
-
-    async def work(journal: Journal) -> int:
-        from teamwright.errors import UsageError
-        from teamwright.experts.ratings import rate_runs
-
-        found = await rate_runs(journal, await _run_ids(journal, runs, team))
-        for run, reason in list(found.left_out.items())[:10]:
-            say(f"run {run} is left out: {reason}")
-        if not found.experts:
-            of = f" of the team {team!r}" if team else ""
-            raise UsageError(f"There is no run{of} in which a member worked; start one with  teamwright run")
-        write_json(found.to_json(), out) if json else write_result(ratings_text(found), out)
-        return 0
-
-    return with_journal(work)
-
-
-async def _run_ids(journal: Journal, runs: Sequence[str] | None, team: str | None) -> list[str]:
-    from teamwright.cli.terminal.open import find_run
-
-    found = [await find_run(journal, run) for run in runs] if runs else await journal.top_runs(MOST_RUNS)
-    wanted = [one.id for one in found if team is None or one.team == team]
-    return list(dict.fromkeys([*wanted, *(one.id for one in await journal.descendants(wanted))]))
-
-
-def ratings_text(ratings: Ratings) -> str:
-    """The ratings as tables, the best first."""
-    from teamwright.cli.terminal.output import columns
-
-    experts = [("EXPERT", "TEMPLATE", *HEADS)]
-    experts += [(one_line(one.name), one_line(one.template) or NOTHING, *_cells(one)) for one in ratings.experts]
-    lines = [columns(experts)]
-    if ratings.templates:
-        lines += [
-            "",
-            columns([("TEMPLATE", *HEADS), *((one_line(one.name), *_cells(one)) for one in ratings.templates)]),
-        ]
-    judged = any(one.judged for one in ratings.experts)
-    return "\n".join([*lines, "", EXPLAINED if judged else UNJUDGED])
-
-
-def _cells(one: Rating) -> tuple[str, ...]:
-    from teamwright.values.text.display import price_text
-
-    per_pass = NOTHING if one.tokens_per_pass is None else f"{number_text(one.tokens_per_pass)} tokens"
-    return (
-        number_text(one.runs),
-        number_text(one.steps),
-        number_text(one.assumed),
-        number_text(one.judged),
-        NOTHING if one.pass_rate is None or one.at_least is None else f"{one.pass_rate:.0%} (≥ {one.at_least:.0%})",
-        NOTHING if one.first_time is None else f"{one.first_time:.0%}",
-        NOTHING if one.revisions is None else f"{one.revisions:.2f}",
-        NOTHING if one.score is None else f"{one.score:.2f}",
-        number_text(one.total_tokens),
-        price_text(one.usd) if one.usd is not None else NOTHING,
-        price_text(one.usd_per_pass) if one.usd_per_pass is not None else per_pass,
-    )
-
-
-app = typer.Typer(help="List, show, create and rate experts.", no_args_is_help=True, rich_markup_mode=None)
-app.command()(rate)
-Name = Annotated[str, typer.Argument(metavar="NAME", help="The name of a template.")]
-Folder = Annotated[
-    Path, typer.Option("--folder", metavar="DIR", help="The folder of your own templates.", show_default=True)
-]
-DEFAULT = Path("experts")
-
-TEMPLATE = """\
-# A template of an expert: an agent with  expert: {name}  is made from it.
-description: What the expert does, in one sentence. The other experts read it.
-capabilities: [what, it, is, good, at]
-avatar: "🙂"
-color: "#0f766e"
-persona: >-
-  Who the expert is, and what it has seen.
-thinking_style: >-
-  How it looks at a problem.
-collaboration_strategy: >-
-  What it gives to the others, and what it asks of them.
-instructions: |
-  ## Method
-
-  1. What it does first, and how it knows that it is done.
-
-  ## What you deliver
-
-  - The form of the result.
-
-  ## What you refuse
-
-  - What it must not do, also if it is asked to.
-
-  ## How you disagree
-
-  How it objects, and when it gives in.
-"""
-
-
-@app.command("list")
-def list_templates(
-    words: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="[WORD…]", help="Only those with these words in a name, a capability or a task."),
-    ] = None,
-    folder: Folder = DEFAULT,
-    json: Json = False,
-    out: Out = None,
-) -> int:
-    """List the templates, built-in ones and your own, or those that match words, the best first.
-
-    Templates with mistakes are named with them.
-    """
-    check_out(out)
-    templates = _templates(folder)
-    readable = _readable(templates)
-    if not words:
-        return _write(readable, out, json=json)
-    found = templates.search(" ".join(words))
-    if not found and not json:
-        say("No template fits; list them all with  teamwright experts list")
-    return _write(found, out, json=json)
-
-
-@app.command()
-def show(name: Name, folder: Folder = DEFAULT, json: Json = False, out: Out = None) -> int:
-    """Show a template whole, with its instructions."""
-    check_out(out)
-    template = _templates(folder).get(name)
-    if json:
-        write_json(template.to_json(), out)
-    else:
-        write_result(_whole(template), out)
-    return 0
-
-
-@app.command()
-def new(
-    name: Name,
-    source: Annotated[str | None, typer.Option("--from", metavar="TEMPLATE", help="Copy this template.")] = None,
-    folder: Folder = DEFAULT,
-    json: Json = False,
-) -> int:
-    """Create a template of your own; an existing file is never overwritten."""
-    from teamwright.errors import UsageError
-    from teamwright.experts.templates import ExpertTemplate
-
-    ExpertTemplate(name=name)  # refuses a name that is none
-    copied = None if source is None else Path(_templates(folder).get(source).file)
-    text = TEMPLATE.format(name=name) if copied is None else copied.read_text("utf-8")
-    file = folder / f"{name}.yaml"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with file.open("x", encoding="utf-8") as opened:
-            opened.write(text)
-    except FileExistsError as error:
-        raise UsageError(f"{str(file)!r} exists already; choose another name, or edit it.") from error
-    except OSError as error:
-        raise UsageError(f"{str(file)!r} can't be written: {error.strerror}.") from error
-    if json:
-        write_json({"name": name, "file": str(file)})
-    else:
-        write_result(f"created {file}; use it with  expert: {name}")
-    return 0
-
-
-def _templates(folder: Path) -> ExpertTemplates:
-    """The built-in templates and those of a folder, if it exists."""
-    from teamwright.experts.templates import ExpertTemplates
-
-    return ExpertTemplates(*([folder] if folder.is_dir() else []))
-
-
-def _readable(templates: ExpertTemplates) -> Sequence[ExpertTemplate]:
-    """Return the templates without mistakes, and tell the mistakes of the others."""
-    found, problems = templates.list_readable()
-    if problems:
-        say("\n".join(("Templates that can't be read:", *map(str, problems))))
-    return found
-
-
-def _write(found: Sequence[ExpertTemplate], out: Path | None, *, json: bool) -> int:
-    if json:
-        write_json([one.to_json() for one in found], out)
-    elif found:
-        from teamwright.cli.terminal.output import columns
-
-        rows = [(one.name, "" if one.built_in else "own", one_line(one.description)) for one in found]
-        if not any(own for _, own, _ in rows):
-            rows = [(name, about) for name, _, about in rows]
-        write_result(columns(rows), out)
-    return 0
-
-
-def _whole(template: ExpertTemplate) -> str:
-    """The template as text: what it is, its profile, and its instructions."""
-    profile, agent = template.profile, template.agent
-    origin = "built in" if template.built_in else template.file
-    facts = {
-        "capabilities": ", ".join(agent.capabilities),
-        "persona": profile.persona,
-        "thinking style": profile.thinking_style,
-        "collaboration": profile.collaboration_strategy,
-        "skills": ", ".join(profile.skills),
-    }
-    listed = [f"{name}: {value}" for name, value in facts.items() if value]
-    heading = f"{profile.avatar} {template.name} ({origin})".strip()
-    return "\n\n".join(filter(None, (f"{heading}\n{template.description}", *listed, agent.instructions_text.strip())))
 
 
 Task = Annotated[
@@ -421,10 +166,8 @@ async def _follow(engine: Engine, run_id: str, shown: ViewOptions) -> int:
 
 def _router(engine: Engine, options: AskOptions) -> Router:
     from teamwright.experts.router import Router
-    from teamwright.experts.templates import ExpertTemplates
 
-    folders = [options.folder] if options.folder.is_dir() else []
-    templates = ExpertTemplates(*folders)
+    templates = open_templates(options.folder)
     return Router(engine, options.model, Path.cwd(), templates, options.run_id, options.limits, options.strategy)
 
 
