@@ -6,12 +6,11 @@ from pathlib import Path
 
 from teamwright.journal import MemoryJournal
 from teamwright.journal.postgres.journal import PostgresJournal
-from tests.cluster.conftest import cluster, postgres_server, workers
 from tests.kit.server import serving
 from tests.kit.workers import Cluster
 from tests.server.conftest import teams
 
-__all__ = ["cluster", "postgres_server", "teams", "workers"]
+__all__ = ["teams"]
 
 
 async def test_a_run_is_submitted_with_a_token_and_driven_by_a_worker(

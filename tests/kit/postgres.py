@@ -4,12 +4,17 @@ import fcntl
 import os
 import subprocess
 import warnings
+from collections.abc import Generator
+from contextlib import contextmanager
+from functools import cache
 from hashlib import blake2b
 from pathlib import Path
 from shutil import rmtree
 from tempfile import gettempdir
 from types import ModuleType
 from typing import Any
+from urllib.parse import urlsplit
+from uuid import uuid4
 
 import psycopg
 import pytest
@@ -24,6 +29,19 @@ def schema_url(server: str, folder: Path) -> str:
     return f"{server}{'&' if '?' in server else '?'}schema={schema}"
 
 
+@contextmanager
+def own_database(server: str, template: str = "template1") -> Generator[str]:
+    """The URL of a database that is a copy of another one on the server, and is dropped after the block."""
+    name = f"test_{uuid4().hex}"
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY file_copy".encode())
+    try:
+        yield urlsplit(server)._replace(path=f"/{name}").geturl()
+    finally:
+        with psycopg.connect(server, autocommit=True) as connection:
+            connection.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
+
+
 @pytest.fixture(scope="session")
 def postgres_server(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The URL of a server; all workers of a test run share one, which ends with the last of them."""
@@ -34,8 +52,9 @@ def postgres_server(tmp_path_factory: pytest.TempPathFactory) -> str:
     return _started(pgserver, base if "PYTEST_XDIST_WORKER" not in os.environ else base.parent)
 
 
+@cache
 def _started(pgserver: ModuleType, shared: Path) -> str:
-    """Start the server, or join the one that another worker has started.
+    """Start the server, or join the one that another worker has started. Each folder that imports the fixture asks.
 
     Its data is not in the folder of the tests: under root the server has a user of its own, and each test run that
     begins closes the folder of all test runs to other users.
@@ -50,6 +69,7 @@ def _started(pgserver: ModuleType, shared: Path) -> str:
         if not ready.exists():
             with psycopg.connect(server.get_uri(), autocommit=True) as connection:
                 connection.execute("ALTER SYSTEM SET max_connections = 400")  # for many worker processes at once
+                connection.execute("ALTER SYSTEM SET fsync = off")  # no test lets the machine lose its power
             server.stop()
             pgserver.PostgresServer._instances.clear()
             server = _server(pgserver, folder)
