@@ -1,8 +1,8 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -10,6 +10,7 @@ import pytest
 from teamwright.agents.functions.imports import modules_of
 from teamwright.errors import AgentError
 from teamwright.experts.rubric import SHOWN_BYTES, run_command
+from tests.kit.effects import is_gone, wait_until
 
 PYTHON = sys.executable
 
@@ -95,21 +96,7 @@ async def test_a_cancelled_program_and_its_children_are_killed(tmp_path: Path) -
     with pytest.raises(asyncio.CancelledError):
         await task
     for pid in map(int, pids.read_text().split()):
-        await _until_gone(pid)
-
-
-async def _until_gone(pid: int) -> None:
-    """Wait until a process has ended; one that is only to be collected has."""
-    for _ in range(500):
-        try:
-            os.kill(pid, 0)
-            state = Path(f"/proc/{pid}/stat")
-            if state.exists() and state.read_text().rpartition(")")[2].split()[0] == "Z":
-                return
-        except ProcessLookupError:
-            return
-        await asyncio.sleep(0.01)
-    raise AssertionError(f"process {pid} still runs")
+        await wait_until(partial(is_gone, pid))
 
 
 async def test_a_program_that_prints_without_end_is_killed_before_it_fills_the_disk() -> None:

@@ -33,7 +33,7 @@ from teamwright.values.events.event import AnyDelta, Event
 from teamwright.values.limits import Limits
 from teamwright.values.people import Cancel
 from teamwright.values.turns.turn import Turn
-from tests.kit.effects import ReturnSchedule, effect_member, wait_until
+from tests.kit.effects import ReturnSchedule, effect_member, is_gone, wait_until
 from tests.laws.crash.http_members import http_member
 from tests.laws.program import program_team
 from tests.laws.random_programs import RUN_ID, TASK, RandomProgram, has_begun, log_of, random_programs
@@ -258,7 +258,7 @@ def test_a_function_in_its_own_process_is_really_ended(tmp_path: Path) -> None:
             await wait_until(partial(_written, place))
             assert (await engine.runs.cancel(RUN_ID)).status == "cancelled"
             assert (await handle.result()).status == "cancelled"
-        await wait_until(partial(_is_gone, int(place.read_text())))
+        await wait_until(partial(is_gone, int(place.read_text())))
 
     anyio.run(main)
 
@@ -282,17 +282,10 @@ def test_a_function_in_its_own_process_ends_with_its_driver(tmp_path: Path) -> N
         await wait_until(partial(_written, place))
         driver.kill()
         driver.wait()
-        await wait_until(partial(_is_gone, int(place.read_text())))
+        await wait_until(partial(is_gone, int(place.read_text())))
 
     anyio.run(main)
 
 
 async def _written(place: Path) -> bool:
     return place.exists() and bool(place.read_text())
-
-
-async def _is_gone(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
-    except (FileNotFoundError, ProcessLookupError):
-        return True

@@ -9,6 +9,7 @@ import sys
 import time
 import zipfile
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, cast
@@ -95,7 +96,9 @@ def alive(pid: int) -> bool:
     except ProcessLookupError:
         return False
     # A killed process that is not reaped yet is not alive.
-    return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text() if sys.platform == "linux" else True
+    with suppress(FileNotFoundError, ProcessLookupError):  # reaped meanwhile
+        return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text() if sys.platform == "linux" else True
+    return False
 
 
 def pid_of(model: LocalModel) -> int:
