@@ -23,12 +23,14 @@ from tests.kit.terminal import TEAM, write_team
 __all__ = ["redis_url", "shared_redis"]
 PROGRAM = [sys.executable, "-m", "teamwright.cli.main"]
 SLOW = "rules: [{agent: writer, reply: First.}, {agent: critic, delay: 30, reply: Last.}]"
+GRACE = 1.0
+"""Seconds that members have to end, where a test shows that they don't."""
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
 
 
-def start(*arguments: object) -> Program:
-    return Program(*arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
+def start(*arguments: object, grace: float | None = None) -> Program:
+    return Program(*arguments, grace=grace, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
 
 
 def wait_for(what: Callable[[], bool], timeout: float = 30) -> None:
@@ -48,7 +50,7 @@ def start_sleeping(folder: Path, code: str) -> Program:
     """Start a run of a function whose module is this code, and wait until it says that it is asleep."""
     team = write_team(folder / "stuck", "agents: {sleeper: {function: 'sleeping:sleep'}}")
     (team / "sleeping.py").write_text(code)
-    process = start("run", team, "Go", "--run-id", "one")
+    process = start("run", team, "Go", "--run-id", "one", grace=GRACE)
     assert process.stderr is not None
     while "asleep" not in process.stderr.readline():
         pass
@@ -116,14 +118,22 @@ def blocking_team(folder: Path) -> Path:
 
 def test_a_time_limit_ends_a_process_whose_event_loop_is_blocked(tmp_path: Path) -> None:  # D-01
     done = run_program(
-        "run", blocking_team(tmp_path / "stuck"), "Go", "--run-id", "one", "--max-seconds", "1", timeout=40
+        "run",
+        blocking_team(tmp_path / "stuck"),
+        "Go",
+        "--run-id",
+        "one",
+        "--max-seconds",
+        "1",
+        grace=GRACE,
+        timeout=40,
     )
     assert done.returncode == 130
     assert "did not stop and was abandoned" in done.stderr
 
 
 def test_a_cancel_ends_a_process_whose_event_loop_is_blocked(tmp_path: Path) -> None:  # D-01
-    process = start("run", blocking_team(tmp_path / "stuck"), "Go", "--run-id", "one")
+    process = start("run", blocking_team(tmp_path / "stuck"), "Go", "--run-id", "one", grace=GRACE)
     assert process.stderr is not None
     while "asleep" not in process.stderr.readline():
         pass

@@ -50,7 +50,7 @@ OPENED: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One process of the program: its arguments, where it begins, and which of its streams are closed."""
+    """One process of the program: its arguments, where it begins, which of its streams are closed, and its patience."""
 
     arguments: list[str]
     folder: str
@@ -58,13 +58,15 @@ class Job:
     session: bool
     terminal: bool
     closed: list[int]
+    grace: float | None
 
 
 class Program(subprocess.Popen[str]):
     """The program with these arguments, in a process that the server forks.
 
     The streams in `closed` are closed, as by `>&-` in a shell. In a new session, the terminal that is stdin controls
-    the process if `terminal` says so: Ctrl-C reaches it.
+    the process if `terminal` says so: Ctrl-C reaches it. Members that are cancelled have `grace` seconds to end instead
+    of the usual five.
     """
 
     # Of `Popen`, and not described in its types.
@@ -73,9 +75,14 @@ class Program(subprocess.Popen[str]):
     _waitpid_lock: threading.Lock
 
     def __init__(
-        self, *arguments: object, closed: Collection[int] = (), terminal: bool = False, **options: Any
+        self,
+        *arguments: object,
+        closed: Collection[int] = (),
+        terminal: bool = False,
+        grace: float | None = None,
+        **options: Any,
     ) -> None:
-        self._closed, self._terminal = list(closed), terminal
+        self._closed, self._terminal, self._grace = list(closed), terminal, grace
         super().__init__(["teamwright", *map(str, arguments)], text=True, **options)
 
     def _execute_child(self, *given: Any) -> None:
@@ -89,6 +96,7 @@ class Program(subprocess.Popen[str]):
             bool(session),
             self._terminal,
             self._closed,
+            self._grace,
         )
         own = (in_read, out_write, error_write)
         streams = [number if file == -1 else file for number, file in zip(STREAMS, own, strict=True)]
@@ -202,6 +210,8 @@ def _begin(job: Job, files: list[int]) -> None:
             os.close(number)
     if job.terminal:
         fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+    if job.grace is not None:
+        import_module("teamwright.runtime.driver.cancellation").__dict__["CANCEL_GRACE"] = job.grace
     os.chdir(job.folder)
     os.environ.clear()
     os.environ.update(job.environment)
