@@ -39,7 +39,7 @@ test test-long: export PYTHONDONTWRITEBYTECODE =
 
 test: page ## run the whole test suite; PYTEST="-k name" narrows it
 	@$(BIN)/python tools/chromium.py
-	@$(BIN)/python -m compileall -q -j 0 src
+	@$(BIN)/python -m tools.compile_tests src tests tools
 	@$(BIN)/pytest -n $(WORKERS) --dist worksteal $(PYTEST)
 
 test-long: $(VENV)/.dev ## run ten minutes of fuzzing, ten of soak tests, 10000 queued runs, the laws with many examples, the rest without each wing, and all tests with every case in a random order
