@@ -31,7 +31,7 @@ the quick suite takes fewer of them, and before a write every fourth."""
 
 
 def writes(scenario: str, when: When) -> Iterator[int]:
-    """The numbers of the writes at which a run is killed; the scenarios begin at the first, second and third in turn."""
+    """The numbers of the writes at which a run is killed; scenarios begin at the first, second and third in turn."""
     return count(1 + list(SCENARIOS).index(scenario) % min(STEP[when], 3), STEP[when])
 
 
