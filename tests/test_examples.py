@@ -151,7 +151,7 @@ def test_the_first_team_is_made_for_the_embedded_model() -> None:
     (clerk,) = [one for one in team.everyone() if isinstance(one, ModelAgent)]
     assert clerk.spec.output_schema is not None
     assert '["integer", "null"]' in json.dumps(clerk.spec.output_schema)
-    assert (clerk.spec.temperature, (clerk.spec.max_tokens or 99) <= 60) == (0, True)
+    assert (clerk.spec.settings, (clerk.spec.max_tokens or 99) <= 60) == ({"temperature": 0}, True)
 
 
 PROGRAMS = sorted((EXAMPLES / "python").glob("*.py"))

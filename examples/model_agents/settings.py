@@ -21,7 +21,9 @@ def show(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
 
 async def main() -> None:
     """Print the settings of a request, of an agent with a declared model, and a mistake."""
-    agent = ModelAgent("a", model=FunctionModel(show), temperature=0.2, settings={"seed": 7, "stop_sequences": ["END"]})
+    agent = ModelAgent(
+        "a", model=FunctionModel(show), settings={"temperature": 0.2, "seed": 7, "stop_sequences": ["END"]}
+    )
     async with Engine() as engine:
         print((await engine.run(Team("t", members=[agent]), "What did you get?")).output)
     model = NamedModel(model="openai:gpt-5-mini", settings={"openai_reasoning_effort": "low", "top_p": 0.9})

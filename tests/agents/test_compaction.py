@@ -222,8 +222,7 @@ def test_a_summary_is_asked_for_with_the_settings_of_the_agent() -> None:
     agent = ModelAgent(
         "ada",
         model="openai:m",
-        temperature=0.2,
-        settings={"seed": 7},
+        settings={"temperature": 0.2, "seed": 7},
         cache="off",
         max_bytes=5_000,
         timeout=9.0,

@@ -146,14 +146,14 @@ def says(name: str, **more: object) -> ScriptedAgent:
 
 def test_python_refuses_agents_that_stand_in_for_each_other() -> None:  # M-03
     x = says("x")
-    x.fallback = says("y", fallback=x)
+    x.policy = x.policy.changed(fallback=says("y", fallback=x))
     with pytest.raises(ManifestError, match="the fallback of 'x' leads back to it: x → y → x"):
         Team("t", members=[x])
 
 
 def test_python_refuses_a_cycle_through_the_same_agent_on_another_model() -> None:  # M-03
     x = says("x")
-    x.fallback = says("x", fallback=x)
+    x.policy = x.policy.changed(fallback=says("x", fallback=x))
     with pytest.raises(ManifestError, match="leads back to it: x → x → x"):
         Team("t", members=[x])
 
@@ -161,7 +161,7 @@ def test_python_refuses_a_cycle_through_the_same_agent_on_another_model() -> Non
 def test_python_refuses_a_team_within_a_team_that_stands_in_for_a_member() -> None:  # M-03
     x = says("x")
     inner = Team("inner", members=[x])
-    x.fallback = inner
+    x.policy = x.policy.changed(fallback=inner)
     with pytest.raises(ManifestError, match="the fallback of 'x' leads back to it: x → inner → x"):
         Team("outer", members=[Team("middle", members=[inner])])
 
@@ -169,7 +169,7 @@ def test_python_refuses_a_team_within_a_team_that_stands_in_for_a_member() -> No
 async def test_a_cycle_that_is_made_after_the_team_is_refused_when_it_runs() -> None:  # M-03
     x = says("x")
     team = Team("t", members=[x])
-    x.fallback = team
+    x.policy = x.policy.changed(fallback=team)
     async with Engine(MemoryJournal()) as engine:
         with pytest.raises(ManifestError, match="x → t → x"):
             await engine.run(team, "task")

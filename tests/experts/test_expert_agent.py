@@ -14,10 +14,14 @@ from teamwright.values.specs.manifest import AgentSpec
 
 
 def test_an_expert_is_a_model_agent_that_a_record_can_rebuild() -> None:
-    made = make_expert("rita", "reviewer", model="local", temperature=0.3)
+    made = make_expert("rita", "reviewer", model="local", settings={"temperature": 0.3})
     assert isinstance(made, ModelAgent)
-    assert made.expert is not None
-    assert (made.expert.template, made.temperature, made.spec.expert) == ("reviewer", 0.3, made.expert)
+    assert made.policy.expert is not None
+    assert (made.policy.expert.template, made.settings, made.spec.expert) == (
+        "reviewer",
+        {"temperature": 0.3},
+        made.policy.expert,
+    )
     assert "## Method" in made.instructions
 
 
@@ -25,12 +29,12 @@ def test_own_settings_replace_those_of_a_template() -> None:  # A-01
     template = ExpertTemplate(
         name="critic",
         profile=ExpertProfile(persona="Strict.", color="#112233"),
-        agent=AgentSpec(model="local", temperature=0.1, description="Criticises."),
+        agent=AgentSpec(model="local", settings={"temperature": 0.1}, description="Criticises."),
     )
-    made = make_expert("c", template, profile=ExpertProfile(persona="Kind."), temperature=0.9)
+    made = make_expert("c", template, profile=ExpertProfile(persona="Kind."), settings={"temperature": 0.9})
     assert isinstance(made, ModelAgent)
-    assert (made.model, made.temperature, made.description) == ("local", 0.9, "Criticises.")
-    assert made.expert == ExpertProfile(template="critic", persona="Kind.", color="#112233")
+    assert (made.model, made.settings, made.description) == ("local", {"temperature": 0.9}, "Criticises.")
+    assert made.policy.expert == ExpertProfile(template="critic", persona="Kind.", color="#112233")
 
 
 def test_templates_of_ones_own_are_found_by_name() -> None:
@@ -49,7 +53,7 @@ def test_wrong_values_are_refused_in_our_words() -> None:  # A-01
     with pytest.raises(UsageError, match="instructions of the expert 'a' are a text"):
         make_expert("a", model="local", instructions=print)  # pyright: ignore[reportArgumentType]
     with pytest.raises(UsageError, match="temperature"):
-        make_expert("a", model="local", temperature=3)
+        make_expert("a", model="local", settings={"temperature": 3})
     with pytest.raises(UsageError, match="expert"):
         ModelAgent("a", model="local", expert="reviewer")  # pyright: ignore[reportArgumentType]
 
@@ -71,7 +75,7 @@ def test_introducing_experts_copies_them_and_leaves_others_alone() -> None:  # A
     assert isinstance(made, ScriptedAgent)
     told = "## Your team: t\n\nYou work with these members. Address them by name.\n\n- bob"
     assert made.instructions == f"{ada.instructions}\n\n{told}"
-    assert Team("t", members=[made, same]).source.manifest.agents["ada"].expert == ada.expert
+    assert Team("t", members=[made, same]).source.manifest.agents["ada"].expert == ada.policy.expert
 
 
 FIVE: Any = 5

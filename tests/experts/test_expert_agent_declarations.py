@@ -113,12 +113,12 @@ async def test_a_run_resumes_with_the_experts_it_began_with_whatever_happens_to_
 def test_a_template_with_a_mistake_is_reported_where_the_mistake_is(tmp_path: Path) -> None:  # A-02
     (tmp_path / "experts").mkdir()
     file = tmp_path / "experts" / "critic.yaml"
-    file.write_text("persona: Strict.\ntemperature: hot\n", encoding="utf-8")
+    file.write_text("persona: Strict.\nmax_tokens: hot\n", encoding="utf-8")
     with pytest.raises(ManifestError) as caught:
         loaded(tmp_path, "agents: {c: {model: local, expert: critic}}\nteams: {t: {members: [c]}}\n")
     (problem,) = caught.value.problems
     assert (problem.file, problem.line) == (str(file), 2)
-    assert problem.message == "template 'critic': 'temperature' expects a number, found the text 'hot'"
+    assert problem.message == "template 'critic': 'max_tokens' expects a whole number, found the text 'hot'"
 
 
 def test_a_template_beside_the_manifest_replaces_a_built_in_one(tmp_path: Path) -> None:  # A-02
@@ -139,12 +139,12 @@ def test_a_team_of_experts_has_one_lead(tmp_path: Path) -> None:  # A-01
 
 def test_the_model_of_a_template_is_used_unless_the_agent_has_its_own(tmp_path: Path) -> None:  # A-01
     (tmp_path / "experts").mkdir()
-    (tmp_path / "experts" / "critic.yaml").write_text("model: local\ntemperature: 0.5\n", encoding="utf-8")
+    (tmp_path / "experts" / "critic.yaml").write_text("model: local\nmax_tokens: 5\n", encoding="utf-8")
     (tmp_path / "replies.yaml").write_text(REPLIES, encoding="utf-8")
     text = """\
-        agents: {a: {expert: critic}, b: {expert: critic, scripted: replies.yaml, temperature: 1}}
+        agents: {a: {expert: critic}, b: {expert: critic, scripted: replies.yaml, max_tokens: 1}}
         teams: {t: {members: [a, b]}}
     """
     made = loaded(tmp_path, text).manifest.agents
-    assert (made["a"].model, made["a"].temperature) == ("local", 0.5)
-    assert (made["b"].model, made["b"].scripted, made["b"].temperature) == (None, "replies.yaml", 1)
+    assert (made["a"].model, made["a"].max_tokens) == ("local", 5)
+    assert (made["b"].model, made["b"].scripted, made["b"].max_tokens) == (None, "replies.yaml", 1)

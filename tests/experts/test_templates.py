@@ -19,17 +19,18 @@ def read(folder: Path, text: str, name: str = "critic.yaml") -> tuple[ExpertTemp
 
 def test_a_template_has_the_fields_of_an_agent_and_of_a_profile(tmp_path: Path) -> None:  # A-01 A-02
     made, found = read(
-        tmp_path, "name: critic\npersona: Strict.\ntemperature: 0.2\ntools: ['os:getcwd', files]\nskills: [s]\n"
+        tmp_path,
+        "name: critic\npersona: Strict.\nsettings: {temperature: 0.2}\ntools: ['os:getcwd', files]\nskills: [s]\n",
     )
     assert found == []
     assert made is not None
-    assert (made.profile.persona, made.agent.temperature) == ("Strict.", 0.2)
+    assert (made.profile.persona, made.agent.settings) == ("Strict.", {"temperature": 0.2})
     assert made.profile.skills == (str(tmp_path.resolve() / "s"),)
     assert made.to_json() == {
         "name": "critic",
         "built_in": False,
         "file": str(tmp_path / "critic.yaml"),
-        "temperature": 0.2,
+        "settings": {"temperature": 0.2},
         "tools": [{"function": "os:getcwd"}, "files"],
         "persona": "Strict.",
         "skills": list(made.profile.skills),

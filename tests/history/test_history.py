@@ -216,7 +216,7 @@ async def stop_of(team: Team) -> tuple[RunHistory, int | None]:
 
 async def test_a_run_that_ran_out_of_budget_is_forked_from_before_the_refusal() -> None:
     team = FakeMembers().chain(3)
-    team.limits = Limits(calls=2)
+    team.policy = team.policy.changed(limits=Limits(calls=2))
     history, stop = await stop_of(team)
     assert stop is not None
     assert history.events[stop].kind == "budget.refused"
@@ -244,12 +244,12 @@ async def test_a_run_that_ended_by_itself_has_no_stop() -> None:
 async def test_a_forked_run_with_more_budget_continues_where_it_was_stopped() -> None:
     members = FakeMembers()
     team = members.chain(3)
-    team.limits = Limits(calls=2)
+    team.policy = team.policy.changed(limits=Limits(calls=2))
     async with Engine("memory") as engine:
         await engine.run(team, "go", run_id="r")
         members.received.clear()
         richer = members.chain(3)
-        richer.limits = Limits(calls=5)
+        richer.policy = richer.policy.changed(limits=Limits(calls=5))
         result = await engine.fork("r", team=richer)
     assert (result.status, members.calls) == ("completed", ["a2", "a3"])
 

@@ -143,7 +143,7 @@ async def stop_a_run(
     """Stop a running team; the stop must end in time, and the run must be final or resumable."""
     make, _ = shapes()[shape]
     journal, team = MemoryJournal(), make(members)
-    team.limits = Limits(seconds=seconds + pause) if how == "deadline" else None
+    team.policy = team.policy.changed(limits=Limits(seconds=seconds + pause) if how == "deadline" else None)
     with anyio.fail_after(GRACE + MARGIN + seconds):
         async with Engine(journal, grace=GRACE) as engine:
             handle = await engine.start(team, TASK, run_id=RUN_ID)
@@ -213,8 +213,7 @@ def part_team(how: str, barrier: Barrier, member: str) -> Team:
     fast = FunctionAgent("fast", quick)
     match how:
         case "member_deadline":
-            hanging[0].limits = Limits(seconds=0.05)
-            hanging[0].optional = True
+            hanging[0].policy = hanging[0].policy.changed(limits=Limits(seconds=0.05), optional=True)
             return Team("t", members=[hanging[0], fast])
         case "scope_deadline":
             return program_team("t", ["seq", ["hurry", 0.05, ["ask", "h0"]], ["ask", "fast"]], [hanging[0], fast])

@@ -139,7 +139,7 @@ async def test_no_task_and_no_socket_is_left_behind(shape: str, how: str) -> Non
         members = [http_member(server.call_url, f"h{number}") for number in range(3)]
         make, at_once = shapes()[shape]
         team = make(members)
-        team.limits = Limits(seconds=0.3) if how == "deadline" else None
+        team.policy = team.policy.changed(limits=Limits(seconds=0.3) if how == "deadline" else None)
         journal = MemoryJournal()
         async with Engine(journal) as engine:
             handle = await engine.start(team, TASK, run_id=RUN_ID)

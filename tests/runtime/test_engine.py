@@ -248,7 +248,7 @@ async def test_a_deadline_returns_what_there_is() -> None:
 
 async def test_a_limit_on_calls_stops_cleanly_with_a_partial_result() -> None:
     team = FakeMembers().chain(5)
-    team.limits = Limits(calls=3)
+    team.policy = team.policy.changed(limits=Limits(calls=3))
     async with Engine("memory") as engine:
         result = await engine.run(team, "go")
     assert (result.status, result.stop_reason, result.exit_code) == ("degraded", "budget", 4)

@@ -104,7 +104,7 @@ async def test_the_messages_tools_and_settings_are_those_that_the_model_got() ->
     call = CallTools(calls=(ToolCall(name="add", args={"a": 1, "b": 2}),))
     with ModelServer(answers(call, Say(text="It is 3."), Say(text="Fine."))) as server:
         model = ServerModel.model_validate({"url": server.url, "name": "tiny"})
-        adder = ModelAgent("adder", model=model, instructions="Add.", tools=[add], temperature=0.5)
+        adder = ModelAgent("adder", model=model, instructions="Add.", tools=[add], settings={"temperature": 0.5})
         team = Team("t", members=[adder, ModelAgent("critic", model=model)])
         async with Engine("memory") as engine:
             await engine.run(team, "What is 1 + 2?", run_id="r")

@@ -44,7 +44,7 @@ def test_max_turns_is_required_unless_a_member_can_terminate() -> None:  # R-03
     with pytest.raises(ManifestError, match="needs max_turns"):
         Team("t", members=[fakes.member("a")], strategy="round_robin")
     able = fakes.member("b")
-    able.can_terminate = True
+    able.policy = able.policy.changed(can_terminate=True)
     Team("t", members=[fakes.member("a"), able], strategy="round_robin")
 
 
@@ -108,7 +108,7 @@ async def test_where_only_terminate_ends_it_a_usual_bound_does(monkeypatch: pyte
     monkeypatch.setattr("teamwright.strategies.round_robin.MOST_TURNS", 7)
     fakes = FakeMembers(numbered)
     members = [fakes.member("a"), fakes.member("b")]
-    members[0].can_terminate = True
+    members[0].policy = members[0].policy.changed(can_terminate=True)
     team = Team("t", members=members, strategy="round_robin")
     (warning,) = team.warnings
     assert "it stops after 7 turns" in warning.message
@@ -121,6 +121,6 @@ async def test_where_only_terminate_ends_it_a_usual_bound_does(monkeypatch: pyte
 async def test_the_usual_bound_may_be_a_failure_as_any_other() -> None:  # M-05, R-07
     fakes = FakeMembers(numbered)
     members = [fakes.member("a"), fakes.member("b")]
-    members[0].can_terminate = True
+    members[0].policy = members[0].policy.changed(can_terminate=True)
     result = await run(Team("t", members=members, strategy="round_robin", on_max_turns="fail"))
     assert (result.status, result.stop_reason, len(result.messages)) == ("failed", "max_turns", 1000)

@@ -79,7 +79,7 @@ def test_an_agent_gets_all_that_is_declared() -> None:  # P-01
             "m": {
                 **common,
                 "model": "main",
-                "temperature": 0.0,
+                "settings": {"temperature": 0.0},
                 "max_tokens": 9,
                 "tools": ["terminate"],
                 "instructions": "i",
@@ -92,9 +92,9 @@ def test_an_agent_gets_all_that_is_declared() -> None:  # P-01
     assert isinstance(model, ModelAgent)
     assert isinstance(function, FunctionAgent)
     assert model.model == ServerModel(url="http://127.0.0.1:1/v1", name="tiny")
-    assert (model.temperature, model.max_tokens, model.timeout, model.instructions) == (0.0, 9, 3.0, "i")
-    assert model.retry == RetryPolicy(attempts=1, backoff=0.0)
-    assert (model.can_terminate, model.critical, model.optional) == (True, True, False)
+    assert (model.settings, model.max_tokens, model.timeout, model.instructions) == ({"temperature": 0.0}, 9, 3.0, "i")
+    assert model.policy.retry == RetryPolicy(attempts=1, backoff=0.0)
+    assert (model.policy.can_terminate, model.policy.critical, model.policy.optional) == (True, True, False)
     assert function.spec.model_dump(exclude_defaults=True) == declared.agents["f"].model_dump(exclude_defaults=True)
 
 
@@ -153,8 +153,8 @@ def test_a_script_takes_the_place_of_a_model_with_all_else_as_declared(tmp_path:
     spec = agent.spec
     assert (spec.tools, spec.input_schema, spec.output_schema) == (("terminate", FUNCTION), schema, schema)
     assert (spec.max_tokens, spec.timeout, spec.retry.attempts, spec.limits) == (7, 2.0, 0, Limits(calls=2))
-    assert agent.can_terminate
-    assert (agent.optional, spec.optional) == (True, True)
+    assert agent.policy.can_terminate
+    assert (agent.policy.optional, spec.optional) == (True, True)
 
 
 def test_replacing_models_leaves_functions_alone() -> None:

@@ -8,13 +8,15 @@ from pydantic_ai.models.test import TestModel
 
 from teamwright import Engine
 from teamwright.agents.clients.models import Models
+from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.agents.model.agent import ModelAgent
 from teamwright.agents.scripted import Rule, ScriptedAgent
-from teamwright.errors import ManifestError
+from teamwright.errors import ManifestError, UsageError
 from teamwright.teams.load import load_team
 from teamwright.teams.preflight import check_ready
 from teamwright.teams.team import Team
 from teamwright.testing.model_server import ModelServer
+from teamwright.values.limits import Limits
 from teamwright.values.specs.manifest import McpSpec, McpTool, NamedModel, ServerModel
 
 FORMS = "write provider:name, local or scripted:FILE, or declare it under 'models'"
@@ -102,7 +104,7 @@ async def test_a_missing_extra_is_reported_before_anything_is_imported(monkeypat
     def find(name: str) -> None:
         return None
 
-    for place in ("clients.models", "tools.mcp_source"):
+    for place in ("clients.providers", "tools.mcp_source"):
         monkeypatch.setattr(f"teamwright.agents.{place}.find_spec", find)
     server = McpSpec(mcp=McpTool(url="http://127.0.0.1:1/"))
     found = await lacking(
@@ -124,4 +126,11 @@ async def test_a_model_in_place_of_every_one_is_in_place_of_the_cheap_one_too(tm
     (tmp_path / "team.yaml").write_text("agents: {a: {model: 'openai:a', economy: cheap}}\nmodels: {cheap: 'openai:b'}")
     team = load_team(tmp_path / "team.yaml", model="local")
     assert isinstance(agent := team.members[0], ModelAgent)
-    assert (agent.model, agent.economy) == ("local", None)
+    assert (agent.model, agent.policy.economy) == ("local", None)
+
+
+def test_a_limit_that_is_set_beside_the_policy_is_refused_and_not_ignored() -> None:
+    team = Team("t", members=[FunctionAgent("a", lambda _: "x")])
+    setattr(team, "limits", Limits(calls=1))  # noqa: B010 - a type checker refuses the plain form
+    with pytest.raises(UsageError, match=r"'t' has an attribute 'limits', which has no effect; set {2}policy="):
+        team.check_start()

@@ -180,7 +180,7 @@ class TurnCompaction:
 
 async def compaction_of(agent: ModelAgent, model: AnyModel, turn: Turn, ctx: Context) -> TurnCompaction | None:
     """Return what compacts the conversation of a turn; `None` if that is not set, or the window is not known."""
-    compact = agent.compact or turn.compact
+    compact = agent.policy.compact or turn.compact
     if compact is None:
         return None
     window = compact.window or declared_window(model) or await _recorded_window(model, ctx)

@@ -19,7 +19,7 @@ from pydantic import Field, JsonValue, field_validator, model_validator
 from pydantic_core import to_json
 
 from teamwright.agents.attachments import with_pointers
-from teamwright.agents.contract.agent import Agent, Context, PolicyAttributes
+from teamwright.agents.contract.agent import Agent, Context
 from teamwright.agents.contract.arguments import Mistakes, check_instance, checked_call, listed
 from teamwright.agents.contract.effect import Attempt, Effect, Returned, SentMessage, SentRequest
 from teamwright.agents.contract.retry import ERRORS
@@ -164,7 +164,7 @@ def _as_script(owner: str, script: Script | Sequence[Rule]) -> Script:
     return script if isinstance(script, Script) else Script(rules=tuple(listed(owner, "script", script)))
 
 
-class ScriptedAgent(PolicyAttributes):
+class ScriptedAgent(Agent):
     """An agent that answers by a script instead of a model. It calls its tools for real."""
 
     kind = "scripted"
@@ -316,7 +316,7 @@ class ScriptedAgent(PolicyAttributes):
             model=self._model,
             pace=self._pace,
             rate=self._rate,
-            max_bytes=self.max_bytes,
+            max_bytes=self.policy.reply_bytes,
             prompt_tokens=_tokens(prompt),
             describe=partial(self._describe, prompt),
         )

@@ -171,8 +171,8 @@ def _facts(team: Team) -> list[str]:
     found = [] if settings.share == "transcript" else [f"share: {settings.share}"]
     if settings.max_turns is not None:
         found.append(f"max_turns: {settings.max_turns}")
-    if team.limits is not None:
-        bounds = team.limits.model_dump(exclude_none=True)
+    if team.policy.limits is not None:
+        bounds = team.policy.limits.model_dump(exclude_none=True)
         each, strict = bounds.pop("message", {}), bounds.pop("strict", False)
         found += [f"at most {limit:g} {name}" for name, limit in bounds.items()]
         found += [f"each request at most {limit:g} {name}" for name, limit in each.items()]

@@ -110,7 +110,6 @@ class ExpertSettings(ModelKeywords, total=False):
     memory: str | MemoryTool | None
     check_input: CheckFunction | None
     check_output: CheckFunction | None
-    temperature: float | None
     max_tokens: int | None
     settings: ModelSettings | None
 

@@ -176,7 +176,9 @@ class Engine:
         files = await read_files(made, new.attachments, continues=continues is not None)
         run = self.driver.new_run(identity, made)
         self.driver.dependencies.require(made.roster.agents)
-        claim = None if new.budget is None else await self.driver.tenants.claim(new.budget, new.limits, made.limits)
+        claim = (
+            None if new.budget is None else await self.driver.tenants.claim(new.budget, new.limits, made.policy.limits)
+        )
         forecast, answer, confirmation = None, None, ConfirmRequest(new.confirm, new.confirm_above)
         if confirmation.is_about(made):
             forecast = await confirmation.forecast(self.journal, made, new.task, new.limits)
@@ -247,7 +249,7 @@ class Engine:
         run = self.driver.new_run(check_name("run", run_id) if run_id else new_run_id(self._wall()), made)
         claim = None
         if budget is not None and await self.journal.find(run.run_id) is None:
-            claim = await self.driver.tenants.claim(budget, limits, made.limits)
+            claim = await self.driver.tenants.claim(budget, limits, made.policy.limits)
         given = RunInput(task, self._seed(), limits=limits, attachments=read, claim=claim, files=files or {}, code=code)
         return run.enqueue(given, queue, starts)
 
@@ -273,7 +275,7 @@ class Engine:
             if ending is None:
                 made = require_team(team) if team is not None else await self._team_of(record, code=code)
                 self.driver.dependencies.require(made.everyone())
-                await self.driver.tenants.require(run_id, record, made.limits)
+                await self.driver.tenants.require(run_id, record, made.policy.limits)
                 run = self.driver.new_run(run_id, made, record, lock.pop_all())
                 return self.driver.hand_out(self.driver.launch(run, made, None))
         await self.runs.end(run_id, ending)
@@ -347,7 +349,7 @@ class Engine:
             limits=limits,
             driver=self.driver.name,
         )
-        batch = await self.driver.tenants.with_claim(batch, made.limits)
+        batch = await self.driver.tenants.with_claim(batch, made.policy.limits)
         async with deleted_is_not_found(self.journal, run_id):
             await commit(self.journal, batch)
         run = self.driver.new_run(identity, made, await read_record(self.journal, identity))

@@ -81,10 +81,12 @@ class Builder:
         built = self._get_or_build(self.team_name(name))
         while self._without_fallback:
             agent = self._without_fallback.pop()
-            agent.fallback = self._build_fallback(agent.name, self.manifest.agents[agent.name])
+            fallback = self._build_fallback(agent.name, self.manifest.agents[agent.name])
+            if fallback is not None:
+                agent.policy = agent.policy.changed(fallback=fallback)
         while self._unevaluated:
             worker, declared = self._unevaluated.pop()
-            worker.evaluate = self._build_evaluator(declared)
+            worker.policy = worker.policy.changed(evaluate=self._build_evaluator(declared))
         return built if isinstance(built, Team) else Team(built.name, members=[built], checked=True)
 
     def team_name(self, name: str | None = None) -> str:
@@ -190,7 +192,6 @@ class Builder:
             instructions=_instructions(name, spec),
             **_checks(name, spec),
             tools=self._tools(name, spec),
-            temperature=spec.temperature,
             max_tokens=spec.max_tokens,
             settings=spec.settings,
             output_mode=spec.output_mode,

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from teamwright.agents.attachments import Attachment, why_not_taken
 from teamwright.agents.clients.models import Models
-from teamwright.agents.contract.agent import Agent, Preflight, has_policy, require_agent
+from teamwright.agents.contract.agent import Agent, Preflight, check_ignored, has_policy, require_agent
 from teamwright.agents.evaluators import check_evaluations
 from teamwright.agents.model.agent import ModelAgent
 from teamwright.agents.registry import MOST_NESTED, cycle_text, find_cycles
@@ -38,7 +38,7 @@ def check_team(team: Team) -> tuple[Problem, ...]:
         hint = f"; {nearest(flaw.to, flaw.known).rstrip('.')}" if flaw.known else ""
         problems.append(f"the team {team.name!r}: {flaw.text}{hint}")
     warnings = tuple(Problem(f"the team {team.name!r}: {flaw.text}") for flaw in found if flaw.is_warning)
-    fallback = team.recovery.fallback if team.recovery else None
+    fallback = team.policy.recovery.fallback if team.policy.recovery else None
     if fallback and fallback not in Members(team.members, team.helpers).names:
         problems.append(f"the team {team.name!r}: the fallback {fallback!r} is neither a member nor a helper")
     known: dict[str, Agent] = {}
@@ -53,6 +53,10 @@ def check_team(team: Team) -> tuple[Problem, ...]:
 
 def check_start(team: Team) -> None:
     """Raise `ManifestError` for what may have changed since a team was made: a cycle of fallbacks, keys, judges."""
+    for agent in team.roster.agents:
+        own = agent.__dict__  # a team may have thousands, so that a call for each would count
+        if "limits" in own or "approve" in own or "recovery" in own:
+            check_ignored(agent)
     settled = list(filter(has_policy, team.roster.agents))
     _check_fallbacks(settled)
     _check_keys(team)

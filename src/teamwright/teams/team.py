@@ -16,7 +16,6 @@ from teamwright.agents.contract.agent import (
     Agent,
     Context,
     Policy,
-    PolicyAttributes,
     agent_spec_of,
     declaration_of,
     has_policy,
@@ -81,7 +80,7 @@ class TeamSettings(TypedDict, total=False):
     evaluate: Agent | None
 
 
-class Team(PolicyAttributes):
+class Team(Agent):
     """Members that work together by a strategy, under common limits.
 
     `attachments` are files that go with the task of each run of the team, unless the run continues another.
@@ -250,7 +249,7 @@ class Team(PolicyAttributes):
     @property
     def member_fallback(self) -> Agent | None:
         """The fallback for members without one of their own."""
-        name = self.recovery.fallback if self.recovery else None
+        name = self.policy.recovery.fallback if self.policy.recovery else None
         return Members(self.members, self.helpers).named(name) if name else None
 
     def strategies(self) -> dict[str, int]:
@@ -287,23 +286,23 @@ class Team(PolicyAttributes):
             degradation=self.degradation,
             max_turns=self.settings.max_turns,
             on_max_turns=self.settings.on_max_turns,
-            limits=self.limits,
+            limits=self.policy.limits,
             output_schema=self.output_schema,
             options=dict(self.settings.options),
-            compact=self.compact,
-            recovery=self.recovery,
-            approve=self.approve,
+            compact=self.policy.compact,
+            recovery=self.policy.recovery,
+            approve=self.policy.approve,
             notify=self.notify,
-            optional=self.optional,
-            critical=self.critical,
+            optional=self.policy.optional,
+            critical=self.policy.critical,
         )
         rare: dict[str, object] = {}  # fields that most teams leave out, which are then omitted from the record
         if self.attachments:
             rare["attachments"] = tuple(map(str, self.attachments))
         if self.confirm_above is not None:
             rare["confirm_above"] = self.confirm_above
-        if self.evaluate is not None:
-            rare["evaluate"] = declaration_of(self.evaluate)
+        if self.policy.evaluate is not None:
+            rare["evaluate"] = declaration_of(self.policy.evaluate)
         return spec.model_copy(update=rare) if rare else spec
 
     @property

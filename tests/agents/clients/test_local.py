@@ -209,7 +209,9 @@ async def test_json_of_the_model_has_no_white_space_that_its_schema_does_not_nee
     schema["properties"]["rooms"] |= {"minItems": 2, "maxItems": 2}
     task = "Answer in JSON, with each value far below the one before, and with wide indentation."
     async with Models() as models:
-        agent = ModelAgent("a", model="local", max_tokens=60, output_schema=schema, models=models, temperature=0)
+        agent = ModelAgent(
+            "a", model="local", max_tokens=60, output_schema=schema, models=models, settings={"temperature": 0}
+        )
         recording = Recording()
         reply = await agent.respond(Turn(task), recording.ctx)
         client = await models.client("local")

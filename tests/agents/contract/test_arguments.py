@@ -104,8 +104,9 @@ CASES: list[tuple[Maker, dict[str, object], str]] = [
     (function_agent, {"isolate": "moon"}, "isolate: is 'thread' or 'process'"),
     (model_agent, {"model": 3}, "model of the agent 'a' must be 'provider:name'"),
     (model_agent, {"model": ""}, "needs a model"),
-    (model_agent, {"temperature": 3}, "temperature: must be at most 2, and 3 is not"),
-    (model_agent, {"temperature": True}, "temperature: expects a number, found true"),
+    (model_agent, {"settings": {"temperature": 3}}, "temperature: must be at most 2, and 3 is not"),
+    (model_agent, {"settings": {"temperature": "hot"}}, "temperature: expects a number, found the text 'hot'"),
+    (model_agent, {"temperature": 0}, r"takes no 'temperature': write  settings=\{'temperature': …\}"),
     (model_agent, {"idle_timeout": "soon"}, "idle_timeout: expects a number"),
     (model_agent, {"economy": 3}, "economy"),
     (model_agent, {"economy": b"x"}, "economy: expects text"),
@@ -209,7 +210,7 @@ def test_every_mistake_of_a_call_is_reported_at_once() -> None:
             instructions=5,
             check_input=lambda: None,
             check_output=3,
-            temperature=9,
+            max_tokens=0,
             max_requests=0,
             settings={"topp": 1},
             input_schema={"type": "objct"},
@@ -221,7 +222,7 @@ def test_every_mistake_of_a_call_is_reported_at_once() -> None:
         )
     parts = (
         "takes no 'modle'", "no provider 'opena'", "its instructions must be", "check_input must", "check_output must",
-        "temperature: must", "max_requests: must", "'topp' is no setting", "schema of the input",
+        "max_tokens: must", "max_requests: must", "'topp' is no setting", "schema of the input",
         "optional and critical", "limits.tokns", "'a b' is no name", "number 3 among the tools", "no tool 'serch'",
     )  # fmt: skip
     for part in parts:
@@ -332,8 +333,8 @@ def test_a_call_with_a_misspelt_argument_runs_nothing() -> None:
 
 def test_every_wrong_argument_is_named_at_once() -> None:
     with pytest.raises(UsageError) as raised:
-        model_agent(temperature=3, timeout=-1, description=None)
-    assert all(name in str(raised.value) for name in ("temperature", "timeout", "description"))
+        model_agent(max_tokens=0, timeout=-1, description=None)
+    assert all(name in str(raised.value) for name in ("max_tokens", "timeout", "description"))
 
 
 def test_lists_and_tuples_are_equally_good() -> None:

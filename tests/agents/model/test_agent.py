@@ -91,7 +91,7 @@ async def test_a_different_turn_has_a_different_request_digest() -> None:
     first, second = Recording(), Recording()
     with ModelServer() as server:
         await ModelAgent("a", model=at(server)).respond(Turn("one"), first.ctx)
-        await ModelAgent("a", model=at(server), temperature=0.5).respond(Turn("one"), second.ctx)
+        await ModelAgent("a", model=at(server), settings={"temperature": 0.5}).respond(Turn("one"), second.ctx)
         assert server.requests[1].body["temperature"] == 0.5
     assert first.effects["request-1"].request != second.effects["request-1"].request
 

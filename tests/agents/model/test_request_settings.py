@@ -32,8 +32,13 @@ async def test_settings_of_the_agent_take_precedence_over_those_of_its_model_and
         agent = ModelAgent(
             "a",
             model=model,
-            temperature=0.1,
-            settings={"seed": 2, "stop_sequences": ["END"], "openai_reasoning_effort": "low", "extra_body": {"k": 1}},
+            settings={
+                "temperature": 0.1,
+                "seed": 2,
+                "stop_sequences": ["END"],
+                "openai_reasoning_effort": "low",
+                "extra_body": {"k": 1},
+            },
         )
         await agent.respond(Turn("?"), Recording().ctx)
         (request,) = server.requests
@@ -144,7 +149,7 @@ def test_the_declaration_of_an_agent_has_its_settings_and_without_any_it_is_as_b
 
 def test_the_first_that_says_something_decides() -> None:
     model = NamedModel(model="openai:x", settings={"seed": 1, "temperature": 1.0}, output_mode="prompt")
-    agent = ModelAgent("a", model=model, temperature=0.0)
+    agent = ModelAgent("a", model=model, settings={"temperature": 0.0})
     assert agent.settings_for(model) == {"seed": 1, "temperature": 0.0}
     assert agent.output_mode_for(model) == "prompt"
     assert ModelAgent("a", model=model, output_mode="auto").output_mode_for(model) is None
@@ -156,9 +161,9 @@ def test_wrong_settings_in_python_are_refused_at_construction(wrong: dict[str, o
         ModelAgent("a", model="openai:x", **wrong)  # pyright: ignore[reportArgumentType]
 
 
-def test_said_twice_is_refused() -> None:
-    with pytest.raises(UsageError, match=r"'max_tokens' of the agent 'a' is given twice"):
-        ModelAgent("a", model="openai:x", max_tokens=1, settings={"max_tokens": 2})
+def test_the_output_cap_is_a_field_of_the_agent_alone() -> None:
+    with pytest.raises(UsageError, match=r"'max_tokens' is no setting of the agent 'a' but a field"):
+        ModelAgent("a", model="openai:x", settings={"max_tokens": 2})
 
 
 async def test_a_text_needs_no_mode() -> None:

@@ -74,9 +74,11 @@ def test_a_stand_in_keeps_all_that_the_engine_looks_at() -> None:
     team = Simulator({}).team(Team("t", members=[real]))
     stand_in = team.members[0]
     assert isinstance(stand_in, SimulatedAgent)
-    for field in ("name", "kind", "description", "capabilities", "limits", "optional", "critical", "too_long"):
+    for field in ("name", "kind", "description", "capabilities"):
         assert getattr(stand_in, field) == getattr(real, field)
-    assert stand_in.can_terminate
+    for field in ("limits", "optional", "critical", "too_long"):
+        assert getattr(stand_in.policy, field) == getattr(real.policy, field)
+    assert stand_in.policy.can_terminate
     assert (stand_in.spec.timeout, stand_in.spec.max_tokens, stand_in.spec.model) == (7.0, 99, "openai:x")
 
 
@@ -84,7 +86,7 @@ def test_a_tight_budget_makes_simulated_members_fall_to_their_cheaper_model() ->
     dear, cheap = ({"model": "openai:x", "price": {"input": n, "output": n}} for n in (100, 1))
     spec = AgentSpec.model_validate({"model": dear, "economy": cheap, "priority": -1})
     stand_in = SimulatedAgent("a", spec, constant(1000, 1.0))
-    assert (stand_in.economy, stand_in.priority) == (spec.economy, -1)
+    assert (stand_in.policy.economy, stand_in.policy.priority) == (spec.economy, -1)
     costs: list[float | None] = []
     for tier in ("primary", "economy"):
 
@@ -117,7 +119,7 @@ def test_one_agent_in_two_places_has_one_stand_in_and_fallbacks_have_theirs() ->
     first = member("first", fallback=other)
     made = Simulator({}).team(Team("t", members=[first, other]))
     assert isinstance(made.members[0], SimulatedAgent)
-    assert made.members[0].fallback is made.members[1]
+    assert made.members[0].policy.fallback is made.members[1]
 
 
 def test_what_runs_taught_comes_before_what_is_declared_and_that_before_what_is_usual(tmp_path: Path) -> None:
@@ -263,10 +265,10 @@ def test_a_simulation_evaluates_nothing() -> None:  # its checks are programs an
     member = FunctionAgent("a", lambda text: text, evaluate=WordEvaluator(words()))
     team = Team("t", members=[member], strategy="dag", options={"steps": steps}, evaluate=WordEvaluator(words()))
     simulated = Simulator({}).team(team)
-    assert simulated.evaluate is None
+    assert simulated.policy.evaluate is None
     assert simulated.members[0].policy.evaluate is None
     assert "evaluate" not in str(simulated.settings.options)
-    assert team.evaluate is not None
+    assert team.policy.evaluate is not None
 
 
 class TestSimulatedAgent(AgentConformance):

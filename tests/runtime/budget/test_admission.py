@@ -26,7 +26,7 @@ RESERVED = 200
 
 
 def bounded(team: Team, tokens: int) -> Team:
-    team.limits = Limits(tokens=tokens)
+    team.policy = team.policy.changed(limits=Limits(tokens=tokens))
     return team
 
 
@@ -226,9 +226,9 @@ def test_budgets_and_slots_never_lock_each_other(
     def team() -> Team:
         made = [caller(number, load) for number, load in enumerate(members)]
         inner = side_by_side("inner", made[1::2] or [caller(99, members[0])])
-        inner.limits = Limits(tokens=tokens[1])
+        inner.policy = inner.policy.changed(limits=Limits(tokens=tokens[1]))
         outer = side_by_side("outer", [inner, *made[0::2]])
-        outer.limits = Limits(tokens=tokens[0])
+        outer.policy = outer.policy.changed(limits=Limits(tokens=tokens[0]))
         return outer
 
     async def main() -> None:

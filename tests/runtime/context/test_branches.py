@@ -274,7 +274,7 @@ async def test_branches_that_may_ask_are_counted_once_and_only_while_they_run() 
         return outcome("done")
 
     team = Team("t", members=[FakeMembers().member("m", "x")], strategy=FunctionStrategy(nested))
-    team.limits = Limits(tokens=1000)
+    team.policy = team.policy.changed(limits=Limits(tokens=1000))
     async with Engine("memory") as engine:
         await engine.run(team, "go")
     assert counted == [6] * 6 + [0]

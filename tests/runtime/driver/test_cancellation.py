@@ -126,7 +126,7 @@ def check_silence(log: list[Event], scope: str) -> None:
 async def test_a_run_with_an_abandoned_member_waits_only_for_people(how: str) -> None:  # D-01
     hanging = Hanging()
     hung = function("h", getattr(hanging, how))
-    hung.limits, hung.optional = Limits(seconds=0.1), True
+    hung.policy = hung.policy.changed(limits=Limits(seconds=0.1), optional=True)
     team = Team("t", members=[hung, function("slow", slow), function("person", person)])
     result, log = await run_to_its_end(team, hanging)
     assert result.status == "paused"
@@ -139,7 +139,7 @@ async def test_keys_that_an_abandoned_member_owned_are_free(how: str) -> None:  
     steps: list[JsonValue] = [{"id": "h", "owns": ["k"]}, {"id": "bad"}]
     members: list[Agent] = [function("h", getattr(hanging, how)), function("bad", failing)]
     first = Team("first", members=members, strategy="dag", options={"steps": steps, "cancel_others": True})
-    first.optional = True
+    first.policy = first.policy.changed(optional=True)
     owner: list[JsonValue] = [{"id": "slow", "owns": ["k"]}]
     second = Team("second", members=[function("slow", slow)], strategy="dag", options={"steps": owner})
     result, log = await run_to_its_end(Team("t", members=[first, second]), hanging)

@@ -27,7 +27,7 @@ def test_a_full_manifest_becomes_values(tmp_path: Path) -> None:
             tools: [search, files, terminate, my.tools:fetch]
             capabilities: [research]
             output_schema: {type: object, properties: {facts: {type: array}}}
-            temperature: 0.2
+            settings: {temperature: 0.2}
             max_tokens: 500
             timeout: 30
             retry: {attempts: 1}
@@ -76,7 +76,8 @@ def test_anchors_may_live_in_extra_blocks(tmp_path: Path) -> None:
         ("agents: {a: {model: local, instructions: 5.10}}", 'found the number 5.10 (put it in quotes: "5.10")', 1, 42),
         ("agents: {a: {model: local, instructions: true}}", 'found true (put it in quotes: "true")', 1, 42),
         ("agents: {a: {model: local, description: }}", "found nothing (give it a value or remove it)", 1, 41),
-        ("agents: {a: {model: local, temperature: 3}}", "'temperature' must be at most 2, and 3 is not", 1, 41),
+        ("agents: {a: {model: local, settings: {top_p: 3}}}", "'top_p' must be at most 1, and 3 is not", 1, 46),
+        ("agents: {a: {model: local, temperature: 0}}", "is not a field here (write  settings: {temperature", 1, 28),
         ("agents: {a: {model: local, timeout: 0}}", "'timeout' must be more than 0, and 0 is not", 1, 37),
         ("agents: {a: {model: local, max_tokens: '5'}}", "a whole number, found the text '5' (write it without", 1, 40),
         ("agents: {a: {model: local, max_tokens: 010}}", "found the text '010' (write 10)", 1, 40),

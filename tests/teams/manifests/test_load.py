@@ -16,7 +16,7 @@ x-shared: &shared {model: primary, timeout: 5}
 models: {primary: "openai:x", near: {url: "http://localhost/v1", name: y}}
 tools: {search: "m:f", files: {mcp: {command: run, args: [a]}}}
 agents:
-  a: {<<: *shared, instructions: "Be brief.", tools: [search, terminate], temperature: 0.5}
+  a: {<<: *shared, instructions: "Be brief.", tools: [search, terminate], settings: {temperature: 0.5}}
   b: {model: near, output_schema: {type: object, properties: {x: {type: string}}}}
 teams:
   t: {strategy: round-robin, members: [a, u], max_turns: 2, limits: {tokens: 10}}

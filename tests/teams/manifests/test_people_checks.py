@@ -40,11 +40,11 @@ def test_approvals_are_declared_and_come_back(tmp_path: Path, monkeypatch: pytes
     team = load_team(write(tmp_path, WHOLE))
     clerk, keeper = team.members
     assert isinstance(clerk, ModelAgent)
-    assert clerk.approve == Approve(before=True, tools=("search", "send", "write_value"))
-    assert getattr(keeper, "approve", None) == Approve(after=True)
-    assert (team.approve, team.notify) == (Approve(after=True), Notify(webhook="http://localhost:9/hook"))
-    again = Team("office", members=team.members, approve=team.approve, notify=team.notify).source.manifest
-    assert again.agents["clerk"].approve == clerk.approve
+    assert clerk.policy.approve == Approve(before=True, tools=("search", "send", "write_value"))
+    assert keeper.policy.approve == Approve(after=True)
+    assert (team.policy.approve, team.notify) == (Approve(after=True), Notify(webhook="http://localhost:9/hook"))
+    again = Team("office", members=team.members, approve=team.policy.approve, notify=team.notify).source.manifest
+    assert again.agents["clerk"].approve == clerk.policy.approve
     assert again.agents["clerk"].tools[0] == "workspace"
     assert again.teams["office"].notify == team.notify
 

@@ -34,7 +34,7 @@ BAD = [
     "agents: {'a b': {model: local}}",
     "agents: {a: {model: local, function: 'm:f'}}",
     "agents: {a: {model: 5}}",
-    "agents: {a: {model: local, temperature: 3}}",
+    "agents: {a: {model: local, max_tokens: 0}}",
     "agents: {a: {model: local}}\nteams: {t: {members: []}}",
     "agents: {a: {model: local}}\nteams: {t: {}}",
     "agents: {a: {model: local}}\nteams: {t: {members: [a], share: all}}",

@@ -18,7 +18,7 @@ def test_an_agent_declares_both_schemas_and_how_it_is_called() -> None:  # P-01
             "capabilities": ["writing"],
             "input_schema": {"type": "object"},
             "output_schema": {"type": "object"},
-            "temperature": 0.3,
+            "settings": {"temperature": 0.3},
             "max_tokens": 100,
             "timeout": 5,
             "retry": {"attempts": 1, "backoff": 0},
@@ -31,8 +31,8 @@ def test_an_agent_declares_both_schemas_and_how_it_is_called() -> None:  # P-01
 @pytest.mark.parametrize(
     "bad",
     [
-        {"temperature": 2.5},
-        {"temperature": -1},
+        {"settings": {"temperature": 2.5}},
+        {"settings": {"temperature": -1}},
         {"max_tokens": 0},
         {"timeout": 0},
         {"isolate": "cloud"},

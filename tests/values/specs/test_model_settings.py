@@ -80,9 +80,9 @@ def test_mistakes_are_named_together_with_what_to_write() -> None:
         assert part in text
 
 
-def test_a_setting_that_is_a_field_too_is_given_once() -> None:
-    with pytest.raises(UsageError, match=r"'temperature' of the agent 'a' is given twice"):
-        check_settings("the agent 'a'", {"temperature": 0.1}, temperature=0.2)
+def test_the_output_cap_of_an_agent_is_no_setting() -> None:
+    with pytest.raises(UsageError, match=r"'max_tokens' is no setting of the agent 'a' but a field: write it beside"):
+        check_settings("the agent 'a'", {"max_tokens": 1})
 
 
 @pytest.mark.parametrize(

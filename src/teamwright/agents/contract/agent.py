@@ -13,13 +13,11 @@ from contextlib import AbstractAsyncContextManager
 from functools import cache
 from typing import (
     TYPE_CHECKING,
-    Generic,
     NamedTuple,
     Protocol,
     Self,
     TypeVar,
     cast,
-    overload,
     runtime_checkable,
 )
 
@@ -27,14 +25,14 @@ from pydantic import ConfigDict, Field, JsonValue, SkipValidation, model_validat
 
 from teamwright.agents.contract.effect import Effect, Returned
 from teamwright.errors import UsageError
-from teamwright.values.call_limits import DEFAULT_RETRY, MAX_BYTES, Compact, Recovery, RetryPolicy, TooLong
+from teamwright.values.call_limits import DEFAULT_RETRY, MAX_BYTES, Recovery
 from teamwright.values.events.event import Fact
 from teamwright.values.limits import Cutback, Limits
 from teamwright.values.owned_paths import Owned
-from teamwright.values.people import Answer, Approve, Question, TeamChange, Tell
+from teamwright.values.people import Answer, Question, TeamChange, Tell
 from teamwright.values.specs.evaluation import Evaluate
 from teamwright.values.specs.expert import ExpertProfile
-from teamwright.values.specs.manifest import AgentSettings, AgentSpec, AnyModel, FallbackModel
+from teamwright.values.specs.manifest import AgentSettings, AgentSpec, FallbackModel
 from teamwright.values.turns.artifacts import Artifact, SharedValue
 from teamwright.values.turns.turn import Failure, Reply, Turn
 
@@ -90,49 +88,6 @@ class Agent(ABC):
         ...
 
 
-class FromPolicy(Generic[T]):
-    """A descriptor that reads a field of an agent's policy; setting it replaces the policy."""
-
-    def __set_name__(self, owner: type, name: str) -> None:
-        self._name = name
-
-    @overload
-    def __get__(self, agent: None, owner: type) -> Self: ...
-    @overload
-    def __get__(self, agent: Agent, owner: type | None = None) -> T: ...
-    def __get__(self, agent: Agent | None, owner: type | None = None) -> Self | T:
-        return self if agent is None else cast("T", getattr(agent.policy, self._name))
-
-    def __set__(self, agent: Agent, value: T) -> None:
-        agent.policy = agent.policy.changed(**{self._name: value})
-
-
-class PolicyAttributes(Agent):
-    """An agent that exposes the fields of its policy as attributes: `agent.limits`, `agent.optional` …"""
-
-    limits = FromPolicy[Limits | None]()
-    approve = FromPolicy[Approve | None]()
-    optional = FromPolicy[bool]()
-    critical = FromPolicy[bool]()
-    economy = FromPolicy[AnyModel | None]()
-    priority = FromPolicy[int]()
-    retry = FromPolicy[RetryPolicy]()
-    too_long = FromPolicy[TooLong | None]()
-    compact = FromPolicy[Compact | None]()
-    fallback = FromPolicy[Agent | None]()
-    evaluate = FromPolicy[Agent | None]()
-    expert = FromPolicy[ExpertProfile | None]()
-    recovery = FromPolicy[Recovery | None]()
-    can_terminate = FromPolicy[bool]()
-    one_call = FromPolicy[bool]()
-    handoffs = FromPolicy[tuple[str, ...] | bool]()
-
-    @property
-    def max_bytes(self) -> int:
-        """The size cap of a reply and of a tool's result."""
-        return self.policy.reply_bytes
-
-
 @runtime_checkable
 class Preflight(Protocol):
     """An agent that can report configuration problems before a run. Agents without it are assumed to be ready."""
@@ -163,8 +118,13 @@ def _check_attributes(agent: Agent) -> None:
         raise UsageError(f"The kind of the agent {agent.name!r} must be a text, and is {kind!r:.100}.")
     if not isinstance(policy, Policy):
         raise UsageError(f"The policy of the agent {agent.name!r} must be a Policy, not {policy!r}.")
+    check_ignored(agent)
+
+
+def check_ignored(agent: Agent) -> None:
+    """Raise `UsageError` for an attribute that was meant as a setting of the policy."""
     for name in NEVER_IGNORED:
-        if not isinstance(agent, PolicyAttributes) and getattr(agent, name, None) is not None:
+        if getattr(agent, name, None) is not None:
             raise UsageError(
                 f"The agent {agent.name!r} has an attribute {name!r}, which has no effect;"
                 f" set  policy=Policy({name}=…)."

@@ -9,6 +9,7 @@ import inspect
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import cache, wraps
+from types import MappingProxyType
 from typing import ParamSpec, TypeVar, cast
 
 from pydantic import ValidationError
@@ -20,6 +21,7 @@ from teamwright.values.value import Value
 T = TypeVar("T")
 P = ParamSpec("P")
 V = TypeVar("V", bound=Value)
+NO_HINTS: Mapping[str, str] = MappingProxyType({})
 
 
 class Mistakes:
@@ -109,13 +111,19 @@ def check_number(owner: str, name: str, value: object, *, least: float = 0.0) ->
 
 
 def checked_call(
-    what: str, settings: Collection[str] = (), *, kind: str = "", fields: Collection[str] = (), acts: bool = False
+    what: str,
+    settings: Collection[str] = (),
+    *,
+    kind: str = "",
+    fields: Collection[str] = (),
+    hints: Mapping[str, str] = NO_HINTS,
+    acts: bool = False,
 ) -> Callable[[Callable[P, T]], Callable[P, T]]:
     """Return a decorator that words calls with arguments that the function does not have, or without a needed one.
 
     `settings` are the names that its `**settings` accept. `fields` are those that other kinds of the same thing have,
-    so that one is refused with the `kind` of this one. The other mistakes of the call are reported with these, unless
-    the function `acts`: then it is not called at all.
+    so that one is refused with the `kind` of this one, and `hints` say what to write for some others. The other
+    mistakes of the call are reported with these, unless the function `acts`: then it is not called at all.
     """
 
     def decorate(function: Callable[P, T]) -> Callable[P, T]:
@@ -129,7 +137,7 @@ def checked_call(
             if unknown := [name for name in kwargs if name not in known()]:
                 owner, mistakes = _owner(what, known(), args, kwargs), Mistakes()
                 for name in unknown:
-                    hint = nearest(name, known() - {"self"}, f"{what}s have no such setting")
+                    hint = hints.get(name) or nearest(name, known() - {"self"}, f"{what}s have no such setting")
                     text = f"is {kind}, which has no {name!r}." if name in fields else f"takes no {name!r}: {hint}"
                     mistakes.add(InvalidArguments(f"{owner} {text}"))
                 if not acts:

@@ -16,7 +16,7 @@ from msgspec import convert, to_builtins
 from pydantic import JsonValue
 from pydantic_core import PydanticSerializationError, from_json, to_json, to_jsonable_python
 
-from teamwright.agents.contract.agent import ONE_CALL, Context, Policy, PolicyAttributes
+from teamwright.agents.contract.agent import ONE_CALL, Agent, Context, Policy
 from teamwright.agents.contract.arguments import Mistakes, checked_call
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
 from teamwright.agents.contract.settings import AgentKeywords, shared_settings
@@ -38,7 +38,7 @@ BLOCKED = "blocked-loop"
 """The place of the log line about a function that held the event loop."""
 
 
-class FunctionAgent(PolicyAttributes):
+class FunctionAgent(Agent):
     """An agent that calls a function with the turn (or only its text, if annotated `str`) and replies with the result.
 
     The function returns a string, a `Reply`, or any JSON value, which becomes structured output. Returning `None` is an

@@ -17,7 +17,7 @@ from teamwright.agents.clients.providers import (
     own_secrets,
     undeclared_reason,
 )
-from teamwright.agents.contract.agent import Context, PolicyAttributes, same_name_fallbacks
+from teamwright.agents.contract.agent import Agent, Context, same_name_fallbacks
 from teamwright.agents.contract.arguments import Mistakes, check_arguments, check_instance, checked_call, listed
 from teamwright.agents.contract.settings import ModelKeywords, shared_settings
 from teamwright.agents.functions.guardrails import CheckFunction, make_guardrails, with_warnings
@@ -52,15 +52,19 @@ if TYPE_CHECKING:
     from teamwright.agents.model.request_template import RequestTemplate
 
 
-class ModelAgent(PolicyAttributes):
+IN_SETTINGS = {name: f"write  settings={{{name!r}: …}}" for name in ModelSettings.__annotations__}
+"""What to write for settings of a model that users expect by keyword."""
+
+
+class ModelAgent(Agent):
     """An agent that answers with a language model.
 
     `model` is `provider:name` (as in pydantic-ai), `local`, `local:/path.gguf`, or a server of your own; the long forms
     `NamedModel` and `ServerModel` also set the rate limit of the model for the whole engine. An instance of a model of
     pydantic-ai brings a client of your own; a run of such an agent resumes only with its team passed.
     `economy` is the model that replaces it when the team saves budget, for members of lower `priority` first.
-    `settings` are those of its requests, spelled as in pydantic-ai; `output_mode` is how an answer with a schema is
-    given, and `max_requests` bounds the requests of a turn (50).
+    `settings` are those of its requests, such as `temperature`, spelled as in pydantic-ai; `output_mode` is how an
+    answer with a schema is given, and `max_requests` bounds the requests of a turn (50).
     `timeout` bounds a whole reply (default 600 seconds) and each tool call, `idle_timeout` the silence within a stream
     (60 seconds), and `max_bytes` the size of a reply and of a tool's result (4 MB).
     `memory` gives it tools for notes that it keeps across runs: its own, those of its `team`, or a shared name.
@@ -75,7 +79,9 @@ class ModelAgent(PolicyAttributes):
     last_request_template: RequestTemplate | None = None
     """The template of the last turn's requests; most turns have the same."""
 
-    @checked_call("agent", ModelKeywords.__optional_keys__, kind="a model", fields=AgentSpec.model_fields)
+    @checked_call(
+        "agent", ModelKeywords.__optional_keys__, kind="a model", fields=AgentSpec.model_fields, hints=IN_SETTINGS
+    )
     def __init__(
         self,
         name: str,
@@ -86,7 +92,6 @@ class ModelAgent(PolicyAttributes):
         check_output: CheckFunction | None = None,
         tools: Sequence[ToolLike] = (),
         memory: str | MemoryTool | None = None,
-        temperature: float | None = None,
         max_tokens: int | None = None,
         settings: ModelSettings | None = None,
         models: Models | None = None,
@@ -98,10 +103,9 @@ class ModelAgent(PolicyAttributes):
         self._own_model = model if is_own_model(model) else None
         self.instructions, self.dynamic_instructions = collect(split_instructions, name, instructions) or ("", None)
         self.guardrails = collect(make_guardrails, name, check_input, check_output)
-        twice = {"temperature": temperature, "max_tokens": max_tokens}
-        shared = shared_settings(name, keywords, mistakes, twice)
+        shared = shared_settings(name, keywords, mistakes, {"max_tokens": max_tokens})
         collect(check_instance, owner, "models", models, Models)
-        self.settings = collect(check_settings, f"the agent {name!r}", settings, **twice)
+        self.settings = collect(check_settings, f"the agent {name!r}", settings)
         self.input_schema, self.output_schema, own = shared.input_schema, shared.output_schema, shared.policy
         collect(check_provider, name, own.economy)
         all_tools = (*(collect(listed, owner, "tools", tools) or ()), *(collect(_memory_tools, owner, memory) or ()))
@@ -110,7 +114,7 @@ class ModelAgent(PolicyAttributes):
         self.description, self.capabilities, self.timeout = shared.description, shared.capabilities, shared.timeout
         data_type: object = keywords.get("output_schema")
         self.output_type = cast("type[object]", data_type) if is_data_type(data_type) else None
-        self.temperature, self.max_tokens = temperature, max_tokens
+        self.max_tokens = max_tokens
         self.output_mode = keywords.get("output_mode")
         self.cache: CacheMode = keywords.get("cache", "auto")
         self.max_requests = keywords.get("max_requests") or MOST_REQUESTS
@@ -139,10 +143,7 @@ class ModelAgent(PolicyAttributes):
             "cache": None if self.cache == "auto" else self.cache,
             **self.policy.declared(self.name),
         }
-        given = {name: value for name, value in declared.items() if value}
-        if self.temperature is not None:
-            given["temperature"] = self.temperature
-        return AgentSpec.model_validate(given)
+        return AgentSpec.model_validate({name: value for name, value in declared.items() if value})
 
     @property
     def secrets(self) -> frozenset[str]:
@@ -157,7 +158,7 @@ class ModelAgent(PolicyAttributes):
 
     def undeclared_models(self) -> list[str]:
         """Return why names among its models are no models: a manifest may declare them elsewhere, Python can't."""
-        written = (None if self._own_model is not None else self.model, self.economy)
+        written = (None if self._own_model is not None else self.model, self.policy.economy)
         names = [one.model if isinstance(one, NamedModel) else one for one in written]
         return [text for name in names if isinstance(name, str) and (text := undeclared_reason(name))]
 
@@ -165,8 +166,6 @@ class ModelAgent(PolicyAttributes):
         """Return the settings of its requests to a model; its own take precedence over the model's."""
         of_model = None if isinstance(model, str) else model.settings
         given = cast("ModelSettings", {**(of_model or {}), **(self.settings or {})})
-        if self.temperature is not None:
-            given["temperature"] = self.temperature
         if self.max_tokens is not None:
             given["max_tokens"] = self.max_tokens
         return given
@@ -195,7 +194,7 @@ class ModelAgent(PolicyAttributes):
             turn, warnings = await self.guardrails.admit(turn, ctx)
         dynamic = self.dynamic_instructions
         instructions = self.instructions if dynamic is None else await dynamic.render(turn, ctx)
-        model = self.economy if turn.tier == "economy" and self.economy is not None else self.model
+        model = self.policy.economy if turn.tier == "economy" and self.policy.economy is not None else self.model
         async with self._client(model) as client:
             from teamwright.agents.model.turn import run_turn
 
@@ -213,18 +212,17 @@ class ModelAgent(PolicyAttributes):
             model=self._own_model if self._own_model is not None and model == self.model else model,
             timeout=self.timeout,
             idle_timeout=self.idle_timeout,
-            temperature=self.temperature,
             settings=self.settings,
             cache=self.cache,
             max_bytes=self.policy.max_bytes,
-            retry=self.retry,
+            retry=self.policy.retry,
             models=self._models,
         )
 
     async def preflight(self, models: Models) -> list[str]:
         """Return configuration problems (a missing extra, key or model) without making a request."""
         found = self.toolbox.problems()
-        for model in (self.model, self.economy):
+        for model in (self.model, self.policy.economy):
             if model is not None:
                 try:
                     await (await self._client_of(model, models)).check()

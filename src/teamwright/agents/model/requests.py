@@ -168,14 +168,14 @@ class ModelRequests:
             + client.hidden_bytes,
             messages=conversation.count + template.has_instructions,
             max_output=self._max_output,
-            retry=agent.retry,
+            retry=agent.policy.retry,
             timeout=agent.timeout,
             model=model_key(model),
             pace=model if isinstance(model, Pace) else client.pace,
             rate=partial(rate_of, model),
             note=CUT_NOTICE_TOKENS,
             default_timeout=REPLY_SECONDS,
-            max_bytes=RECORD_FACTOR * agent.max_bytes,
+            max_bytes=RECORD_FACTOR * agent.policy.reply_bytes,
             media_tokens=conversation.reasoning_tokens
             + (self._media_tokens(conversation) if conversation.files else 0),
             texts=(*conversation.sent_texts, *template.texts),
@@ -211,7 +211,7 @@ class ModelRequests:
         try:
             await client.ready()
             headers: dict[str, str] = settings.get("extra_headers", {})  # pyright: ignore[reportUnknownMemberType]
-            with read_within(ReadBounds(agent.idle_timeout, agent.max_bytes, headers)):
+            with read_within(ReadBounds(agent.idle_timeout, agent.policy.reply_bytes, headers)):
                 if conversation.files:
                     send = partial(self._exchange, settings=settings, template=template, attempt=attempt)
                     response, stopped, mode = await self._send_with_files(conversation, messages, send)
@@ -238,7 +238,7 @@ class ModelRequests:
             record,
             usage,
             truncated=response.finish_reason == "length",
-            capped=agent.max_bytes if stopped is Stop.SIZE else None,
+            capped=agent.policy.reply_bytes if stopped is Stop.SIZE else None,
             partial_usage="cut" if self._arrived is not None else omitted_part(response),
         )
 
@@ -323,7 +323,7 @@ class ModelRequests:
     ) -> tuple[ModelResponse, Stop | None]:
         """Read the whole reply; a text beyond the size cap is cut. A follower gets the text in one piece."""
         response, stopped = await self._client.model.request(messages, settings, template.parameters(mode)), None
-        if output_size(response) > self._agent.max_bytes:
+        if output_size(response) > self._agent.policy.reply_bytes:
             response, stopped = self._cut(response, Stop.SIZE, template), Stop.SIZE
         if attempt.is_followed and (answer := response_text(with_thinking_apart(response))):
             attempt.delta(answer)
@@ -339,7 +339,7 @@ class ModelRequests:
     ) -> tuple[ModelResponse, Stop | None]:
         """Read the reply piece by piece, as far as the limits allow."""
         is_json = mode in ("native", "json", "prompt")
-        meter, stopped = OutputMeter(self._agent.max_bytes, attempt.max_output, is_json=is_json), None
+        meter, stopped = OutputMeter(self._agent.policy.reply_bytes, attempt.max_output, is_json=is_json), None
         deltas = ResponseDeltas(attempt, template.output, mode, template.answer_tool)
         response: ModelResponse | None = None
         async with self._client.model.request_stream(messages, settings, template.parameters(mode)) as stream:
@@ -377,9 +377,9 @@ class ModelRequests:
         """Cut a response that is too long; JSON can't be cut."""
         calls = any(isinstance(part, ToolCallPart) for part in response.parts)
         if why is Stop.SIZE and (calls or template.requires_json):
-            most = self._agent.max_bytes
+            most = self._agent.policy.reply_bytes
             raise InvalidOutput(f"The model {self._client.name!r} sent JSON of more than {most} bytes (max_bytes)")
-        return cut_response(response, self._agent.max_bytes)
+        return cut_response(response, self._agent.policy.reply_bytes)
 
 
 async def _close_generators() -> None:

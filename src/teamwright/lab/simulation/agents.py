@@ -20,7 +20,7 @@ from msgspec import structs
 from pydantic import JsonValue
 from pydantic_core import to_json
 
-from teamwright.agents.contract.agent import UNSET, Agent, Context, Policy, PolicyAttributes, agent_spec_of
+from teamwright.agents.contract.agent import UNSET, Agent, Context, Policy, agent_spec_of
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
 from teamwright.agents.contract.settings import policy_from_spec
 from teamwright.agents.prices import cost_of, rate_of
@@ -151,7 +151,7 @@ USUAL_FUNCTION = USUAL_MEMBER.model_copy(
 
 
 @dataclass
-class SimulatedAgent(PolicyAttributes):
+class SimulatedAgent(Agent):
     """Replaces an agent in a simulation: the same name, policy, model and price, with simulated replies."""
 
     name: str
@@ -337,10 +337,11 @@ class Simulator:
         simulated.members = tuple(self._simulate(one, usual, known, teams) for one in team.members)
         simulated.helpers = tuple(self._simulate(one, usual, known, teams) for one in team.helpers)
         for one in known.values():
-            for stand_in in (one, one.fallback) if isinstance(one, SimulatedAgent) else ():
+            for stand_in in (one, one.policy.fallback) if isinstance(one, SimulatedAgent) else ():
                 if isinstance(stand_in, SimulatedAgent):
                     stand_in.example = example
-        simulated.approve = simulated.notify = simulated.confirm_above = simulated.evaluate = None
+        simulated.policy = team.policy.changed(approve=None, evaluate=None)
+        simulated.notify = simulated.confirm_above = None
         simulated.settings = without_evaluation(team.settings)
         return simulated
 

@@ -68,9 +68,9 @@ def _ceiling(team: Team, limits: Limits | None) -> Bounds:
     """Return the limits of a run; where none on time is set for it, with the timeout that its strategy has."""
     options = team.strategy.options
     if options is None or TIMEOUT not in options.model_fields or (limits is not None and limits.seconds is not None):
-        return ceiling_of(limits, team.limits)
+        return ceiling_of(limits, team.policy.limits)
     seconds = cast("float", dict(options.model_validate(team.settings.options))[TIMEOUT])
-    return ceiling_of(limits, team.limits, Limits(seconds=seconds))
+    return ceiling_of(limits, team.policy.limits, Limits(seconds=seconds))
 
 
 def _quantiles(values: Iterable[float], digits: int = 2) -> Quantiles:

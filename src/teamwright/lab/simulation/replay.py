@@ -16,7 +16,7 @@ from typing import NoReturn
 
 import anyio
 
-from teamwright.agents.contract.agent import Agent, Context, Policy, PolicyAttributes, agent_spec_of
+from teamwright.agents.contract.agent import Agent, Context, Policy, agent_spec_of
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
 from teamwright.agents.contract.retry import recorded_error
 from teamwright.agents.prices import cost_of, rate_of
@@ -269,7 +269,7 @@ class Replay:
 
 
 @dataclass
-class ReplayedAgent(PolicyAttributes):
+class ReplayedAgent(Agent):
     """Replaces an agent by what it did in a recorded run."""
 
     name: str

@@ -235,9 +235,9 @@ def in_topology(team: Team, topology: Topology) -> Team:
             description=team.description,
             share=spec_of(team).share,
             envelope=settings.envelope,
-            limits=team.limits,
+            limits=team.policy.limits,
             options=options,
-            recovery=team.recovery,
+            recovery=team.policy.recovery,
             degradation=team.degradation,
         )
     except ManifestError as error:

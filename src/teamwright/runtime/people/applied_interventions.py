@@ -56,7 +56,7 @@ def receive_steer(run: RunState, team: Team, steer: Steer, inbox_id: int, refusa
     """Accept an intervention from the inbox, or refuse it with the reason, `refusal` if there is one already."""
     interventions = interventions_of(run, team)
     steer = redacted_steer(steer, run.redactor)
-    limits = [one for one in map(interventions.raised, (run.limits, team.limits)) if one is not None]
+    limits = [one for one in map(interventions.raised, (run.limits, team.policy.limits)) if one is not None]
     reason = refusal or refusal_of(steer, team, limits, interventions.paused, interventions.joined)
     if reason is None and isinstance(steer, AddMember):
         reason = _build_problem(interventions, steer)
@@ -103,9 +103,9 @@ def _raise_budget(run: RunState, team: Team, steer: RaiseBudget, inbox_id: int) 
     """Raise the limits of the run and of its outermost team: those recorded, the accounts, and the deadline."""
     interventions = interventions_of(run, team)
     interventions.raises.pop(inbox_id, None)  # if an earlier driver accepted it
-    before = interventions.raised(run.limits), interventions.raised(team.limits)
+    before = interventions.raised(run.limits), interventions.raised(team.policy.limits)
     interventions.accept(steer, inbox_id)
-    run.limits, own = interventions.raised(run.limits), interventions.raised(team.limits)
+    run.limits, own = interventions.raised(run.limits), interventions.raised(team.policy.limits)
     for scope in sorted(run.record.budgets.opened):
         limits = own if scope else run.limits
         if limits is None or parent_key(scope) or limits == before[bool(scope)]:

@@ -14,7 +14,7 @@ from teamwright.documents.schema_check import IMPORT_PATH
 from teamwright.errors import UsageError
 from teamwright.strategies.registry import find_strategy, options_schema, strategy_names
 from teamwright.values.specs.manifest import JsonSchema, Manifest
-from teamwright.values.specs.model_settings import settings_schema
+from teamwright.values.specs.model_settings import MAX_TOKENS, ModelSettings, settings_schema
 from teamwright.values.specs.plan import Step
 
 AGENT, MODEL = "agent", "model"
@@ -32,6 +32,10 @@ INSTEAD_IN_TEAMS: dict[str, JsonValue] = {
     "helpers": "declare them under agents, and name them in the strategy's block, such as  selector: {agent: NAME}",
 }
 """What to write for fields that users expect in a team."""
+INSTEAD_IN_AGENTS: dict[str, JsonValue] = {
+    name: f"write  settings: {{{name}: …}}" for name in ModelSettings.__annotations__ if name != MAX_TOKENS
+}
+"""What to write for settings of a model that users expect in an agent."""
 TASKS_WORDS = "A plan: the team that executes these tasks has the name of the file."
 
 
@@ -56,6 +60,8 @@ def definitions() -> Mapping[str, JsonValue]:
 
 def section_value(section: str) -> Mapping[str, JsonValue]:
     """The schema of the values of a section; for strategy blocks, it knows only their names."""
+    if section == "agents":
+        return {**part(definitions(), "AgentSpec"), "instead": INSTEAD_IN_AGENTS}
     if section != "teams":
         return part(_schema(), "properties", section, "additionalProperties")
     team = part(definitions(), "TeamSpec")

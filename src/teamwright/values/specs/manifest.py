@@ -339,7 +339,6 @@ class AgentSpec(AgentSettings):
     capabilities: tuple[str, ...] = ()
     input_schema: JsonSchema | None = None
     output_schema: JsonSchema | None = None
-    temperature: float | None = Field(default=None, ge=0, le=2)
     max_tokens: int | None = Field(default=None, ge=1, description="output cap of each request")
     settings: CheckedSettings | None = Field(
         default=None, description=f"{SETTINGS}; they take precedence over the model's"

@@ -42,6 +42,8 @@ INSTEAD = {
 }
 """What to write in place of settings that are refused, or that other libraries call so."""
 
+MAX_TOKENS = "max_tokens"
+"""The output cap: a field of an agent, and a setting of a model."""
 OutputChoice = Literal["auto", "native", "tool", "prompt"]
 """How a model gives an answer that has a schema; `auto` is the first way that its server takes."""
 PrescribedMode = Literal["native", "tool", "prompt"]
@@ -203,10 +205,10 @@ def settings_schema() -> dict[str, JsonValue]:
     return cast("dict[str, JsonValue]", _adapter().json_schema())
 
 
-def check_settings(owner: str, settings: object, **fields: object) -> ModelSettings | None:
-    """Return the settings of a model or agent, validated; raise `UsageError` with every mistake.
+def check_settings(owner: str, settings: object) -> ModelSettings | None:
+    """Return the settings of an agent, validated; raise `UsageError` with every mistake.
 
-    `fields` are settings that the owner declares by themselves: what is given twice is a mistake.
+    Its output cap, on which budgets rely, is a field of the agent itself; a model may set one for its agents.
     """
     if settings is None:
         return None
@@ -214,9 +216,8 @@ def check_settings(owner: str, settings: object, **fields: object) -> ModelSetti
         checked = _validated(settings)
     except ValueError as error:
         raise UsageError(f"The settings of {owner} do not fit: {f'{error}.'.replace('?.', '?')}") from None
-    for name, value in fields.items():
-        if value is not None and name in checked:
-            raise UsageError(f"{name!r} of {owner} is given twice, also in its settings; keep one of them.")
+    if MAX_TOKENS in checked:
+        raise UsageError(f"{MAX_TOKENS!r} is no setting of {owner} but a field: write it beside its settings.")
     return checked
 
 

@@ -32,7 +32,7 @@ def hide(monkeypatch: pytest.MonkeyPatch, *modules: str) -> None:
     def find(name: str, package: str | None = None) -> object:
         return None if name in modules else real(name, package)
 
-    for place in ("agents.clients.models", "agents.tools.mcp_source"):
+    for place in ("agents.clients.providers", "agents.tools.mcp_source"):
         monkeypatch.setattr(f"teamwright.{place}.find_spec", find)
 
 

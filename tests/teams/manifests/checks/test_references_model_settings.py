@@ -69,7 +69,7 @@ def test_each_mistake_has_its_line_and_a_suggestion(tmp_path: Path) -> None:
             model: fast
             temperature: 0.1
             settings:
-              temperature: 0.2
+              max_tokens: 2
               thinking: lots
               timeout: 3
             economy: {model: 'openai:x', settings: {topp: 1}}
@@ -82,7 +82,8 @@ def test_each_mistake_has_its_line_and_a_suggestion(tmp_path: Path) -> None:
     assert [(one.line, one.message, one.suggestion.partition(" or ")[0]) for one in found] == [
         (5, "model 'fast': 'openai_reasoning_efort' is not a field here", "did you mean 'openai_reasoning_effort'"),
         (6, "model 'fast': 'stop' is not a field here", "write stop_sequences"),
-        (12, "agent 'a': 'temperature' is given twice, also under 'settings'", "keep one of them"),
+        (10, "agent 'a': 'temperature' is not a field here", "write  settings: {temperature: …}"),
+        (12, "agent 'a': 'max_tokens' is a field of the agent", "write it beside 'settings'"),
         (
             13,
             f"agent 'a': 'thinking' is {EFFORTS}, and this is the text 'lots'",

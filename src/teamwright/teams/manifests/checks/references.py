@@ -37,7 +37,7 @@ from teamwright.teams.manifests.checks.teams import check_reference, check_teams
 from teamwright.teams.manifests.declarations import Declaration, Declarations
 from teamwright.values.people import signing_key
 from teamwright.values.specs.manifest import TERMINATE, AgentSpec
-from teamwright.values.specs.model_settings import settings_schema
+from teamwright.values.specs.model_settings import MAX_TOKENS, settings_schema
 from teamwright.values.text.secret_names import HIDDEN, is_written_out
 from teamwright.values.text.validation_messages import misfits_of
 
@@ -46,9 +46,6 @@ KEYWORDS = {"function": AgentKeywords, "scripted": AgentKeywords, "model": Model
 
 ELSEWHERE = frozenset(("function", "scripted", "model", "tools", "memory", "simulation"))
 """Fields that say what kind of agent it is, are checked by themselves, or are not for the agent itself."""
-
-TWICE = ("temperature", "max_tokens")
-"""Settings that are fields of an agent too."""
 
 INLINE_MODELS = (("model",), ("economy",), ("fallback", "model"))
 """Where an agent may declare a model in place."""
@@ -97,11 +94,15 @@ def _unused_by(kind: str) -> frozenset[str]:
 
 
 def check_model_settings(declared: Declarations, report: ProblemReport) -> None:
-    """Report unknown settings, unsuitable values, and settings that are given twice."""
+    """Report unknown settings, unsuitable values, and an output cap in the wrong place."""
     for one in declared.every("model"):
         _check_settings_node(one.node, one, report)
     for one in declared.every("agent"):
         _check_settings_node(one.node, one, report)
+        settings = one.fields.get("settings")
+        if isinstance(settings, Fields) and settings.has(MAX_TOKENS):
+            message = f"{one.words}: {MAX_TOKENS!r} is a field of the agent"
+            report.problem(settings.key_place(MAX_TOKENS), message, "write it beside 'settings'")
         for path in INLINE_MODELS:
             _check_settings_node(one.fields.get(*path), one, report)
 
@@ -113,10 +114,6 @@ def _check_settings_node(node: Node | None, owner: Declaration, report: ProblemR
     schema = _settings_schema()
     SchemaCheck(owner.words, report, cast("Mapping[str, JsonValue]", schema["$defs"])).check(settings, schema)
     check_secrets(settings.get("extra_headers"), "extra_headers", owner.words, report)
-    for name in TWICE:
-        if node.has(name) and settings.has(name):
-            message = f"{owner.words}: {name!r} is given twice, also under 'settings'"
-            report.problem(settings.key_place(name), message, "keep one of them")
 
 
 @cache
