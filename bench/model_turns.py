@@ -158,7 +158,7 @@ async def _model_request(url: str, chunks: int, stack: AsyncExitStack) -> Ask:
 async def _own_model(url: str, chunks: int, stack: AsyncExitStack) -> Ask:
     """Teamwright's client alone, without an agent and a record."""
     from teamwright.agents.clients.model_client import open_client
-    from teamwright.values.specs.manifest import ServerModel
+    from teamwright.values.specs.models import ServerModel
 
     client = await stack.enter_async_context(open_client(ServerModel(url=url, name=_model(chunks))))
     return _requests_of(client.model, chunks)
@@ -275,7 +275,7 @@ async def _teamwright(url: str, size: int, chunks: int, at_once: bool, database:
     """One run of `size` turns, one after the other or 200 at once; streamed turns are followed."""
     from teamwright import Engine, ModelAgent, Team
     from teamwright.journal import MemoryJournal, SqliteJournal
-    from teamwright.values.specs.manifest import ServerModel
+    from teamwright.values.specs.models import ServerModel
 
     agent = ModelAgent(
         "baker",

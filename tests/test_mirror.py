@@ -18,6 +18,7 @@ TESTS = ROOT / "tests"
 CLASS = re.compile(r"^ *class (\w+)[(\[:]", re.MULTILINE)
 
 COVERED_BY = {
+    "values/specs/tools.py": "values/specs/test_manifest.py",
     "experts/commands/new_template.py": "experts/commands/test_templates.py",
     "server/page/state.py": "server/page/test_projection.py",
     "history/fork.py": "history/test_checkpoints.py",

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Self
 
-from teamwright.values.specs.manifest import ServerModel
+from teamwright.values.specs.models import ServerModel
 
 STREAM = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n"
 """A stream whose end is the end of the connection."""

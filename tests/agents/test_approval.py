@@ -21,7 +21,8 @@ from teamwright.testing.model_server import ModelServer
 from teamwright.values.events.event import Event
 from teamwright.values.events.run import PersonAnswered, PersonAsked
 from teamwright.values.people import Answer, Approve, Question, approval_question
-from teamwright.values.specs.manifest import McpSpec, McpTool, ServerModel
+from teamwright.values.specs.models import ServerModel
+from teamwright.values.specs.tools import McpSpec, McpTool
 from teamwright.values.turns.messages import digest
 from tests.kit.records import cut, wait_for_question
 

@@ -15,7 +15,7 @@ from teamwright.errors import UsageError
 from teamwright.events import AgentCompacted
 from teamwright.history import read_kpis
 from teamwright.values.call_limits import Compact
-from teamwright.values.specs.manifest import NamedModel, ServerModel
+from teamwright.values.specs.models import NamedModel, ServerModel
 
 SMALL = Compact(window=600, keep=2)
 

@@ -10,7 +10,7 @@ import pytest
 from teamwright.agents.prices import cost_of, rate_of
 from teamwright.budget.estimates import Rate, dollars
 from teamwright.values.limits import Price, Usage
-from teamwright.values.specs.manifest import AnyModel, NamedModel, ServerModel
+from teamwright.values.specs.models import AnyModel, NamedModel, ServerModel
 
 USED = Usage(requests=1, input_tokens=1000, output_tokens=200, cached_tokens=400)
 OWN_SERVER = ServerModel(url="http://127.0.0.1:9/v1", name="tiny")

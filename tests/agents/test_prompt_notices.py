@@ -14,7 +14,7 @@ from teamwright.testing.chat import ChatRequest, Say, tokens
 from teamwright.testing.model_server import ModelServer
 from teamwright.values.events.agent import AgentAsked, AgentCalled
 from teamwright.values.limits import Amounts, Limits, Price
-from teamwright.values.specs.manifest import NamedModel, ServerModel
+from teamwright.values.specs.models import NamedModel, ServerModel
 from teamwright.values.turns.turn import Turn
 
 PRICED = NamedModel(model="openai:gpt-5-mini", price=Price(input=1, output=1))

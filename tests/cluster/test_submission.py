@@ -16,7 +16,7 @@ from teamwright.teams.manifests.load import load
 from teamwright.teams.run_files import FileCache
 from teamwright.teams.team import Team
 from teamwright.values.events.run import RunStarted
-from teamwright.values.specs.manifest import McpSpec
+from teamwright.values.specs.tools import McpSpec
 
 CODE = "def shout(text: str) -> str:\n    return text.upper() + '!'\n"
 

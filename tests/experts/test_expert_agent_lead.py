@@ -7,7 +7,7 @@ from teamwright.experts.collaboration.collaborate import Collaborate
 from teamwright.experts.expert_agent import default_lead
 from teamwright.experts.live.strategy import Live
 from teamwright.strategies.protocol import Members, Settings, Strategy
-from teamwright.values.specs.expert import ExpertProfile
+from teamwright.values.specs.manifest import ExpertProfile
 
 
 def member(name: str, profile: ExpertProfile | None = None) -> FunctionAgent:

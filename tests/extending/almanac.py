@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field, JsonValue
 from teamwright import Context
 from teamwright.agents import Arguments, BuildOptions, ToolContext, ToolDefinition, ToolKind, ToolSource
 from teamwright.errors import ToolError
-from teamwright.values.specs.manifest import ToolSpec
+from teamwright.values.specs.tools import ToolSpec
 
 CITY: dict[str, JsonValue] = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 asked: list[str] = []

@@ -13,7 +13,7 @@ from teamwright.errors import DuplicateName, ManifestError, UsageError
 from teamwright.journal import MemoryJournal
 from teamwright.testing import CallTools, ModelServer, Say, ToolCall, ToolSourceConformance
 from teamwright.testing.chat import ChatRequest
-from teamwright.values.specs.manifest import FunctionTool
+from teamwright.values.specs.tools import FunctionTool
 from tests.extending.almanac import AlmanacSource, asked
 from tests.kit.entry_points import registered_tools
 from tests.kit.records import cut_and_resume

@@ -15,7 +15,8 @@ from teamwright.testing.chat import CallTools, ChatAnswer, ChatRequest, Fail, Sa
 from teamwright.testing.model_server import ModelServer
 from teamwright.values.call_limits import RetryPolicy
 from teamwright.values.events.agent import AgentReplied
-from teamwright.values.specs.manifest import JsonSchema, ServerModel
+from teamwright.values.specs.manifest import JsonSchema
+from teamwright.values.specs.models import ServerModel
 
 NUMBER: JsonSchema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 

@@ -26,7 +26,7 @@ from teamwright.strategies.protocol import Members, Task
 from teamwright.teams.team import Team
 from teamwright.values.call_limits import RetryPolicy
 from teamwright.values.limits import Limits
-from teamwright.values.specs.manifest import ServerModel
+from teamwright.values.specs.models import ServerModel
 from teamwright.values.turns.messages import History, Message
 from teamwright.values.turns.results import FINAL, Outcome
 from teamwright.values.turns.turn import Failure, Reply, Turn

@@ -24,7 +24,7 @@ from teamwright.values.events.agent import AgentCalled, AgentCallFailed, AgentFa
 from teamwright.values.events.budget import BudgetThrottled
 from teamwright.values.events.event import Event
 from teamwright.values.limits import Pace, Usage
-from teamwright.values.specs.manifest import ServerModel
+from teamwright.values.specs.models import ServerModel
 from tests.laws.program import program_team
 from tests.laws.random_programs import RUN_ID, TASK, cut, log_of
 from tests.laws.test_every_task_has_a_parent import check_endings

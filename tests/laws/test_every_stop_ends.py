@@ -29,7 +29,7 @@ from teamwright.testing.model_server import ModelServer
 from teamwright.values.call_limits import RetryPolicy
 from teamwright.values.events.agent import AgentAbandoned
 from teamwright.values.limits import Limits
-from teamwright.values.specs.manifest import ServerModel
+from teamwright.values.specs.models import ServerModel
 from teamwright.values.turns.turn import Turn
 from tests.laws.program import program_team
 from tests.laws.random_programs import RUN_ID, TASK, log_of

@@ -14,7 +14,7 @@ from teamwright.agents import ServerModel
 from teamwright.agents.clients.providers import missing_extra
 from teamwright.errors import TeamwrightError
 from teamwright.values.events.event import AnyDelta, Delta, Event
-from teamwright.values.specs.manifest import AnyModel
+from teamwright.values.specs.models import AnyModel
 
 SUM = {"type": "object", "properties": {"sum": {"type": "integer"}}, "required": ["sum"], "additionalProperties": False}
 LIMITS = Limits(tokens=60_000, seconds=120)

@@ -18,7 +18,7 @@ from teamwright.runtime.rebuilt_prompts import PromptReplay, TurnPrompt, rebuild
 from teamwright.testing.chat import CallTools, ChatAnswer, ChatRequest, Say, ToolCall
 from teamwright.testing.model_server import ModelServer
 from teamwright.values.events.agent import AgentCalled
-from teamwright.values.specs.manifest import ServerModel
+from teamwright.values.specs.models import ServerModel
 from tests.paths import EXAMPLES
 
 CALLS: list[tuple[int, int]] = []

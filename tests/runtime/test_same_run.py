@@ -14,7 +14,8 @@ from teamwright.errors import RunExists, UsageError
 from teamwright.journal.memory import MemoryJournal
 from teamwright.journal.protocol import Journal
 from teamwright.runtime.same_run import require_same_run, require_same_task
-from teamwright.values.specs.manifest import AgentSpec, Manifest, ServerModel, Source
+from teamwright.values.specs.manifest import AgentSpec, Manifest, Source
+from teamwright.values.specs.models import ServerModel
 from tests.kit.postgres import postgres_server, schema_url
 
 __all__ = ["postgres_server"]

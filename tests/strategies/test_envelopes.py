@@ -19,7 +19,8 @@ from teamwright.testing.model_server import ModelServer
 from teamwright.values.events.agent import AgentReplied, WorkspaceKept
 from teamwright.values.limits import Degradation, Limits, Usage
 from teamwright.values.people import Answer, Approve
-from teamwright.values.specs.manifest import ServerModel, Share
+from teamwright.values.specs.manifest import Share
+from teamwright.values.specs.models import ServerModel
 from teamwright.values.turns.envelope import EnvelopeNote, EnvelopeSettings
 from teamwright.values.turns.messages import digest
 from tests.kit.members import FakeMembers

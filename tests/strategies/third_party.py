@@ -9,7 +9,7 @@ from pydantic import Field
 from teamwright.agents.contract.agent import Context
 from teamwright.strategies.protocol import Issue, Members, Settings, Strategy, Task
 from teamwright.strategies.sequential import Sequential
-from teamwright.values.specs.manifest import AgentName, MemberName
+from teamwright.values.specs.tools import AgentName, MemberName
 from teamwright.values.turns.results import Outcome
 from teamwright.values.value import Value
 

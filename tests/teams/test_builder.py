@@ -15,7 +15,8 @@ from teamwright.teams.builder import Builder, replace_models
 from teamwright.teams.team import Team
 from teamwright.values.call_limits import RetryPolicy
 from teamwright.values.limits import Limits
-from teamwright.values.specs.manifest import Manifest, NamedModel, ServerModel
+from teamwright.values.specs.manifest import Manifest
+from teamwright.values.specs.models import NamedModel, ServerModel
 
 FUNCTION = "tests.agents.sample_functions:shout"
 

@@ -17,7 +17,8 @@ from teamwright.teams.preflight import check_ready
 from teamwright.teams.team import Team
 from teamwright.testing.model_server import ModelServer
 from teamwright.values.limits import Limits
-from teamwright.values.specs.manifest import McpSpec, McpTool, NamedModel, ServerModel
+from teamwright.values.specs.models import NamedModel, ServerModel
+from teamwright.values.specs.tools import McpSpec, McpTool
 
 FORMS = "write provider:name, local or scripted:FILE, or declare it under 'models'"
 

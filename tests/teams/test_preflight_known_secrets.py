@@ -25,7 +25,8 @@ from teamwright.teams.load import team_from_source
 from teamwright.teams.preflight import known_secrets
 from teamwright.values.events.event import Event
 from teamwright.values.events.run import PersonAsked, RunStarted
-from teamwright.values.specs.manifest import McpSpec, McpTool, Source
+from teamwright.values.specs.manifest import Source
+from teamwright.values.specs.tools import McpSpec, McpTool
 from tests.kit.records import cut
 from tests.kit.strategies import FunctionStrategy, outcome
 

@@ -21,7 +21,7 @@ from teamwright.agents.tools.mcp_source import McpSource
 from teamwright.agents.tools.protocol import Arguments
 from teamwright.agents.tools.python import PythonTool
 from teamwright.testing import ToolSourceConformance, check_tool_source
-from teamwright.values.specs.manifest import FilesTool
+from teamwright.values.specs.tools import FilesTool
 from tests.paths import ROOT
 
 SERVER = ("-S", "-m", "tests.agents.small_arithmetic_server")

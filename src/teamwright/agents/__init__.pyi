@@ -44,13 +44,11 @@ from teamwright.values.specs.evaluation import (
     Criterion as Criterion,
     Evaluate as Evaluate,
 )
-from teamwright.values.specs.manifest import (
-    McpSpec as McpSpec,
-    McpTool as McpTool,
+from teamwright.values.specs.models import (
+    ModelSettings as ModelSettings,
     NamedModel as NamedModel,
     ServerModel as ServerModel,
-    ToolSpec as ToolSpec,
 )
-from teamwright.values.specs.model_settings import ModelSettings as ModelSettings
 from teamwright.values.specs.simulation import Simulation as Simulation
+from teamwright.values.specs.tools import McpSpec as McpSpec, McpTool as McpTool, ToolSpec as ToolSpec
 from teamwright.values.turns.turn import EvaluatedWork as EvaluatedWork

@@ -18,7 +18,7 @@ from teamwright.agents.contract.effect import Attempt, Effect, Returned
 from teamwright.agents.prices import published_window
 from teamwright.values.call_limits import Compact, text_size
 from teamwright.values.events.agent import AgentCompacted
-from teamwright.values.specs.manifest import AnyModel, NamedModel, ServerModel, model_key
+from teamwright.values.specs.models import AnyModel, DeclaredModel, NamedModel, ServerModel, model_key
 from teamwright.values.turns.messages import History, Message, transcript
 from teamwright.values.turns.turn import Failure, Turn
 
@@ -189,7 +189,7 @@ async def compaction_of(agent: ModelAgent, model: AnyModel, turn: Turn, ctx: Con
 
 def declared_window(model: AnyModel) -> int | None:
     """Return the context window that the declaration of a model gives, in tokens."""
-    return model.context if isinstance(model, NamedModel | ServerModel) else None
+    return model.context if isinstance(model, DeclaredModel) else None
 
 
 async def _recorded_window(model: AnyModel, ctx: Context) -> int | None:

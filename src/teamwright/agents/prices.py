@@ -10,7 +10,7 @@ from decimal import ROUND_CEILING, Decimal
 
 from teamwright.budget.estimates import PICODOLLARS, Rate
 from teamwright.values.limits import Price, Usage
-from teamwright.values.specs.manifest import AnyModel, NamedModel, ServerModel
+from teamwright.values.specs.models import AnyModel, NamedModel, ServerModel
 
 MILLION = 1_000_000
 LOCAL_PROVIDERS = ("local", "scripted")

@@ -12,7 +12,7 @@ from teamwright.budget.estimates import BYTES_PER_MESSAGE, Rate, picodollars
 from teamwright.budget.ledger import AMPLE_OUTPUT, USEFUL_OUTPUT, scaled_output
 from teamwright.values.call_limits import text_size
 from teamwright.values.limits import CHARACTERS_PER_TOKEN, Amounts
-from teamwright.values.specs.manifest import AnyModel
+from teamwright.values.specs.models import AnyModel
 from teamwright.values.turns.turn import Turn
 
 REQUESTS = 2

@@ -38,7 +38,9 @@ from teamwright.values.call_limits import MOST_REQUESTS, reply_cut_warning, text
 from teamwright.values.key import request_place, tool_place
 from teamwright.values.limits import Pace, Price, Usage
 from teamwright.values.names import check_name
-from teamwright.values.specs.manifest import TERMINATE, AgentSpec, NamedModel
+from teamwright.values.specs.manifest import AgentSpec
+from teamwright.values.specs.models import NamedModel
+from teamwright.values.specs.tools import TERMINATE
 from teamwright.values.text.secret_patterns import mask_value
 from teamwright.values.text.timed_regex import PatternSearch, pattern_problem
 from teamwright.values.turns.messages import Message, digest, quote_headers

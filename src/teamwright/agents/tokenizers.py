@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from typing import Final
 from warnings import catch_warnings, simplefilter
 
-from teamwright.values.specs.manifest import TokenizerName
+from teamwright.values.specs.models import TokenizerName
 
 CountTokens = Callable[[str], int]
 

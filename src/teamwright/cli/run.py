@@ -300,7 +300,8 @@ def files_read(source: Source, loaded: Loaded | None, task: str | None) -> Itera
 
 def _scripts(source: Source) -> Iterator[str]:
     from teamwright.teams.builder import SCRIPTED
-    from teamwright.values.specs.manifest import FallbackModel, model_key
+    from teamwright.values.specs.manifest import FallbackModel
+    from teamwright.values.specs.models import model_key
 
     specs = source.manifest.agents.values()
     fallbacks = (spec.fallback.model for spec in specs if isinstance(spec.fallback, FallbackModel))

@@ -22,7 +22,8 @@ from teamwright.strategies.registry import find_strategy
 from teamwright.teams.manifests.code_references import Code, code_in
 from teamwright.teams.manifests.secrets import variables_in
 from teamwright.values.events.run import RunStarted
-from teamwright.values.specs.manifest import Manifest, McpSpec, Source
+from teamwright.values.specs.manifest import Manifest, Source
+from teamwright.values.specs.tools import McpSpec
 from teamwright.values.text.display import size_text
 from teamwright.values.value import Value
 

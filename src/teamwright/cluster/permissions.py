@@ -27,7 +27,8 @@ from teamwright.values.provider_keys import (
     KeyGrants,
     is_own_destination,
 )
-from teamwright.values.specs.manifest import FILES, Manifest
+from teamwright.values.specs.manifest import Manifest
+from teamwright.values.specs.tools import FILES
 from teamwright.values.text.secret_names import SCHEMAS
 
 COMMAND, TOOLS = "command", "tools"

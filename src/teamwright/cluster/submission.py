@@ -34,7 +34,8 @@ from teamwright.teams.run_files import LARGEST_FILE, LARGEST_TOTAL, MOST_FILES, 
 from teamwright.teams.team import Team
 from teamwright.values.events.event import Event
 from teamwright.values.events.run import RunEnded, RunPaused, RunQueued, RunStarted
-from teamwright.values.specs.manifest import FILES, Manifest, McpSpec, Source, ToolSpec
+from teamwright.values.specs.manifest import Manifest, Source
+from teamwright.values.specs.tools import FILES, McpSpec, ToolSpec
 from teamwright.values.text.secret_names import without_secrets
 from teamwright.values.text.validation_messages import misfits_of
 from teamwright.values.turns.messages import digest

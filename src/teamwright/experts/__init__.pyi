@@ -37,4 +37,4 @@ from teamwright.experts.templates import (
     ExpertTemplate as ExpertTemplate,
     ExpertTemplates as ExpertTemplates,
 )
-from teamwright.values.specs.expert import ExpertProfile as ExpertProfile
+from teamwright.values.specs.manifest import ExpertProfile as ExpertProfile

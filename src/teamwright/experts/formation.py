@@ -14,8 +14,18 @@ from pydantic import ConfigDict, Field, JsonValue, model_validator
 
 from teamwright.experts.expert_agent import Colleague, expert_prompt, join_parts, team_prompt
 from teamwright.experts.templates import ExpertTemplate, ExpertTemplates, words_of
-from teamwright.values.specs.expert import ExpertName, ExpertProfile, Formation, FormedRole, RoleOrigin
-from teamwright.values.specs.manifest import AgentSpec, AnyModel, Manifest, Source, TeamSpec
+from teamwright.values.specs.manifest import (
+    AgentSpec,
+    ExpertName,
+    ExpertProfile,
+    Formation,
+    FormedRole,
+    Manifest,
+    RoleOrigin,
+    Source,
+    TeamSpec,
+)
+from teamwright.values.specs.models import AnyModel
 from teamwright.values.value import Value
 
 TEAM = "team"

@@ -23,7 +23,7 @@ from teamwright.agents.tools.python import MethodSource
 from teamwright.documents.nodes import Fields, Place, ProblemReport
 from teamwright.documents.reader import parse_documents
 from teamwright.errors import ToolError, UsageError, nearest
-from teamwright.values.specs.manifest import CustomTool, ToolSpec
+from teamwright.values.specs.tools import CustomTool, ToolSpec
 from teamwright.values.text.display import cut
 from teamwright.values.value import Value
 

@@ -26,7 +26,7 @@ from teamwright.values.events.agent import (
 from teamwright.values.events.event import Event, fold
 from teamwright.values.key import parent_key
 from teamwright.values.names import transfer_tool_name
-from teamwright.values.specs.manifest import TERMINATE
+from teamwright.values.specs.tools import TERMINATE
 
 FAILURES = frozenset(("rate_limit", "context_length", "timeout", "server", "refused", "invalid_request"))
 ANSWER_TOOL = "final_result"

@@ -18,7 +18,7 @@ from teamwright.values.value import JsonValue
 
 if TYPE_CHECKING:
     from teamwright.journal.protocol import Batch, Journal
-    from teamwright.values.specs.manifest import AnyModel
+    from teamwright.values.specs.models import AnyModel
 
 LONGEST_TASK = 60
 CONTEXT = 10

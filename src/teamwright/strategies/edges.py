@@ -14,7 +14,7 @@ from teamwright.agents.contract.agent import Workspace
 from teamwright.errors import ExpressionFailed
 from teamwright.strategies.expressions.conditions_and_templates import Condition, Template
 from teamwright.strategies.protocol import Arrow, Issue, Members, Task, condition_label
-from teamwright.values.specs.manifest import MemberName
+from teamwright.values.specs.tools import MemberName
 from teamwright.values.turns.turn import Failure, Reply, Turn
 from teamwright.values.value import Value
 

@@ -30,7 +30,7 @@ from teamwright.strategies.protocol import (
 from teamwright.strategies.reply_parsing import ParseFailure, read_answer
 from teamwright.strategies.team_conversation import TeamConversation
 from teamwright.values.limits import ClosingAsk
-from teamwright.values.specs.manifest import AgentName
+from teamwright.values.specs.tools import AgentName
 from teamwright.values.turns.messages import Message
 from teamwright.values.turns.results import Outcome
 from teamwright.values.turns.turn import Failure, Turn

@@ -33,7 +33,8 @@ from teamwright.strategies.team_conversation import TeamConversation, stop_at_li
 from teamwright.values.events.team import TeamDecided, TeamReplyRejected
 from teamwright.values.limits import ClosingAsk
 from teamwright.values.people import Answer, Question
-from teamwright.values.specs.manifest import AgentName, JsonSchema
+from teamwright.values.specs.manifest import JsonSchema
+from teamwright.values.specs.tools import AgentName
 from teamwright.values.turns.messages import EMPTY, Conversation, Message, Role
 from teamwright.values.turns.results import Outcome
 from teamwright.values.turns.turn import Failure, Reply, Turn

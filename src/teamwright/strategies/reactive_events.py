@@ -17,7 +17,8 @@ from teamwright.strategies.expressions.conditions_and_templates import Condition
 from teamwright.strategies.parts import FailurePolicy
 from teamwright.strategies.protocol import Arrow, Diagram, Issue, Node, condition_label
 from teamwright.strategies.reply_parsing import ParseFailure, candidate_values, read_answer
-from teamwright.values.specs.manifest import JsonSchema, MemberName
+from teamwright.values.specs.manifest import JsonSchema
+from teamwright.values.specs.tools import MemberName
 from teamwright.values.turns.messages import History, digest
 from teamwright.values.turns.turn import Reply
 from teamwright.values.value import Value

@@ -36,7 +36,7 @@ from teamwright.strategies.protocol import (
 from teamwright.strategies.reply_parsing import ParseFailure, read_answer
 from teamwright.strategies.team_conversation import TeamConversation, stop_at_limit, turn_estimate
 from teamwright.values.events.team import TeamSelected
-from teamwright.values.specs.manifest import AgentName
+from teamwright.values.specs.tools import AgentName
 from teamwright.values.text.display import cut
 from teamwright.values.turns.messages import EMPTY, Conversation, History, Message, quote_headers, with_header
 from teamwright.values.turns.results import Outcome

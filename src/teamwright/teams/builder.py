@@ -30,20 +30,17 @@ from teamwright.strategies.expressions.conditions_and_templates import Template
 from teamwright.strategies.registry import find_strategy, named_agents
 from teamwright.teams.team import Team
 from teamwright.values.specs.evaluation import Evaluate
-from teamwright.values.specs.expert import ExpertProfile
 from teamwright.values.specs.manifest import (
-    TERMINATE,
     AgentSpec,
-    AgentTool,
-    AnyModel,
+    ExpertProfile,
     FallbackModel,
     InstructionsByFunction,
     InstructionsTemplate,
     Manifest,
-    NamedModel,
     TeamSpec,
-    memory_specs,
 )
+from teamwright.values.specs.models import AnyModel, NamedModel
+from teamwright.values.specs.tools import TERMINATE, AgentTool, memory_specs
 
 LeafAgent = FunctionAgent | ModelAgent | ScriptedAgent
 

@@ -21,7 +21,9 @@ from teamwright.teams.manifests.secrets import resolve_secrets
 from teamwright.teams.team import Team
 from teamwright.values.limits import Limits
 from teamwright.values.names import is_web_address
-from teamwright.values.specs.manifest import TERMINATE, AgentSpec, AnyModel, Manifest, ServerModel, Source
+from teamwright.values.specs.manifest import AgentSpec, Manifest, Source
+from teamwright.values.specs.models import AnyModel, ServerModel
+from teamwright.values.specs.tools import TERMINATE
 from teamwright.values.text.secret_names import without_secrets
 from teamwright.values.text.validation_messages import misfits_of
 

@@ -21,7 +21,7 @@ from teamwright.strategies.registry import settings_flaws
 from teamwright.teams.manifests.secrets import secrets_in
 from teamwright.teams.team import Team, successors
 from teamwright.values.owned_paths import wildcards_problem
-from teamwright.values.specs.manifest import model_key
+from teamwright.values.specs.models import model_key
 
 
 def check_team(team: Team) -> tuple[Problem, ...]:

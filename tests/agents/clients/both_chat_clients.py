@@ -20,7 +20,7 @@ from pydantic_ai.settings import ModelSettings
 from typing_extensions import override
 
 from teamwright.agents.clients.model_client import ChatCompletionsModel, server_profile
-from teamwright.values.specs.manifest import ServerModel
+from teamwright.values.specs.models import ServerModel
 
 URL = "http://server.example/v1/"
 HELLO: list[ModelMessage] = [ModelRequest(parts=[UserPromptPart("Hello.")])]

@@ -12,7 +12,7 @@ from typing_extensions import override
 
 from teamwright.agents.clients.model_client import MOST_PREPARED, ChatCompletionsModel, server_profile
 from teamwright.testing.model_server import ModelServer
-from teamwright.values.specs.manifest import ServerModel
+from teamwright.values.specs.models import ServerModel
 from tests.agents.clients.both_chat_clients import HELLO, PLAIN, Pieces, answer, body, chunk
 
 HI = answer(body({"content": "Hi."}))

@@ -4,7 +4,7 @@ import pytest
 from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
 
 from teamwright.agents.clients.model_client import FAMILIES, has_own_rules, server_profile
-from teamwright.values.specs.manifest import ServerModel
+from teamwright.values.specs.models import ServerModel
 
 
 def of(name: str) -> ServerModel:

@@ -31,7 +31,7 @@ from teamwright.errors import (
 from teamwright.testing.chat import CallTools, ChatAnswer, ChatRequest, Drop, Fail, Say, SayJson, ToolCall
 from teamwright.testing.model_server import ModelServer
 from teamwright.values.limits import Pace
-from teamwright.values.specs.manifest import NamedModel, ServerModel
+from teamwright.values.specs.models import NamedModel, ServerModel
 from teamwright.values.turns.messages import History, Message, digest
 from teamwright.values.turns.turn import Turn
 from tests.agents.recording import Recording

@@ -32,7 +32,7 @@ from teamwright.journal.memory import MemoryJournal
 from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team
 from teamwright.values.limits import Limits
-from teamwright.values.specs.manifest import McpSpec, McpTool
+from teamwright.values.specs.tools import McpSpec, McpTool
 from teamwright.values.turns.artifacts import Artifact
 from teamwright.values.turns.turn import Tier, Turn
 from tests.kit.records import cut, cut_and_resume

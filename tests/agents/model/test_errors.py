@@ -18,7 +18,7 @@ from teamwright.teams.team import Team
 from teamwright.testing.chat import CallTools, Say, ToolCall
 from teamwright.testing.model_server import ModelServer
 from teamwright.values.call_limits import RetryPolicy
-from teamwright.values.specs.manifest import ServerModel
+from teamwright.values.specs.models import ServerModel
 from teamwright.values.turns.turn import Turn
 from tests.agents.raw_server import DONE, STREAM, RawServer, says
 from tests.agents.recording import Recording

@@ -26,7 +26,7 @@ from teamwright.testing.model_server import ModelServer
 from teamwright.values.key import escape_place
 from teamwright.values.limits import Price
 from teamwright.values.people import Approve
-from teamwright.values.specs.manifest import NamedModel, ServerModel
+from teamwright.values.specs.models import NamedModel, ServerModel
 from teamwright.values.turns.messages import digest
 from teamwright.values.turns.turn import Turn
 from tests.agents.raw_server import DONE, STREAM, RawServer, says

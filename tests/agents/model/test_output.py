@@ -21,7 +21,8 @@ from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team
 from teamwright.testing.chat import CallTools, ChatAnswer, ChatRequest, Fail, Say, SayJson, ToolCall
 from teamwright.testing.model_server import ModelServer
-from teamwright.values.specs.manifest import JsonSchema, ServerModel
+from teamwright.values.specs.manifest import JsonSchema
+from teamwright.values.specs.models import ServerModel
 from teamwright.values.turns.turn import Turn
 from tests.agents.recording import Recording
 

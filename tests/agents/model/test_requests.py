@@ -24,7 +24,7 @@ from teamwright.testing.model_server import ModelServer
 from teamwright.values.events.agent import AgentModeRefused
 from teamwright.values.events.event import AnyDelta, Delta, Event
 from teamwright.values.limits import Limits
-from teamwright.values.specs.manifest import ServerModel
+from teamwright.values.specs.models import ServerModel
 from teamwright.values.turns.turn import Turn
 from tests.agents.model.test_agent import NUMBER, answers, calls
 from tests.agents.recording import Recording

@@ -11,7 +11,7 @@ import pytest
 from teamwright import ModelAgent
 from teamwright.agents import ModelSettings
 from teamwright.errors import RateLimited, Refused, ServiceError
-from teamwright.values.specs.model_settings import OutputChoice
+from teamwright.values.specs.models import OutputChoice
 from teamwright.values.turns.turn import Turn
 from tests.agents.recording import Recording
 from tests.kit.wire_formats import Api, WireCall, WireError, WireReply

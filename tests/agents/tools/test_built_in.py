@@ -14,7 +14,7 @@ from teamwright import Engine, ModelAgent, Team
 from teamwright.errors import UsageError
 from teamwright.journal.stores import Note, Notes
 from teamwright.teams.load import load_team
-from teamwright.values.specs.manifest import MemoryTool
+from teamwright.values.specs.tools import MemoryTool
 from tests.paths import ROOT
 
 NOTHING = '{"notes":[]}'

@@ -19,7 +19,7 @@ from teamwright.testing.chat import CallTools, ChatAnswer, ChatRequest, Say, Too
 from teamwright.testing.model_server import ModelServer
 from teamwright.values.events.agent import AgentCallFailed, WorkspaceConflicted, WorkspaceWritten
 from teamwright.values.events.event import Event
-from teamwright.values.specs.manifest import ServerModel
+from teamwright.values.specs.models import ServerModel
 from teamwright.values.turns.messages import digest
 from tests.kit.records import cut_and_resume
 from tests.kit.strategies import FunctionStrategy, outcome

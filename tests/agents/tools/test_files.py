@@ -27,7 +27,8 @@ from teamwright.teams.load import load_team
 from teamwright.teams.team import Team
 from teamwright.values.owned_paths import Owned
 from teamwright.values.people import Approve
-from teamwright.values.specs.manifest import FilesSpec, FilesTool, Manifest
+from teamwright.values.specs.manifest import Manifest
+from teamwright.values.specs.tools import FilesSpec, FilesTool
 from tests.agents.recording import Recording
 
 FREE = Owned()

@@ -29,7 +29,8 @@ from teamwright.teams.manifests.load import load
 from teamwright.testing.chat import CallTools, Say, ToolCall
 from teamwright.testing.model_server import ModelServer
 from teamwright.values.events.agent import AgentCalled, AgentCallFailed
-from teamwright.values.specs.manifest import McpSpec, McpTool, ServerModel
+from teamwright.values.specs.models import ServerModel
+from teamwright.values.specs.tools import McpSpec, McpTool
 from teamwright.values.turns.messages import digest
 from teamwright.values.turns.turn import Turn
 from tests.agents.recording import Recording

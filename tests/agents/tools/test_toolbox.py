@@ -17,7 +17,7 @@ from teamwright.agents.tools.built_in import final_response
 from teamwright.agents.tools.registry import ToolLike
 from teamwright.agents.tools.toolbox import Toolbox
 from teamwright.errors import DuplicateName, InvalidName, LimitReached, ToolError, UsageError
-from teamwright.values.specs.manifest import TERMINATE, FunctionTool
+from teamwright.values.specs.tools import TERMINATE, FunctionTool
 from teamwright.values.turns.messages import digest
 from tests.agents.recording import Recording
 

@@ -14,7 +14,7 @@ from teamwright.teams.team import Team
 from teamwright.testing.chat import ChatAnswer, ChatRequest, Fail, Say
 from teamwright.testing.model_server import ModelServer
 from teamwright.values.call_limits import RetryPolicy
-from teamwright.values.specs.manifest import ServerModel
+from teamwright.values.specs.models import ServerModel
 from teamwright.values.turns.results import RunResult
 
 TEAMS: dict[str, dict[str, Any]] = {

@@ -20,7 +20,7 @@ from teamwright.runtime.people.webhook import TIMEOUT, Webhook, post
 from teamwright.teams.team import Team
 from teamwright.values.call_limits import RetryPolicy
 from teamwright.values.events.event import Event
-from teamwright.values.specs.manifest import ServerModel
+from teamwright.values.specs.models import ServerModel
 from teamwright.values.turns.results import RunResult
 from tests.fuzz.case import Outcome, Violation
 from tests.fuzz.hostile_server import HostileServer, Step

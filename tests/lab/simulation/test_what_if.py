@@ -22,7 +22,7 @@ from teamwright.values.call_limits import RetryPolicy
 from teamwright.values.events.agent import AgentCalled
 from teamwright.values.limits import Bounds, Price
 from teamwright.values.people import Answer, RaiseBudget, RemoveMember, Tell
-from teamwright.values.specs.manifest import ServerModel
+from teamwright.values.specs.models import ServerModel
 from teamwright.values.turns.results import RunResult
 from tests.kit.evaluators import WordEvaluator, words
 from tests.paths import ROOT

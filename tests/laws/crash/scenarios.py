@@ -14,7 +14,7 @@ from teamwright.teams.team import Team
 from teamwright.testing.chat import CallTools, ChatAnswer, ChatRequest, Say, ToolCall
 from teamwright.values.limits import Limits
 from teamwright.values.people import Intervention
-from teamwright.values.specs.manifest import ServerModel
+from teamwright.values.specs.models import ServerModel
 from tests.laws.crash import (
     approvals,
     collaborations,

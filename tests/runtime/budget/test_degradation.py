@@ -22,7 +22,7 @@ from teamwright.values.events.budget import BudgetDegraded
 from teamwright.values.events.event import Event
 from teamwright.values.limits import Cutback, Degradation, Price, Usage
 from teamwright.values.people import Answer
-from teamwright.values.specs.manifest import ServerModel
+from teamwright.values.specs.models import ServerModel
 from teamwright.values.turns.messages import History, Message
 from tests.kit.records import cut
 

@@ -23,7 +23,8 @@ from teamwright.values.events.agent import AgentCalled, AgentCallFailed, AgentRe
 from teamwright.values.events.budget import BudgetExceeded, BudgetMisreported
 from teamwright.values.events.event import Event
 from teamwright.values.limits import Limits, Usage
-from teamwright.values.specs.manifest import Price, ServerModel
+from teamwright.values.specs.manifest import Price
+from teamwright.values.specs.models import ServerModel
 from teamwright.values.turns.results import RunResult
 from teamwright.values.turns.turn import Reply, Turn
 from tests.kit.records import cut

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from teamwright.teams.manifests.load import Loaded
-from teamwright.values.specs.manifest import ServerModel
+from teamwright.values.specs.models import ServerModel
 from tests.teams.manifests.manifests import loaded, only_problem
 
 HEAD = "apiVersion: ark.mckinsey.com/v1alpha1\nkind: Model\nmetadata: {name: m}\nspec: "

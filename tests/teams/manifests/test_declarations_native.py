@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from teamwright.values.specs.manifest import FunctionTool, McpSpec, ServerModel
+from teamwright.values.specs.models import ServerModel
+from teamwright.values.specs.tools import FunctionTool, McpSpec
 from tests.teams.manifests.manifests import loaded, only_problem, problems
 
 

@@ -4,7 +4,9 @@ import pytest
 
 from teamwright.errors import ManifestError, NotResumable
 from teamwright.teams.manifests.secrets import resolve_secrets
-from teamwright.values.specs.manifest import AgentSpec, Manifest, McpSpec, McpTool, ServerModel, Source
+from teamwright.values.specs.manifest import AgentSpec, Manifest, Source
+from teamwright.values.specs.models import ServerModel
+from teamwright.values.specs.tools import McpSpec, McpTool
 from teamwright.values.text.secret_names import escape_references
 
 

@@ -7,7 +7,8 @@ from pydantic import ValidationError
 from pydantic_core import to_json
 
 from teamwright.values.call_limits import RetryPolicy
-from teamwright.values.specs.manifest import AgentSpec, Manifest, NamedModel, ServerModel, Source, TeamSpec, model_key
+from teamwright.values.specs.manifest import AgentSpec, Manifest, Source, TeamSpec
+from teamwright.values.specs.models import NamedModel, ServerModel, model_key
 
 
 def test_an_agent_declares_both_schemas_and_how_it_is_called() -> None:  # P-01

@@ -7,7 +7,8 @@ from typing import Any, Literal
 import pytest
 from pydantic import Field, JsonValue, ValidationError, model_validator
 
-from teamwright.values.specs.manifest import AgentSpec, Name
+from teamwright.values.specs.manifest import AgentSpec
+from teamwright.values.specs.tools import Name
 from teamwright.values.text.validation_messages import Misfit, found_text, misfits_of, misfits_text
 from teamwright.values.value import Value
 

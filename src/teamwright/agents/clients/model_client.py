@@ -44,7 +44,7 @@ from teamwright.agents.clients.providers import (
 )
 from teamwright.errors import UsageError
 from teamwright.values.limits import Pace
-from teamwright.values.specs.manifest import ServerModel
+from teamwright.values.specs.models import ServerModel
 
 FAMILIES = {
     "amazon": "amazon",

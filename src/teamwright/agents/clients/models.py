@@ -16,7 +16,7 @@ import anyio
 
 from teamwright._lazy import import_uncollected
 from teamwright.agents.clients.providers import missing_extra
-from teamwright.values.specs.manifest import AnyModel, NamedModel, ServerModel
+from teamwright.values.specs.models import AnyModel, NamedModel, ServerModel
 
 if TYPE_CHECKING:
     from pydantic_ai.models import Model as OwnModel

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeGuard, cast
 
 from teamwright.errors import MissingExtra, UsageError, nearest
-from teamwright.values.specs.manifest import AnyModel, NamedModel, ServerModel, model_key
+from teamwright.values.specs.models import AnyModel, NamedModel, ServerModel, model_key
 from teamwright.values.text.secret_names import is_secret
 
 if TYPE_CHECKING:

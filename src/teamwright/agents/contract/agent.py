@@ -31,8 +31,7 @@ from teamwright.values.limits import Cutback, Limits
 from teamwright.values.owned_paths import Owned
 from teamwright.values.people import Answer, Question, TeamChange, Tell
 from teamwright.values.specs.evaluation import Evaluate
-from teamwright.values.specs.expert import ExpertProfile
-from teamwright.values.specs.manifest import AgentSettings, AgentSpec, FallbackModel
+from teamwright.values.specs.manifest import AgentSettings, AgentSpec, ExpertProfile, FallbackModel
 from teamwright.values.turns.artifacts import Artifact, SharedValue
 from teamwright.values.turns.turn import Failure, Reply, Turn
 

@@ -22,7 +22,7 @@ from teamwright.values.events.agent import (
 )
 from teamwright.values.events.event import Fact, OutputForm
 from teamwright.values.limits import NOTHING, Limits, Pace, Usage
-from teamwright.values.specs.manifest import TokenizerName
+from teamwright.values.specs.models import TokenizerName
 from teamwright.values.turns.artifacts import Artifact
 from teamwright.values.turns.messages import digest
 from teamwright.values.value import misfit_of

@@ -29,9 +29,8 @@ from teamwright.errors import InvalidValue
 from teamwright.values.call_limits import DEFAULT_RETRY, Compact, RetryPolicy, TooLong
 from teamwright.values.limits import Limits
 from teamwright.values.people import Approve
-from teamwright.values.specs.expert import ExpertProfile
-from teamwright.values.specs.manifest import AgentSpec, AnyModel, CacheMode
-from teamwright.values.specs.model_settings import OutputChoice
+from teamwright.values.specs.manifest import AgentSpec, ExpertProfile
+from teamwright.values.specs.models import AnyModel, CacheMode, OutputChoice
 from teamwright.values.text.validation_messages import reasons_of
 from teamwright.values.value import conversions
 

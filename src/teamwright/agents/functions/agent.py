@@ -28,7 +28,8 @@ from teamwright.values.call_limits import MAX_BYTES, reply_cut_warning
 from teamwright.values.events.agent import AgentAbandoned
 from teamwright.values.events.run import RunLogged
 from teamwright.values.names import check_name
-from teamwright.values.specs.manifest import TERMINATE, AgentSpec
+from teamwright.values.specs.manifest import AgentSpec
+from teamwright.values.specs.tools import TERMINATE
 from teamwright.values.text.display import error_text
 from teamwright.values.turns.messages import Message
 from teamwright.values.turns.turn import Failure, Reply, Turn

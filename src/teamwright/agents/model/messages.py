@@ -26,7 +26,7 @@ from teamwright.values.call_limits import OutputLimit, cut_text, text_size
 from teamwright.values.events.agent import PartialUsage
 from teamwright.values.key import tool_place
 from teamwright.values.limits import MOST_TOKENS, MOST_USD, Usage
-from teamwright.values.specs.manifest import AnyModel
+from teamwright.values.specs.models import AnyModel
 from teamwright.values.turns.messages import Message, digest, quote_headers, with_header
 
 GENERATED_ID = "pyd_ai_"

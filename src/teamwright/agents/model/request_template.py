@@ -28,8 +28,7 @@ from teamwright.agents.model.output import AnswerSchema
 from teamwright.agents.tools.protocol import ToolDefinition
 from teamwright.values.call_limits import text_size
 from teamwright.values.events.event import OutputForm
-from teamwright.values.specs.manifest import CacheMode
-from teamwright.values.specs.model_settings import PrescribedMode
+from teamwright.values.specs.models import CacheMode, PrescribedMode
 from teamwright.values.turns.messages import digest
 from teamwright.values.turns.turn import Turn
 

@@ -61,7 +61,7 @@ from teamwright.values.call_limits import REPLY_SECONDS, OutputLimit
 from teamwright.values.events.agent import AgentModeRefused
 from teamwright.values.key import request_place
 from teamwright.values.limits import NOTHING, Pace, Usage
-from teamwright.values.specs.manifest import AnyModel, model_key
+from teamwright.values.specs.models import AnyModel, model_key
 from teamwright.values.turns.messages import digest
 
 if TYPE_CHECKING:

@@ -32,7 +32,8 @@ from teamwright.agents.tools.built_in import final_response, transfer_message
 from teamwright.agents.tools.toolbox import Tools
 from teamwright.errors import ContextTooLong, InvalidOutput, Refused
 from teamwright.values.call_limits import output_cut_warning, reply_cut_warning
-from teamwright.values.specs.manifest import TERMINATE, AnyModel
+from teamwright.values.specs.models import AnyModel
+from teamwright.values.specs.tools import TERMINATE
 from teamwright.values.turns.messages import Message
 from teamwright.values.turns.turn import Reply, Signal, Turn
 

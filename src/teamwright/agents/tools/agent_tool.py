@@ -21,7 +21,7 @@ from teamwright.documents.nodes import Fields
 from teamwright.errors import InvalidOutput, ToolError, UsageError
 from teamwright.values.key import join_key
 from teamwright.values.names import as_tool_name, check_name
-from teamwright.values.specs.manifest import AgentTool
+from teamwright.values.specs.tools import AgentTool
 from teamwright.values.turns.turn import Failure, Purpose, Reply, Turn
 
 AGENT, TASK = "agent", "task"

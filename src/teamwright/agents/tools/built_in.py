@@ -31,7 +31,7 @@ from teamwright.errors import ArtifactNotFound, StaleWrite, ToolError, UsageErro
 from teamwright.journal.stores import Note, Notes, shared_notes, words_of
 from teamwright.values.call_limits import text_size
 from teamwright.values.names import transfer_tool_name
-from teamwright.values.specs.manifest import MEMORY, TERMINATE, WORKSPACE, MemorySpec, MemoryTool
+from teamwright.values.specs.tools import MEMORY, TERMINATE, WORKSPACE, MemorySpec, MemoryTool
 from teamwright.values.turns.artifacts import BINARY
 from teamwright.values.turns.turn import HandoffTarget, Signal
 

@@ -21,7 +21,7 @@ from teamwright.agents.tools.python import MethodSource
 from teamwright.documents.nodes import Fields
 from teamwright.errors import ToolError
 from teamwright.values.owned_paths import Owned, covers
-from teamwright.values.specs.manifest import FILES, FilesSpec, FilesTool, ToolSpec
+from teamwright.values.specs.tools import FILES, FilesSpec, FilesTool, ToolSpec
 
 NAMES = ("read_file", "write_file", "list_files", "search_files")
 

@@ -19,7 +19,7 @@ from pydantic import ValidationError
 
 from teamwright.agents.tools.mcp_server_environment import ServerNotStarted, missing_folder, server_parameters
 from teamwright.errors import AgentError, CallInDoubt, ServiceError, ToolError
-from teamwright.values.specs.manifest import McpTool
+from teamwright.values.specs.tools import McpTool
 
 if TYPE_CHECKING:
     from mcp import Client

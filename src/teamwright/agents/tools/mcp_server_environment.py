@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from teamwright.errors import ToolError
-from teamwright.values.specs.manifest import McpTool
+from teamwright.values.specs.tools import McpTool
 
 if TYPE_CHECKING:
     from mcp import StdioServerParameters

@@ -29,7 +29,7 @@ from teamwright.documents.schema_check import check_secrets, check_web_address
 from teamwright.errors import CallInDoubt, MissingExtra, ServiceError, ToolError, UsageError, nearest
 from teamwright.values.call_limits import MAX_BYTES
 from teamwright.values.events.agent import McpMethod
-from teamwright.values.specs.manifest import MCP_NEEDS, McpSpec, McpTool, ToolSpec
+from teamwright.values.specs.tools import MCP_NEEDS, McpSpec, McpTool, ToolSpec
 from teamwright.values.turns.messages import digest
 
 if TYPE_CHECKING:

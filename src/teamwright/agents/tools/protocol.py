@@ -26,7 +26,7 @@ from teamwright.errors import MissingDependency, ToolError, UsageError
 from teamwright.values.call_limits import RetryPolicy
 from teamwright.values.owned_paths import Owned
 from teamwright.values.people import Answer, Question, check_question
-from teamwright.values.specs.manifest import ToolSpec
+from teamwright.values.specs.tools import ToolSpec
 from teamwright.values.turns.turn import Signal
 from teamwright.values.value import Value
 

@@ -55,7 +55,7 @@ from teamwright.documents.schema_check import check_import_path, import_path_in
 from teamwright.errors import InvalidValue, NotResumable, ToolError, UsageError, nearest
 from teamwright.values.call_limits import MAX_BYTES
 from teamwright.values.names import check_name
-from teamwright.values.specs.manifest import NOT_IMPORTABLE, SAFE_RETRIES, UNSAFE_RETRIES, FunctionTool, ToolSpec
+from teamwright.values.specs.tools import NOT_IMPORTABLE, SAFE_RETRIES, UNSAFE_RETRIES, FunctionTool, ToolSpec
 from teamwright.values.text.validation_messages import found_text
 from teamwright.values.typed_data import unusable_type_hint
 

@@ -21,7 +21,7 @@ from teamwright.agents.tools.protocol import Arguments, BuildOptions, ToolContex
 from teamwright.agents.tools.python import PythonTool
 from teamwright.agents.tools.signature import Function
 from teamwright.errors import MissingExtra, UnknownName, UsageError, nearest
-from teamwright.values.specs.manifest import FilesSpec, FunctionTool, McpSpec, MemorySpec, ToolSpec
+from teamwright.values.specs.tools import FilesSpec, FunctionTool, McpSpec, MemorySpec, ToolSpec
 from teamwright.values.text.validation_messages import found_text, misfits_of
 from teamwright.wings import Registered, entry_points_of
 

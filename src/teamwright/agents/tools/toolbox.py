@@ -29,7 +29,7 @@ from teamwright.values.events.agent import AgentCallRejected
 from teamwright.values.key import join_key
 from teamwright.values.limits import NOTHING, Usage
 from teamwright.values.people import Answer, Approve, Question, approval_question
-from teamwright.values.specs.manifest import NOT_IMPORTABLE, TERMINATE, FunctionTool, ToolSpec
+from teamwright.values.specs.tools import NOT_IMPORTABLE, TERMINATE, FunctionTool, ToolSpec
 from teamwright.values.turns.turn import Failure, HandoffTarget, Purpose
 
 

@@ -248,7 +248,7 @@ def summary(ended: RunResult, *, free: bool) -> str:
 
 def local_hint(manifest: Manifest, command: str) -> str | None:
     """How to use a real provider, if the embedded model has answered; else None."""
-    from teamwright.values.specs.manifest import model_key
+    from teamwright.values.specs.models import model_key
 
     models = manifest.models
     written = [spec.model for spec in manifest.agents.values()]

@@ -10,8 +10,8 @@ from typing import Literal, NamedTuple
 
 from pydantic import Field, JsonValue
 
-from teamwright.values.specs.manifest import MemberName
 from teamwright.values.specs.plan import Plan, Step
+from teamwright.values.specs.tools import MemberName
 from teamwright.values.value import Value
 
 Parallel = Literal["serial", "subtask_parallel", "competitive_parallel"]

@@ -27,7 +27,8 @@ from teamwright.strategies.protocol import Members, Task
 from teamwright.strategies.reply_parsing import ParseFailure
 from teamwright.strategies.team_conversation import is_unaffordable
 from teamwright.values.events.team import TeamReplyRejected
-from teamwright.values.specs.manifest import AgentName, JsonSchema
+from teamwright.values.specs.manifest import JsonSchema
+from teamwright.values.specs.tools import AgentName
 from teamwright.values.turns.messages import History, Message
 from teamwright.values.turns.turn import Failure, Reply, Turn
 from teamwright.values.value import Value

@@ -38,7 +38,8 @@ if TYPE_CHECKING:
     from teamwright.runtime.run_request import Confirmer
     from teamwright.values.limits import Limits, SpendForecast
     from teamwright.values.people import Question
-    from teamwright.values.specs.manifest import AnyModel, Source
+    from teamwright.values.specs.manifest import Source
+    from teamwright.values.specs.models import AnyModel
 
 
 Task = Annotated[

@@ -8,8 +8,8 @@ from pydantic import Field, StringConstraints
 
 from teamwright.values.limits import Limits
 from teamwright.values.specs.evaluation import Evaluate, Risk
-from teamwright.values.specs.manifest import AgentName, MemberName
 from teamwright.values.specs.plan import Step
+from teamwright.values.specs.tools import AgentName, MemberName
 from teamwright.values.value import Value
 
 RoleName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]

@@ -10,7 +10,7 @@ from teamwright.experts.collaboration.plan import Phase, Roster
 from teamwright.experts.collaboration.plan_check import phase_flaws
 from teamwright.experts.expert_agent import default_lead
 from teamwright.strategies.protocol import Issue, Members, Settings
-from teamwright.values.specs.manifest import MemberName
+from teamwright.values.specs.tools import MemberName
 from teamwright.values.value import Value
 
 UNUSED = ("when", "limits", "owns", "priority")

@@ -17,7 +17,7 @@ from teamwright.agents.tools.python import MethodSource
 from teamwright.documents.nodes import Fields
 from teamwright.errors import ArtifactNotFound, ToolError
 from teamwright.experts.live.requests import MemberRequest, post_request
-from teamwright.values.specs.manifest import CustomTool, ToolSpec
+from teamwright.values.specs.tools import CustomTool, ToolSpec
 from teamwright.values.text.display import cut
 
 LIVE = "live"

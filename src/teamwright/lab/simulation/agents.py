@@ -32,7 +32,8 @@ from teamwright.teams.team import Team
 from teamwright.values.events.agent import EffectKind
 from teamwright.values.key import request_place
 from teamwright.values.limits import CHARACTERS_PER_TOKEN, Pace, Usage
-from teamwright.values.specs.manifest import AgentSpec, JsonSchema, Manifest, model_key
+from teamwright.values.specs.manifest import AgentSpec, JsonSchema, Manifest
+from teamwright.values.specs.models import model_key
 from teamwright.values.specs.simulation import Behaviour, Distribution, Percentiles, Simulation, quantile, with_defaults
 from teamwright.values.turns.messages import Message, digest
 from teamwright.values.turns.turn import Purpose, Reply, Turn

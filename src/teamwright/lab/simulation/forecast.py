@@ -21,7 +21,8 @@ from teamwright.lab.simulation.trials import Trial
 from teamwright.teams.team import Team
 from teamwright.values.events.run import RunStarted
 from teamwright.values.limits import Bounds, ForecastBasis, Limits, Quantiles, SpendForecast, ceiling_of
-from teamwright.values.specs.manifest import AgentSpec, Manifest, Source, model_key
+from teamwright.values.specs.manifest import AgentSpec, Manifest, Source
+from teamwright.values.specs.models import model_key
 from teamwright.values.turns.results import RunSummary
 
 TIMEOUT = "timeout"

@@ -34,7 +34,8 @@ from teamwright.values.events.budget import BudgetRefused
 from teamwright.values.events.event import Event
 from teamwright.values.key import key_and_parents
 from teamwright.values.limits import NOTHING
-from teamwright.values.specs.manifest import AgentSpec, AnyModel, model_key
+from teamwright.values.specs.manifest import AgentSpec
+from teamwright.values.specs.models import AnyModel, model_key
 from teamwright.values.turns.turn import Failure, Purpose, Reply, Turn
 from teamwright.values.value import JsonValue
 

@@ -50,7 +50,8 @@ from teamwright.values.people import (
     RemoveMember,
     Tell,
 )
-from teamwright.values.specs.manifest import AnyModel, Manifest, Source, TeamSpec
+from teamwright.values.specs.manifest import Manifest, Source, TeamSpec
+from teamwright.values.specs.models import AnyModel
 from teamwright.values.turns.artifacts import BYTES, Artifact
 from teamwright.values.turns.results import Status, StopReason
 from teamwright.values.value import Record

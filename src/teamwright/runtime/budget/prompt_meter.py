@@ -24,7 +24,7 @@ from teamwright.errors import JournalError
 from teamwright.journal.protocol import Journal
 from teamwright.values.events.budget import CountedBy
 from teamwright.values.limits import Usage
-from teamwright.values.specs.manifest import TokenizerName
+from teamwright.values.specs.models import TokenizerName
 
 T = TypeVar("T")
 

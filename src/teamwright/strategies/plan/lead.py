@@ -18,8 +18,9 @@ from teamwright.strategies.plan.step_runner import StepInput, StepRunner
 from teamwright.strategies.protocol import Issue, Members, Task
 from teamwright.strategies.team_conversation import BUDGET, TeamConversation, is_unaffordable
 from teamwright.values.limits import ClosingAsk
-from teamwright.values.specs.manifest import AgentName, JsonSchema
+from teamwright.values.specs.manifest import JsonSchema
 from teamwright.values.specs.plan import Step
+from teamwright.values.specs.tools import AgentName
 from teamwright.values.turns.envelope import EnvelopeLimits
 from teamwright.values.turns.messages import Conversation, History, Message
 from teamwright.values.turns.results import Outcome

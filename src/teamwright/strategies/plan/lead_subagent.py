@@ -15,7 +15,7 @@ from teamwright.strategies.plan.step_options import turn_per_step
 from teamwright.strategies.protocol import Arrow, Diagram, ExpectedAsks, Issue, Members, Node, Settings, Strategy, Task
 from teamwright.values.events.team import TeamPlanned
 from teamwright.values.limits import ClosingAsk
-from teamwright.values.specs.manifest import MemberName
+from teamwright.values.specs.tools import MemberName
 from teamwright.values.turns.results import Outcome
 
 

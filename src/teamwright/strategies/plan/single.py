@@ -27,8 +27,8 @@ from teamwright.strategies.protocol import (
 from teamwright.strategies.team_conversation import TeamConversation
 from teamwright.values.events.team import TeamPlanned
 from teamwright.values.limits import ClosingAsk
-from teamwright.values.specs.manifest import MemberName
 from teamwright.values.specs.plan import Step
+from teamwright.values.specs.tools import MemberName
 from teamwright.values.turns.messages import Conversation, Message
 from teamwright.values.turns.results import Outcome
 from teamwright.values.turns.turn import Turn

@@ -21,7 +21,7 @@ from teamwright.teams.manifests.declarations import (
     with_helper,
 )
 from teamwright.teams.manifests.schema import definitions, section_value
-from teamwright.values.specs.manifest import TERMINATE
+from teamwright.values.specs.tools import TERMINATE
 
 GROUP = "ark.mckinsey.com"
 VERSION = f"{GROUP}/v1alpha1"

@@ -13,7 +13,8 @@ from teamwright.agents.tools.registry import OWN, find_kind, kind_name, settings
 from teamwright.strategies.registry import is_own as is_own_strategy
 from teamwright.values.names import plain_strategy_name
 from teamwright.values.specs.evaluation import Evaluate
-from teamwright.values.specs.manifest import AgentSpec, InstructionsByFunction, Manifest, TeamSpec, ToolSpec
+from teamwright.values.specs.manifest import AgentSpec, InstructionsByFunction, Manifest, TeamSpec
+from teamwright.values.specs.tools import ToolSpec
 
 
 class Code(NamedTuple):

@@ -1,14 +1,15 @@
-"""The content of a manifest as values. A run records its manifest in this form, and is rebuilt from it."""
+"""The content of a manifest as values: agents, teams, and the experts of a team.
+
+A run records its manifest in this form, and is rebuilt from it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
 from pathlib import PurePath
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal
 
-from pydantic import ConfigDict, Field, JsonValue, StringConstraints, model_validator
-from pydantic.json_schema import SkipJsonSchema
-from pydantic_core import PydanticKnownError
+from pydantic import AfterValidator, Field, JsonValue
 
 from teamwright.values.call_limits import (
     DEFAULT_RETRY,
@@ -19,34 +20,75 @@ from teamwright.values.call_limits import (
     RetryPolicy,
     TooLong,
 )
-from teamwright.values.limits import ConfirmAbove, Degradation, Limits, Pace, Price
-from teamwright.values.names import is_web_address
+from teamwright.values.limits import ConfirmAbove, Degradation, Limits
 from teamwright.values.people import Approve, Notify
 from teamwright.values.specs.evaluation import Evaluate
-from teamwright.values.specs.expert import ExpertName, ExpertProfile, Formation
-from teamwright.values.specs.model_settings import CheckedSettings, OutputChoice
+from teamwright.values.specs.models import OUTPUT_MODE, SETTINGS, AnyModel, CacheMode, CheckedSettings, OutputChoice
 from teamwright.values.specs.simulation import Simulation
+from teamwright.values.specs.tools import AgentName, DeclaredTool, MemoryTool, Name
+from teamwright.values.text.display import cut
 from teamwright.values.turns.envelope import EnvelopeSettings
 from teamwright.values.value import Value
 
-Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
-AgentName = Annotated[str, Field(json_schema_extra={"names": "agent"})]
-"""A name of an agent or team in the options of a strategy; one that is no member becomes a helper."""
+EXPERT_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+EXPERT_NAME_FORM = "use letters, digits, '_' and '-', at most 64"
+COLOR = re.compile("#[0-9A-Fa-f]{6}")
 
-MemberName = Annotated[str, Field(json_schema_extra={"names": "member"})]
-"""A name of a member of the team in the options of a strategy."""
 
-TERMINATE = "terminate"
-"""The built-in tool with which a member ends its team."""
+def check_expert_name(name: str) -> str:
+    """Return the name of an expert or a template if it is valid; raises `ValueError` otherwise."""
+    if isinstance(name, str) and EXPERT_NAME.fullmatch(name):  # pyright: ignore[reportUnnecessaryIsInstance]
+        return name
+    raise ValueError(f"{cut(str(name), 60)!r} is no name of an expert: {EXPERT_NAME_FORM}")
 
-WORKSPACE = "workspace"
-"""The built-in tools with which a member reads and writes the workspace of the run."""
 
-FILES = "files"
-"""The built-in tools with which a member reads and writes files below one folder."""
+def _check_color(color: str) -> str:
+    if COLOR.fullmatch(color):
+        return color
+    raise ValueError(f"{cut(color, 60)!r} is no colour: write it as '#' and six hexadecimal digits, such as '#0f766e'")
 
-MEMORY = "memory"
-"""The built-in tools with which a member keeps notes across runs."""
+
+ExpertName = Annotated[
+    str, AfterValidator(check_expert_name), Field(json_schema_extra={"pattern": "^[A-Za-z0-9_-]{1,64}$"})
+]
+Color = Annotated[str, AfterValidator(_check_color), Field(json_schema_extra={"pattern": "^#[0-9A-Fa-f]{6}$"})]
+
+
+class ExpertProfile(Value):
+    """What makes an agent an expert: who it is, how it thinks and works with others, and how a page shows it."""
+
+    template: ExpertName | None = Field(default=None, description="the template that it is made from")
+    persona: str = Field(default="", description="who the expert is")
+    thinking_style: str = Field(default="", description="how it thinks")
+    collaboration_strategy: str = Field(default="", description="how it works with the other experts")
+    skills: tuple[str, ...] = Field(
+        default=(), description="folders with SKILL.md, or folders of such folders, relative to this file"
+    )
+    avatar: str = Field(default="", max_length=64, description="a picture for a page: an emoji or the name of an icon")
+    color: Color | None = Field(default=None, description="a colour for a page, such as '#0f766e'")
+    is_lead: bool = Field(default=False, description="whether it leads its team")
+
+
+RoleOrigin = Literal["template", "written", "made_up"]
+"""Where a role comes from: a template, written for the run by a model, or made up from its name alone."""
+
+
+class FormedRole(Value):
+    """One expert of a formed team, and why it is in it."""
+
+    name: str
+    origin: RoleOrigin
+    template: str | None = None
+    reason: str = ""
+
+
+class Formation(Value):
+    """How a team of experts was formed: from names that the user gave, or automatically for the task."""
+
+    how: Literal["named", "automatic"]
+    roles: tuple[FormedRole, ...]
+    warnings: tuple[str, ...] = ()
+
 
 OPTIONAL = "a failure of this member is skipped, with a warning"
 CRITICAL = "a failure of this member pauses the run"
@@ -56,211 +98,6 @@ APPROVE = "where a person has to approve before the member continues"
 
 Share = Literal["transcript", "output", "a2a_lite"]
 JsonSchema = dict[str, JsonValue]
-
-
-SETTINGS = "settings of its requests, as pydantic-ai spells them: top_p, seed, thinking, openai_reasoning_effort …"
-OUTPUT_MODE = (
-    "how a model gives an answer that has a schema: native (the provider's JSON mode), tool, prompt, or auto,"
-    " which takes the next one where a server refuses one"
-)
-CONTEXT = "tokens of its context window, for `compact`; the published number by default"
-PRICE = "US dollars per million tokens; the public price of the model by default"
-TOKENIZER = "its tokenizer, which counts prompts under a limit (extra `tokens`); by default known from its name"
-BYTES_PER_TOKEN = "UTF-8 bytes of a prompt that count as one token under a limit, if no tokenizer is known"
-
-TokenizerName = Literal["o200k_base", "cl100k_base"]
-"""The tokenizers that are known offline."""
-
-
-class NamedModel(Pace):
-    """A model by name, with its rate limits and price."""
-
-    model: str = Field(description="provider:name, local, local:FILE or scripted:FILE")
-    price: Price | None = Field(default=None, description=PRICE)
-    settings: CheckedSettings | None = Field(default=None, description=SETTINGS)
-    output_mode: OutputChoice | None = Field(default=None, description=OUTPUT_MODE)
-    context: int | None = Field(default=None, ge=1, description=CONTEXT)
-    tokenizer: TokenizerName | None = Field(default=None, description=TOKENIZER)
-    bytes_per_token: float | None = Field(default=None, ge=1, le=16, description=BYTES_PER_TOKEN)
-
-
-class ServerModel(Pace):
-    """A model behind an OpenAI-compatible server."""
-
-    url: str = Field(description="base URL, for example http://localhost:8000/v1")
-    name: str = Field(description="the model's name at that server")
-    api_key: str | None = Field(default=None, description="${NAME} reads the environment")
-    max_tokens_field: Literal["max_completion_tokens", "max_tokens"] = Field(
-        default="max_completion_tokens", description="the name of the output cap at the server"
-    )
-    price: Price | None = Field(default=None, description=PRICE)
-    settings: CheckedSettings | None = Field(default=None, description=SETTINGS)
-    output_mode: OutputChoice | None = Field(default=None, description=OUTPUT_MODE)
-    context: int | None = Field(default=None, ge=1, description=CONTEXT)
-    tokenizer: TokenizerName | None = Field(default=None, description=TOKENIZER)
-    bytes_per_token: float | None = Field(default=None, ge=1, le=16, description=BYTES_PER_TOKEN)
-
-    def mistakes(self) -> Iterable[str]:
-        """Return an address that is none."""
-        return () if is_web_address(self.url) else (f"url: {self.url!r} is not an http address",)
-
-
-CacheMode = Literal["auto", "off"]
-"""Whether requests ask their provider to cache prompts, where it has to be asked."""
-
-AnyModel = str | NamedModel | ServerModel
-
-
-def model_key(model: AnyModel) -> str:
-    """Return the identity of a model: all ways to declare it share its rate limits."""
-    match model:
-        case str():
-            return model
-        case NamedModel():
-            return model.model
-        case ServerModel():
-            return f"{model.name} at {model.url}"
-
-
-NOT_IMPORTABLE = "<created in Python>"
-"""Recorded in place of the import path of a tool that has none, such as a lambda or a closure."""
-
-
-UNSAFE_RETRIES = "retries repeat a call that must not be made twice"
-SAFE_RETRIES = "add  check  or  idempotent: true"
-
-
-class FunctionTool(Value):
-    """A Python function, by import path."""
-
-    function: str = Field(description="module:function")
-    name: Name | None = Field(default=None, description="the name of the tool; that of the function by default")
-    description: str | None = None
-    timeout: float | None = Field(
-        default=None, gt=0, allow_inf_nan=False, description="seconds of one call; the agent's `timeout` by default"
-    )
-    retries: int = Field(default=0, ge=0, le=20, description="how often a failed call is repeated")
-    idempotent: bool | None = Field(
-        default=None, description="whether a call that a crash left in doubt is made again; yes, unless `once` is set"
-    )
-    once: tuple[str, ...] = Field(
-        default=(), description="the parameters that identify an action, which is not made twice in a run or its forks"
-    )
-    check: str | None = Field(
-        default=None,
-        description="module:function that returns the result of a call in doubt, None if it was not made",
-    )
-
-    @model_validator(mode="after")
-    def _retries_are_safe(self) -> Self:
-        """Reject retries of a call that must not be made twice."""
-        if self.retries and self.check is None and not self.idempotent and (self.once or self.idempotent is False):
-            raise ValueError(f"{UNSAFE_RETRIES}: {SAFE_RETRIES}")
-        return self
-
-
-MCP_NEEDS = {"args": "command", "cwd": "command", "env": "command", "env_allow": "command", "headers": "url"}
-"""Settings of an MCP server that have an effect only with another one."""
-
-
-class McpTool(Value):
-    """An MCP server, by command or URL."""
-
-    command: str | None = None
-    args: tuple[str, ...] = ()
-    cwd: str | None = Field(
-        default=None, description="the folder in which the command starts; that of the manifest by default"
-    )
-    env: dict[str, str] = Field(default={}, description="variables of the server")
-    env_allow: tuple[str, ...] = Field(
-        default=(), description="variables that the server inherits, besides a short list without secrets"
-    )
-    url: str | None = None
-    headers: dict[str, str] = {}
-    allow: tuple[str, ...] | None = Field(default=None, description="the tools that the agent may use; all by default")
-    share: Literal["run", "engine"] = Field(default="run", description="how long the server lives")
-    resources: tuple[str, ...] = Field(default=(), description="URIs that are read into the agent's instructions")
-    prompts: dict[str, dict[str, str]] = Field(
-        default={}, description="prompts, with their arguments, that are added to the agent's instructions"
-    )
-
-    def mistakes(self) -> Iterable[str]:
-        """Return settings that have no effect, and an address that is none."""
-        for name, needs in MCP_NEEDS.items():
-            if getattr(self, name) and getattr(self, needs) is None:
-                yield f"{name}: goes with {needs!r}, which is not there"
-        if self.url is not None and not is_web_address(self.url):
-            yield f"url: {self.url!r} is not an http address"
-
-
-class McpSpec(Value):
-    """The tool form `{mcp: {...}}`."""
-
-    mcp: McpTool
-
-
-class FilesTool(Value):
-    """File tools below one folder; without a root, below the current folder of the driver's process."""
-
-    root: str | None = Field(default=None, description="the folder, relative to that of the manifest")
-
-
-class FilesSpec(Value):
-    """The tool form `{files: {...}}`."""
-
-    files: FilesTool
-
-
-class MemoryTool(Value):
-    """Notes that an agent keeps across runs."""
-
-    name: Name = Field(
-        default="own", description="`own`, `team` for all members of the team, or a name that other teams may share"
-    )
-    notes: int = Field(default=1000, ge=1, description="notes that the memory can hold")
-    bytes: int = Field(default=4000, ge=1, description="bytes of one note")
-
-
-class MemorySpec(Value):
-    """The tool form `{memory: {...}}`."""
-
-    memory: MemoryTool
-
-
-def memory_specs(memory: str | MemoryTool | None) -> tuple[MemorySpec, ...]:
-    """Return the tool of an agent's memory, given by name or with its settings, if it has one."""
-    if memory is None:
-        return ()
-    return (MemorySpec(memory=MemoryTool(name=memory) if isinstance(memory, str) else memory),)
-
-
-class AgentTool(Value):
-    """An agent or a team as a tool: the model asks it, and its answer is the result."""
-
-    agent: AgentName = Field(description="the agent or team that is asked")
-    name: str | None = Field(default=None, description="the name of the tool; that of the agent by default")
-    description: str | None = Field(default=None, description="what the model is told; that of the agent by default")
-
-
-class CustomTool(Value):
-    """The tool form `{kind: settings}`, for a kind that another package registers."""
-
-    model_config = ConfigDict(extra="allow")
-
-    @model_validator(mode="after")
-    def _one_kind(self) -> Self:
-        """Reject a built-in kind, whose own class reports its mistakes."""
-        if len(self.model_extra or ()) != 1 or not OWN_TOOL_KINDS.isdisjoint(self.model_extra or ()):
-            raise PydanticKnownError("model_type", {"class_name": "CustomTool"})
-        return self
-
-
-OWN_TOOL_KINDS = frozenset({"function", "mcp", "files", "agent", "memory"})
-ToolSpec = FunctionTool | McpSpec | FilesSpec | AgentTool | MemorySpec | CustomTool
-"""A declared tool; the name of its field is its kind."""
-
-DeclaredTool = FunctionTool | McpSpec | FilesSpec | AgentTool | MemorySpec | SkipJsonSchema[CustomTool]
-"""The type of a field for tools; schemas of kinds of other packages are added where they are known."""
 
 
 class FallbackModel(Value):

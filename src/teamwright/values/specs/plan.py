@@ -6,7 +6,7 @@ from pydantic import AliasChoices, Field
 
 from teamwright.values.limits import Limits
 from teamwright.values.specs.evaluation import Evaluate
-from teamwright.values.specs.manifest import MemberName
+from teamwright.values.specs.tools import MemberName
 from teamwright.values.value import Value
 
 

@@ -6,7 +6,8 @@ import pytest
 
 from teamwright.errors import ManifestError
 from teamwright.teams.manifests.load import load
-from teamwright.values.specs.manifest import FallbackModel, NamedModel
+from teamwright.values.specs.manifest import FallbackModel
+from teamwright.values.specs.models import NamedModel
 from tests.teams.manifests.manifests import loaded, only_problem, problems
 
 AGENTS = "agents: {a: {model: local}, b: {model: local}, c: {model: local, tools: [terminate]}}\n"

@@ -1,11 +1,12 @@
-"""Settings of model requests, as pydantic-ai's `ModelSettings` and its providers spell them.
+"""Declared models, and the settings of their requests, as pydantic-ai's `ModelSettings` and its providers spell them.
 
-They are listed here so that a manifest is checked without importing pydantic-ai; a test compares the list to the
+Settings are listed here so that a manifest is checked without importing pydantic-ai; a test compares the list to the
 installed version. A model ignores the settings of other providers.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Literal, cast
 
@@ -22,6 +23,8 @@ from pydantic import (
 from typing_extensions import TypedDict
 
 from teamwright.errors import UsageError, nearest
+from teamwright.values.limits import Pace, Price
+from teamwright.values.names import is_web_address
 from teamwright.values.text.validation_messages import misfits_of
 
 if TYPE_CHECKING:
@@ -253,3 +256,74 @@ else:
         dict, PlainValidator(_validated), WithJsonSchema({"type": "object"}), PlainSerializer(dict)
     ]
     """The type of a field for settings, which builds their validator and their schema only where some are given."""
+
+
+SETTINGS = "settings of its requests, as pydantic-ai spells them: top_p, seed, thinking, openai_reasoning_effort …"
+OUTPUT_MODE = (
+    "how a model gives an answer that has a schema: native (the provider's JSON mode), tool, prompt, or auto,"
+    " which takes the next one where a server refuses one"
+)
+
+TokenizerName = Literal["o200k_base", "cl100k_base"]
+"""The tokenizers that are known offline."""
+
+
+class DeclaredModel(Pace):
+    """What is declared of any model: rate limits, price, settings, and what its provider does not say."""
+
+    price: Price | None = Field(
+        default=None, description="US dollars per million tokens; the public price of the model by default"
+    )
+    settings: CheckedSettings | None = Field(default=None, description=SETTINGS)
+    output_mode: OutputChoice | None = Field(default=None, description=OUTPUT_MODE)
+    context: int | None = Field(
+        default=None, ge=1, description="tokens of its context window, for `compact`; the published number by default"
+    )
+    tokenizer: TokenizerName | None = Field(
+        default=None,
+        description="the tokenizer that counts prompts under a limit (extra `tokens`); by default known from its name",
+    )
+    bytes_per_token: float | None = Field(
+        default=None,
+        ge=1,
+        le=16,
+        description="UTF-8 bytes of a prompt that count as one token under a limit, if no tokenizer is known",
+    )
+
+
+class NamedModel(DeclaredModel):
+    """A model by name."""
+
+    model: str = Field(description="provider:name, local, local:FILE or scripted:FILE")
+
+
+class ServerModel(DeclaredModel):
+    """A model behind an OpenAI-compatible server."""
+
+    url: str = Field(description="base URL, for example http://localhost:8000/v1")
+    name: str = Field(description="the model's name at that server")
+    api_key: str | None = Field(default=None, description="${NAME} reads the environment")
+    max_tokens_field: Literal["max_completion_tokens", "max_tokens"] = Field(
+        default="max_completion_tokens", description="the name of the output cap at the server"
+    )
+
+    def mistakes(self) -> Iterable[str]:
+        """Return an address that is none."""
+        return () if is_web_address(self.url) else (f"url: {self.url!r} is not an http address",)
+
+
+CacheMode = Literal["auto", "off"]
+"""Whether requests ask their provider to cache prompts, where it has to be asked."""
+
+AnyModel = str | NamedModel | ServerModel
+
+
+def model_key(model: AnyModel) -> str:
+    """Return the identity of a model: all ways to declare it share its rate limits."""
+    match model:
+        case str():
+            return model
+        case NamedModel():
+            return model.model
+        case ServerModel():
+            return f"{model.name} at {model.url}"

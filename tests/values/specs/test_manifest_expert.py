@@ -3,8 +3,7 @@ from __future__ import annotations
 import pytest
 
 from teamwright.errors import InvalidValue
-from teamwright.values.specs.expert import ExpertProfile, Formation, FormedRole
-from teamwright.values.specs.manifest import AgentSpec, Source
+from teamwright.values.specs.manifest import AgentSpec, ExpertProfile, Formation, FormedRole, Source
 
 
 @pytest.mark.parametrize("name", ["a", "data-scientist_2", "_", "-", "x" * 64])

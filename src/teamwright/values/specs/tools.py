@@ -1,0 +1,171 @@
+"""Declared tools: functions, MCP servers, files, memory, agents, and kinds of other packages; built-in names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Annotated, Literal, Self
+
+from pydantic import ConfigDict, Field, StringConstraints, model_validator
+from pydantic.json_schema import SkipJsonSchema
+from pydantic_core import PydanticKnownError
+
+from teamwright.values.names import is_web_address
+from teamwright.values.value import Value
+
+Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
+AgentName = Annotated[str, Field(json_schema_extra={"names": "agent"})]
+"""A name of an agent or team in the options of a strategy; one that is no member becomes a helper."""
+
+MemberName = Annotated[str, Field(json_schema_extra={"names": "member"})]
+"""A name of a member of the team in the options of a strategy."""
+
+TERMINATE = "terminate"
+"""The built-in tool with which a member ends its team."""
+
+WORKSPACE = "workspace"
+"""The built-in tools with which a member reads and writes the workspace of the run."""
+
+FILES = "files"
+"""The built-in tools with which a member reads and writes files below one folder."""
+
+MEMORY = "memory"
+"""The built-in tools with which a member keeps notes across runs."""
+
+NOT_IMPORTABLE = "<created in Python>"
+"""Recorded in place of the import path of a tool that has none, such as a lambda or a closure."""
+
+UNSAFE_RETRIES = "retries repeat a call that must not be made twice"
+SAFE_RETRIES = "add  check  or  idempotent: true"
+
+
+class FunctionTool(Value):
+    """A Python function, by import path."""
+
+    function: str = Field(description="module:function")
+    name: Name | None = Field(default=None, description="the name of the tool; that of the function by default")
+    description: str | None = None
+    timeout: float | None = Field(
+        default=None, gt=0, allow_inf_nan=False, description="seconds of one call; the agent's `timeout` by default"
+    )
+    retries: int = Field(default=0, ge=0, le=20, description="how often a failed call is repeated")
+    idempotent: bool | None = Field(
+        default=None, description="whether a call that a crash left in doubt is made again; yes, unless `once` is set"
+    )
+    once: tuple[str, ...] = Field(
+        default=(), description="the parameters that identify an action, which is not made twice in a run or its forks"
+    )
+    check: str | None = Field(
+        default=None,
+        description="module:function that returns the result of a call in doubt, None if it was not made",
+    )
+
+    @model_validator(mode="after")
+    def _retries_are_safe(self) -> Self:
+        """Reject retries of a call that must not be made twice."""
+        if self.retries and self.check is None and not self.idempotent and (self.once or self.idempotent is False):
+            raise ValueError(f"{UNSAFE_RETRIES}: {SAFE_RETRIES}")
+        return self
+
+
+MCP_NEEDS = {"args": "command", "cwd": "command", "env": "command", "env_allow": "command", "headers": "url"}
+"""Settings of an MCP server that have an effect only with another one."""
+
+
+class McpTool(Value):
+    """An MCP server, by command or URL."""
+
+    command: str | None = None
+    args: tuple[str, ...] = ()
+    cwd: str | None = Field(
+        default=None, description="the folder in which the command starts; that of the manifest by default"
+    )
+    env: dict[str, str] = Field(default={}, description="variables of the server")
+    env_allow: tuple[str, ...] = Field(
+        default=(), description="variables that the server inherits, besides a short list without secrets"
+    )
+    url: str | None = None
+    headers: dict[str, str] = {}
+    allow: tuple[str, ...] | None = Field(default=None, description="the tools that the agent may use; all by default")
+    share: Literal["run", "engine"] = Field(default="run", description="how long the server lives")
+    resources: tuple[str, ...] = Field(default=(), description="URIs that are read into the agent's instructions")
+    prompts: dict[str, dict[str, str]] = Field(
+        default={}, description="prompts, with their arguments, that are added to the agent's instructions"
+    )
+
+    def mistakes(self) -> Iterable[str]:
+        """Return settings that have no effect, and an address that is none."""
+        for name, needs in MCP_NEEDS.items():
+            if getattr(self, name) and getattr(self, needs) is None:
+                yield f"{name}: goes with {needs!r}, which is not there"
+        if self.url is not None and not is_web_address(self.url):
+            yield f"url: {self.url!r} is not an http address"
+
+
+class McpSpec(Value):
+    """The tool form `{mcp: {...}}`."""
+
+    mcp: McpTool
+
+
+class FilesTool(Value):
+    """File tools below one folder; without a root, below the current folder of the driver's process."""
+
+    root: str | None = Field(default=None, description="the folder, relative to that of the manifest")
+
+
+class FilesSpec(Value):
+    """The tool form `{files: {...}}`."""
+
+    files: FilesTool
+
+
+class MemoryTool(Value):
+    """Notes that an agent keeps across runs."""
+
+    name: Name = Field(
+        default="own", description="`own`, `team` for all members of the team, or a name that other teams may share"
+    )
+    notes: int = Field(default=1000, ge=1, description="notes that the memory can hold")
+    bytes: int = Field(default=4000, ge=1, description="bytes of one note")
+
+
+class MemorySpec(Value):
+    """The tool form `{memory: {...}}`."""
+
+    memory: MemoryTool
+
+
+def memory_specs(memory: str | MemoryTool | None) -> tuple[MemorySpec, ...]:
+    """Return the tool of an agent's memory, given by name or with its settings, if it has one."""
+    if memory is None:
+        return ()
+    return (MemorySpec(memory=MemoryTool(name=memory) if isinstance(memory, str) else memory),)
+
+
+class AgentTool(Value):
+    """An agent or a team as a tool: the model asks it, and its answer is the result."""
+
+    agent: AgentName = Field(description="the agent or team that is asked")
+    name: str | None = Field(default=None, description="the name of the tool; that of the agent by default")
+    description: str | None = Field(default=None, description="what the model is told; that of the agent by default")
+
+
+class CustomTool(Value):
+    """The tool form `{kind: settings}`, for a kind that another package registers."""
+
+    model_config = ConfigDict(extra="allow")
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> Self:
+        """Reject a built-in kind, whose own class reports its mistakes."""
+        if len(self.model_extra or ()) != 1 or not OWN_TOOL_KINDS.isdisjoint(self.model_extra or ()):
+            raise PydanticKnownError("model_type", {"class_name": "CustomTool"})
+        return self
+
+
+OWN_TOOL_KINDS = frozenset({"function", "mcp", "files", "agent", "memory"})
+ToolSpec = FunctionTool | McpSpec | FilesSpec | AgentTool | MemorySpec | CustomTool
+"""A declared tool; the name of its field is its kind."""
+
+DeclaredTool = FunctionTool | McpSpec | FilesSpec | AgentTool | MemorySpec | SkipJsonSchema[CustomTool]
+"""The type of a field for tools; schemas of kinds of other packages are added where they are known."""
