@@ -176,7 +176,7 @@ class Scope:
         self.recovery: Recovery | None = None
         self.compact: Compact | None = None
         self.fallback: Agent | None = None
-        self.holding: Holding = run.path_locks.root
+        self.holding: Holding | None = None
         self.holdback: Holdback | None = None
         self.degradation: DegradationLadder | None = None
         self.in_agent = self.decides_degradation = False
