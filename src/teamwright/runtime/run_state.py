@@ -9,11 +9,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Protocol
 
 from teamwright.agents.contract.agent import Agent
-from teamwright.budget.estimates import dollars
-from teamwright.budget.ledger import NO_COST, Account
 from teamwright.errors import JournalUnavailable, NonDeterminism, TeamwrightError
 from teamwright.history.record.deliveries import Store
 from teamwright.history.record.run_record import EXPIRED, RunRecord
+from teamwright.runtime.budget.ledger import Account
 from teamwright.runtime.budget.prompt_meter import PromptMeter
 from teamwright.runtime.budget.rate_limiter import RateLimiters
 from teamwright.runtime.driver.cancellation import CANCEL_GRACE, ContainedTask
@@ -25,6 +24,7 @@ from teamwright.runtime.driver.redaction import Redactor
 from teamwright.runtime.people.interventions import Interventions
 from teamwright.runtime.relay import Bus
 from teamwright.values.call_limits import Recovery
+from teamwright.values.costs import NO_COST, dollars
 from teamwright.values.events.agent import Body
 from teamwright.values.events.budget import BudgetOpened
 from teamwright.values.events.event import Event

@@ -9,12 +9,12 @@ from functools import partial
 from msgspec.structs import replace
 
 from teamwright.agents.contract.agent import Agent, Context, Policy
-from teamwright.budget.holdback import Holdback
 from teamwright.errors import AgentError, DuplicateKey, LimitReached, MemberFailed, MisplacedEffect
 from teamwright.history.record.asks import RecordedAsk, recorded_reply
 from teamwright.history.record.charges import Charges, charge_of
 from teamwright.runtime.budget.degradation import Degradation
 from teamwright.runtime.budget.forecast import Forecast
+from teamwright.runtime.budget.holdback import Holdback
 from teamwright.runtime.context.emit import end_team
 from teamwright.runtime.context.timers import Deadline
 from teamwright.runtime.context.turn_outcome import checked_reply, clean_reply, ending_fact, failure_from
