@@ -19,6 +19,9 @@ CLASS = re.compile(r"^ *class (\w+)[(\[:]", re.MULTILINE)
 
 COVERED_BY = {
     "values/specs/tools.py": "values/specs/test_manifest.py",
+    "cluster/worker_presence.py": "cluster/test_worker_database_away.py",
+    "server/security/private_files.py": "server/security/test_audit.py",
+    "server/client_connection.py": "server/routes/test_runs.py",
     "experts/commands/new_template.py": "experts/commands/test_templates.py",
     "server/page/state.py": "server/page/test_projection.py",
     "history/fork.py": "history/test_checkpoints.py",

@@ -14,8 +14,8 @@ import pytest
 
 from teamwright.cli.terminal.output import one_line
 from teamwright.cluster.monitor import WorkerMetrics, monitoring
-from teamwright.cluster.status import WorkerLog
 from teamwright.cluster.worker import Worker
+from teamwright.cluster.worker_presence import WorkerLog
 from teamwright.runtime.transport import Traffic
 from teamwright.values.events.agent import AgentReturned, Body
 from teamwright.values.events.event import Event

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from teamwright.cluster.schedules import Scheduler, template_of
-from teamwright.cluster.status import WorkerLog
+from teamwright.cluster.worker_presence import WorkerLog
 from teamwright.journal.postgres.stores import PostgresSchedules, ScheduleRow
 from teamwright.values.limits import Limits
 from tests.kit.workers import Cluster, eventually

@@ -6,8 +6,8 @@ from signal import SIGKILL, SIGTERM
 
 import pytest
 
-from teamwright.cluster import status as presence
-from teamwright.cluster.status import ClusterStatus, read_set_aside, read_status
+from teamwright.cluster.status import LOST_SECONDS, ClusterStatus, read_set_aside, read_status
+from teamwright.cluster.worker_presence import SHOW_SECONDS
 from teamwright.journal.postgres.paces import PostgresPaces
 from teamwright.values.value import JsonValue
 from tests.kit.workers import Cluster, eventually
@@ -47,7 +47,7 @@ async def test_a_worker_that_died_is_lost_and_one_that_stopped_is_gone(
     await eventually(lambda: not (died.lives or stopped.lives), "both are gone")
     monkeypatch.setattr("teamwright.cluster.status.LOST_SECONDS", 0.0)
     assert [(one.name, one.state) for one in (await _status(cluster)).workers] == [("died", "lost")]
-    assert presence.LOST_SECONDS > 2 * presence.SHOW_SECONDS, "a worker is seen twice before it is lost"
+    assert LOST_SECONDS > 2 * SHOW_SECONDS, "a worker is seen twice before it is lost"
 
 
 async def test_it_shows_the_models_in_use_with_the_limits_of_all_processes(cluster: Cluster) -> None:

@@ -10,8 +10,8 @@ import pytest
 from anyio.to_thread import run_sync
 
 from teamwright.cluster.queue_database import QueueEntry
-from teamwright.cluster.status import WorkerLog
 from teamwright.cluster.sweeps import TakeOver
+from teamwright.cluster.worker_presence import WorkerLog
 from teamwright.errors import JournalUnavailable
 from teamwright.teams.load import load_team
 from tests.cluster.test_worker import ASKING

@@ -14,8 +14,9 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict
 from typing import NamedTuple
 
-from teamwright.cluster.status import ClusterStatus, WorkerLog
+from teamwright.cluster.status import ClusterStatus
 from teamwright.cluster.worker import Worker
+from teamwright.cluster.worker_presence import WorkerLog
 from teamwright.errors import JournalError, UsageError
 from teamwright.runtime.transport import Traffic
 from teamwright.values.events.agent import AgentCallFailed, AgentReturned

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from teamwright.cluster.queue_client import QueueClient
 from teamwright.cluster.queue_database import ClaimedDrive, QueueEntry, worker_lock
-from teamwright.cluster.status import WorkerReport
+from teamwright.cluster.worker_presence import WorkerReport
 from teamwright.errors import JournalError, JournalUnavailable, RunError, RunIsLive
 from teamwright.journal.postgres.journal import PostgresJournal
 from teamwright.journal.protocol import InboxItem

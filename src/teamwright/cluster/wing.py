@@ -9,6 +9,9 @@ from teamwright.wings import ServerOption, Wing
 if TYPE_CHECKING:
     from teamwright.runtime.transport import Transport
 
+RUNS_AT_ONCE = 4
+"""How many runs a worker drives at a time, by default. Here, since the help of a command imports no worker."""
+
 WING = Wing(
     name="cluster",
     libraries=("croniter", "dbos", "psycopg", "psycopg_pool", "redis", "sqlalchemy"),

@@ -25,9 +25,11 @@ from teamwright.cluster.queue_client import QueueClient
 from teamwright.cluster.queue_database import DEFAULT_QUEUE, QueueEntry, check_own_queue, queue_watch, worker_lock
 from teamwright.cluster.schedules import Scheduler
 from teamwright.cluster.shared_limits import ClusterLimits
-from teamwright.cluster.status import ClusterStatus, Happening, Presence, WorkerLog, read_status
+from teamwright.cluster.status import ClusterStatus, read_status
 from teamwright.cluster.submission import NOTHING, Lacks, TeamLoader, record_pause, record_wait
 from teamwright.cluster.sweeps import Orphans, Retention, TakeOver, has_arrived
+from teamwright.cluster.wing import RUNS_AT_ONCE
+from teamwright.cluster.worker_presence import Happening, Presence, WorkerLog
 from teamwright.errors import (
     EventsLost,
     FencedOut,
@@ -62,7 +64,7 @@ class Worker:
         journal: PostgresJournal,
         *,
         queue: str = DEFAULT_QUEUE,
-        at_once: int = 4,
+        at_once: int = RUNS_AT_ONCE,
         name: str = "",
         code: Sequence[CodeFolder] = (),
         allow: Permissions = NOTHING,

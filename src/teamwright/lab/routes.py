@@ -10,7 +10,8 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from teamwright.errors import UsageError
 from teamwright.lab.topology_profiles import BudgetLevel, Degradation, Preference, Protocol, Workload
-from teamwright.server.error_responses import responses, while_connected
+from teamwright.server.client_connection import while_connected
+from teamwright.server.error_responses import responses
 from teamwright.server.security.access import MAY_READ, Reader, Server
 from teamwright.server.security.credentials import Visitor
 from teamwright.server.security.masked_json import masked

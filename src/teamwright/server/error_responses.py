@@ -1,31 +1,25 @@
-"""Errors as clients get them: a status, a code for programs, a message for people; and work that needs its client."""
+"""Errors as clients get them: a status, a code for programs, a message for people."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any
 
-import anyio
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 
-from teamwright.errors import RunNotFound, TeamwrightError, UsageError
+from teamwright.errors import TeamwrightError
+from teamwright.server.client_connection import ClientGone
 from teamwright.server.error_statuses import INTERNAL, RefusedRequest, refusal_of
 from teamwright.server.security.credentials import Role, Visitor
 from teamwright.values.text.secret_patterns import mask_text
 from teamwright.wings import absent_names
 
-if TYPE_CHECKING:
-    from teamwright.runtime.engine import Engine
-    from teamwright.values.turns.results import RunSummary
-
 CLIENT_GONE = 499
 """A status for the audit alone: its client has left."""
 CODES = {404: "not_found", 405: "method_not_allowed", 408: "too_slow", 413: "too_large"}
-T = TypeVar("T")
 
 
 class NotKnown(Exception):
@@ -41,10 +35,6 @@ class NotAllowed(Exception):
 
     def __init__(self, visitor: Visitor, role: Role) -> None:
         super().__init__(f"{visitor.name!r} has the role {visitor.role!r}, and this needs {role!r}")
-
-
-class ClientGone(Exception):
-    """The client closed its connection before it had its answer."""
 
 
 class ErrorText(BaseModel):
@@ -126,41 +116,3 @@ def _refused(refusal: RefusedRequest) -> JSONResponse:
 def error_response(status: int, code: str, message: str) -> JSONResponse:
     """Return a response that is an error."""
     return JSONResponse({"error": {"code": code, "message": mask_text(message)}}, status)
-
-
-async def require_run(engine: Engine, run_id: str) -> RunSummary:
-    """Return the summary of a run; raises `RunNotFound`."""
-    try:
-        found = await engine.runs.find(run_id)
-    except UsageError as error:
-        raise RunNotFound(run_id) from error
-    if found is None:
-        raise RunNotFound(run_id)
-    return found
-
-
-async def while_connected(request: Request, work: Callable[[], Awaitable[T]]) -> T:
-    """Return the result of some work; it is cancelled, and `ClientGone` raised, when the client leaves.
-
-    The body of the request has to be read before.
-    """
-    outcome: list[T] = []
-    failure: Exception | None = None
-    async with anyio.create_task_group() as tasks:
-
-        async def leave_with_client() -> None:
-            while (await request.receive())["type"] != "http.disconnect":
-                pass
-            tasks.cancel_scope.cancel()
-
-        tasks.start_soon(leave_with_client)
-        try:
-            outcome.append(await work())
-        except Exception as error:  # noqa: BLE001 - it is raised outside of the group, which would wrap it
-            failure = error
-        tasks.cancel_scope.cancel()
-    if failure is not None:
-        raise failure
-    if not outcome:
-        raise ClientGone
-    return outcome[0]

@@ -14,11 +14,11 @@ import typer
 from teamwright.cli.terminal.open import run_on_loop
 from teamwright.cli.terminal.options import seconds_of
 from teamwright.cli.terminal.output import flush_all, one_line, redirect_prints, say
-from teamwright.cluster.wing import WING
+from teamwright.cluster.wing import RUNS_AT_ONCE, WING
 
 if TYPE_CHECKING:
-    from teamwright.cluster.status import WorkerLog
     from teamwright.cluster.worker import Worker
+    from teamwright.cluster.worker_presence import WorkerLog
 
 END_SECONDS = 5.0
 """How long a worker that has stopped may need to hand its runs back and to close its connections."""
@@ -65,7 +65,7 @@ QueueName = Annotated[str, typer.Option("--queue", metavar="NAME", help="The que
 def worker(
     queue: QueueName = "default",
     *,
-    at_once: Annotated[int, typer.Option("--at-once", min=1, help="How many runs to drive at a time.")] = 4,
+    at_once: Annotated[int, typer.Option("--at-once", min=1, help="How many runs to drive at a time.")] = RUNS_AT_ONCE,
     name: Annotated[
         str, typer.Option("--name", help="The name of the worker in messages; by default that of the machine.")
     ] = "",
@@ -89,8 +89,9 @@ def worker(
     with WING.needed("A queue with workers"):
         from teamwright.cluster.needs import CodeFolder
         from teamwright.cluster.permissions import Permissions
-        from teamwright.cluster.status import WorkerLog, cluster_journal, silence_libraries
+        from teamwright.cluster.status import cluster_journal
         from teamwright.cluster.worker import Worker
+        from teamwright.cluster.worker_presence import WorkerLog, silence_libraries
         from teamwright.teams.run_files import FileCache
     from anyio.to_thread import run_sync
 

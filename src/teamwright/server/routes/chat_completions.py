@@ -21,8 +21,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from teamwright.errors import TeamwrightError, UnknownName, UsageError
 from teamwright.runtime.run_request import RunRequest
+from teamwright.server.client_connection import while_connected
 from teamwright.server.driven_runs import AwaitedRun, identity_of, run_id_of
-from teamwright.server.error_responses import NotAllowed, NotKnown, error_response, responses, while_connected
+from teamwright.server.error_responses import NotAllowed, NotKnown, error_response, responses
 from teamwright.server.feeds import TooSlow
 from teamwright.server.frames import Frame
 from teamwright.server.routes.sockets import HEARTBEAT, EventStream

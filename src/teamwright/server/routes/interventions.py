@@ -15,7 +15,8 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue
 
 from teamwright.errors import UsageError
 from teamwright.runtime.followers import Receipt
-from teamwright.server.error_responses import require_run, responses, while_connected
+from teamwright.server.client_connection import require_run, while_connected
+from teamwright.server.error_responses import responses
 from teamwright.server.jobs import FEW_LINES, PLAN_DIFFERENCE, difference, lines_of
 from teamwright.server.overview import WaitingQuestion
 from teamwright.server.security.access import MAY_READ, Answerer, Reader, Runner, Server

@@ -6,24 +6,22 @@ from typing import Annotated, Any
 from urllib.parse import quote
 
 import anyio
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Query
 from fastapi.responses import Response
-from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from pydantic import JsonValue
 
 from teamwright.history.diff import compare
 from teamwright.history.kpi_gates import check_gates, read_gates
 from teamwright.history.kpis import read_kpis
 from teamwright.runtime.rebuilt_prompts import rebuild_prompt
-from teamwright.server.error_responses import require_run, responses
+from teamwright.server.client_connection import require_run
+from teamwright.server.error_responses import responses
 from teamwright.server.page.page_events import encode
 from teamwright.server.page.projection import list_artifacts, read_artifact, read_page_events
-from teamwright.server.routes.runs import StartedRun
-from teamwright.server.security.access import MAY_ADMIN, MAY_READ, MAY_RUN, Server
-from teamwright.server.security.audit import AuditLine, note_started
-from teamwright.server.security.masked_json import masked, unmasked
+from teamwright.server.security.access import MAY_ADMIN, MAY_READ, Server
+from teamwright.server.security.audit import AuditLine
+from teamwright.server.security.masked_json import masked
 from teamwright.server.webhook_notices import WebhookLine
-from teamwright.values.limits import Limits
-from teamwright.values.text.secret_names import HIDDEN
 
 router = APIRouter(prefix="/api/runs/{run_id}", tags=["records"])
 page_router = APIRouter(prefix="/api/runs/{run_id}", tags=["page"])
@@ -44,33 +42,11 @@ FOUND: dict[int | str, dict[str, Any]] = {
 }
 
 
-class NewFork(BaseModel):
-    """A new run from the record of another one, with something changed; what is unchanged is not paid again."""
-
-    model_config = ConfigDict(extra="forbid")
-    at: int | str | None = Field(default=None, description="a checkpoint, its name, or the number of an event")
-    retry: bool = Field(default=False, description="go back to just before the member that failed")
-    task: str | None = Field(default=None, min_length=1, max_length=1_000_000, description="another task")
-    limits: Limits | None = None
-
-
 @router.get("/checkpoints", responses=responses(404), dependencies=[MAY_READ])
 async def list_checkpoints(server: Server, run_id: str) -> list[dict[str, JsonValue]]:
     """Return the points of a run at which a fork can start."""
     await require_run(server.engine, run_id)
     return [masked(point.to_json()) for point in await server.engine.runs.checkpoints(run_id)]
-
-
-@router.post("/forks", status_code=201, responses=responses(404, 409), dependencies=[MAY_RUN])
-async def fork_run(server: Server, request: Request, run_id: str, new: NewFork) -> StartedRun:
-    """Fork a run with changes; this server drives the new run."""
-    await require_run(server.engine, run_id)
-    task = new.task
-    if task is not None and HIDDEN in task:
-        task = str(unmasked(task, (await server.engine.runs.history(run_id)).task))
-    handle = await server.driven.fork(run_id, at=new.at, retry=new.retry, task=task, limits=new.limits)
-    note_started(request, handle.run_id)
-    return StartedRun(run_id=handle.run_id)
 
 
 @router.get("/diff/{other}", responses=responses(404), dependencies=[MAY_READ])

@@ -1,4 +1,4 @@
-"""Teams, and their runs: forecast, start, list, read, resume, pause and end them."""
+"""Teams, and their runs: forecast, start, fork, list, read, resume, pause and end them."""
 
 from __future__ import annotations
 
@@ -10,14 +10,16 @@ from fastapi.responses import Response
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from teamwright.runtime.run_request import RunRequest
-from teamwright.server.error_responses import require_run, responses
+from teamwright.server.client_connection import require_run
+from teamwright.server.error_responses import responses
 from teamwright.server.frames import EventProjection
 from teamwright.server.overview import RunRow
 from teamwright.server.routes.sockets import After
 from teamwright.server.security.access import MAY_READ, MAY_RUN, Runner, Server
 from teamwright.server.security.audit import note_started
-from teamwright.server.security.masked_json import masked
+from teamwright.server.security.masked_json import masked, unmasked
 from teamwright.values.limits import Limits
+from teamwright.values.text.secret_names import HIDDEN
 from teamwright.wings import required_hook
 
 router = APIRouter(prefix="/api/runs", tags=["runs"])
@@ -63,6 +65,16 @@ class NewRun(TeamTask):
         max_length=64,
         description="the tenant's budget that the run draws on; it needs a limit of each kind that the budget bounds",
     )
+
+
+class NewFork(BaseModel):
+    """A new run from the record of another one, with something changed; what is unchanged is not paid again."""
+
+    model_config = ConfigDict(extra="forbid")
+    at: int | str | None = Field(default=None, description="a checkpoint, its name, or the number of an event")
+    retry: bool = Field(default=False, description="go back to just before the member that failed")
+    task: str | None = Field(default=None, min_length=1, max_length=1_000_000, description="another task")
+    limits: Limits | None = None
 
 
 class StartedRun(BaseModel):
@@ -112,6 +124,18 @@ async def start_run(server: Server, request: Request, new: NewRun) -> StartedRun
         budget=new.budget,
     )
     handle = await server.driven.start(asked)
+    note_started(request, handle.run_id)
+    return StartedRun(run_id=handle.run_id)
+
+
+@router.post("/{run_id}/forks", status_code=201, responses=responses(404, 409), dependencies=[MAY_RUN])
+async def fork_run(server: Server, request: Request, run_id: str, new: NewFork) -> StartedRun:
+    """Fork a run with changes; this server drives the new run."""
+    await require_run(server.engine, run_id)
+    task = new.task
+    if task is not None and HIDDEN in task:
+        task = str(unmasked(task, (await server.engine.runs.history(run_id)).task))
+    handle = await server.driven.fork(run_id, at=new.at, retry=new.retry, task=task, limits=new.limits)
     note_started(request, handle.run_id)
     return StartedRun(run_id=handle.run_id)
 

@@ -11,8 +11,9 @@ from pydantic import BaseModel
 from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from teamwright.server.security.credentials import JsonLines, Visitor
+from teamwright.server.security.credentials import Visitor
 from teamwright.server.security.guard import SAFE_METHODS
+from teamwright.server.security.private_files import JsonLines
 from teamwright.values.turns.results import iso
 
 UNAUTHORIZED = 401

@@ -1,7 +1,7 @@
 """Who may use a server: tokens, and sessions of browsers, which are short-lived tokens that a page keeps.
 
-Both are made once and stored as hashes, in files beside the journal that only their owner can read. A session begins
-with the one-time code of the printed address, or with a token, and then lasts no longer than it.
+Both are made once and stored as hashes, in private files beside the journal. A session begins with the one-time code of
+the printed address, or with a token, and then lasts no longer than it.
 """
 
 from __future__ import annotations
@@ -9,21 +9,17 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
-import os
 import secrets
 import time
-from collections import deque
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Generic, Literal, TypeVar, cast, get_args
-
-from pydantic import BaseModel, ValidationError
+from typing import Literal, cast, get_args
 
 from teamwright.errors import UsageError, nearest
-from teamwright.journal.location import FILE_MODE, companion_folder, make_folder
+from teamwright.journal.location import companion_folder
+from teamwright.server.security.private_files import file_version, write_private
 
-Line = TypeVar("Line", bound=BaseModel)
 Role = Literal["read", "answer", "run", "admin"]
 """What a visitor may do; each role may do what those before it may."""
 ROLES: tuple[Role, ...] = get_args(Role)
@@ -35,46 +31,6 @@ MOST_SESSIONS = 20
 """How many sessions one visitor has at once; a further one ends the oldest."""
 OWNER_NAME = "owner"
 """The name of who started the server, which no token has."""
-
-
-def write_private(file: Path, value: object) -> None:
-    """Replace a file, which only its owner can read."""
-    make_folder(file.parent)
-    part = file.with_suffix(".part")
-    part.touch(mode=FILE_MODE)
-    part.write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
-    part.replace(file)
-
-
-class JsonLines(Generic[Line]):
-    """A file of lines of one type, which only grows. A line that a crash cut off is skipped."""
-
-    def __init__(self, file: Path, line: type[Line]) -> None:
-        self._file, self._line = file, line
-
-    def write(self, line: Line) -> None:
-        """Append a line."""
-        make_folder(self._file.parent)
-        file = os.open(self._file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, FILE_MODE)
-        try:
-            os.write(file, line.model_dump_json().encode() + b"\n")
-        finally:
-            os.close(file)
-
-    def read(self, limit: int) -> list[Line]:
-        """Return the last lines, newest first."""
-        try:
-            with self._file.open(encoding="utf-8", errors="replace") as lines:
-                last = deque(lines, maxlen=limit)
-        except FileNotFoundError:
-            return []
-        found: list[Line] = []
-        for text in reversed(last):
-            try:
-                found.append(self._line.model_validate(json.loads(text)))
-            except (ValueError, ValidationError):
-                continue
-        return found
 
 
 def tokens_file(journal: Path | None = None) -> Path:
@@ -251,7 +207,7 @@ class Sessions:
 
     def _current(self) -> dict[str, StoredSession]:
         """Return the sessions, read again if another process has changed the file."""
-        if self._file is not None and (written := _version(self._file)) != self._read_as:
+        if self._file is not None and (written := file_version(self._file)) != self._read_as:
             self._sessions = {one.digest: one for one in _stored(self._file)}
             self._read_as = written
         return self._sessions
@@ -260,16 +216,7 @@ class Sessions:
         self._sessions = {one.digest: one for one in self._sessions.values() if self._holder(one) is not None}
         if self._file is not None:
             write_private(self._file, [asdict(one) for one in self._sessions.values()])
-            self._read_as = _version(self._file)
-
-
-def _version(file: Path) -> tuple[int, int] | None:
-    """What changes whenever a file is replaced."""
-    try:
-        found = file.stat()
-    except OSError:
-        return None
-    return found.st_ino, found.st_mtime_ns
+            self._read_as = file_version(self._file)
 
 
 def _stored(file: Path) -> list[StoredSession]:
