@@ -2,11 +2,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from typer.core import TyperGroup
 
-from teamwright.cli import validate
+from teamwright.cli import main, validate
 from tests.kit.terminal import Call
 
 HEAVY = ("pydantic_ai", "rich", "yaml", "sqlite3", "asyncio", "pydantic", "anyio", "jsonschema")
@@ -40,6 +42,35 @@ def test_a_group_without_a_command_shows_its_help_and_is_bad_usage(call: Call, g
     assert done.code == 2
     assert "Commands:" in done.err
     assert done.out == ""
+
+
+def command_names(group: TyperGroup, *words: str) -> Iterator[tuple[str, ...]]:
+    for name, command in group.commands.items():
+        yield (*words, name)
+        if isinstance(command, TyperGroup):
+            yield from command_names(command, *words, name)
+
+
+def test_a_command_that_is_built_alone_is_the_same_as_among_all() -> None:
+    everything = main._build_commands(main.app)
+    assert isinstance(everything, TyperGroup)
+    names = list(command_names(everything))
+    assert len(names) > 40
+    for words in names:
+        found = main._command_words(main.app, [*words, "--help"])
+        assert found in (words, words[:-1])
+        whole, alone = everything, main._build_commands(main._app_with(*found))
+        for word in words:
+            assert isinstance(whole, TyperGroup)
+            assert isinstance(alone, TyperGroup)
+            whole, alone = whole.commands[word], alone.commands[word]
+        assert alone.help == whole.help
+        assert [(one.name, one.opts, one.default) for one in alone.params] == [
+            (one.name, one.opts, one.default) for one in whole.params
+        ]
+        if isinstance(whole, TyperGroup):
+            assert isinstance(alone, TyperGroup)
+            assert list(alone.commands) == list(whole.commands)
 
 
 def test_the_version_is_shown(call: Call) -> None:

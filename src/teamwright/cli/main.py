@@ -10,6 +10,7 @@ import sys
 import threading
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager, nullcontext
+from copy import copy
 from functools import cache
 from inspect import Parameter, Signature, signature
 from typing import Annotated
@@ -37,7 +38,7 @@ from teamwright.cli.terminal.output import flush_all, json_lines, wants_json_lin
 from teamwright.wings import find_wings, load
 
 _build_commands = cache(typer.main.get_command)
-"""Building the commands takes longer than most of them, so a process builds them once."""
+"""To build all commands takes longer than most of them, so a process builds those that it needs, once."""
 
 app = typer.Typer(
     name="teamwright",
@@ -148,10 +149,40 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(given: Sequence[str]) -> int:
     def call() -> int | None:
-        returned: object = _build_commands(app).main(args=given, prog_name="teamwright", standalone_mode=False)
+        commands = _build_commands(_app_with(*_command_words(app, given)))
+        returned: object = commands.main(args=given, prog_name="teamwright", standalone_mode=False)
         return returned if isinstance(returned, int) else 0
 
     return guarded(call, as_json="--json" in given)
+
+
+def _command_words(group: typer.Typer, given: Sequence[str]) -> tuple[str, ...]:
+    """Return the words at the beginning of the arguments that name a command, a group, or a command in a group."""
+    word = given[0] if given else ""
+    if any(one.name == word for one in group.registered_commands):
+        return (word,)
+    found = (one.typer_instance for one in group.registered_groups if one.name == word)
+    below = next(found, None)
+    return () if below is None else (word, *_command_words(below, given[1:]))
+
+
+@cache
+def _app_with(*words: str) -> typer.Typer:
+    """Return the app with the command of these words alone, or with all commands where there are none."""
+    return _only(app, *words)
+
+
+def _only(group: typer.Typer, word: str = "", *more: str) -> typer.Typer:
+    """Return a group with the command or the group of this name alone; the same group without a name."""
+    if not word:
+        return group
+    only = copy(group)
+    only.registered_commands = [one for one in group.registered_commands if one.name == word]
+    only.registered_groups = [copy(one) for one in group.registered_groups if one.name == word]
+    for one in only.registered_groups:
+        assert one.typer_instance is not None
+        one.typer_instance = _only(one.typer_instance, *more)
+    return only
 
 
 @contextmanager
