@@ -6,9 +6,8 @@ import sys
 
 import pytest
 
+from teamwright.budget.ledger import Account, Cost
 from teamwright.runtime.budget.forecast import Forecast, Trend
-from teamwright.runtime.budget.ledger import Account
-from teamwright.values.costs import Cost
 from teamwright.values.limits import Limits
 
 

@@ -22,7 +22,7 @@ from teamwright.strategies.parts import result_of
 from teamwright.strategies.plan.graph import StepGraph
 from teamwright.strategies.plan.lead import turn_with_context
 from teamwright.strategies.plan.planner import nodes_of
-from teamwright.strategies.plan.step_runner import StepInput
+from teamwright.strategies.plan.step_outputs import StepInput
 from teamwright.strategies.protocol import Members, Task
 from teamwright.strategies.reply_parsing import ParseFailure
 from teamwright.strategies.team_conversation import is_unaffordable

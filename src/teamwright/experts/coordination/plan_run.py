@@ -20,7 +20,8 @@ from teamwright.experts.coordination.step_work import StepAssignment
 from teamwright.strategies.parts import FailurePolicy, part_turn
 from teamwright.strategies.plan.planner import PlannerSettings, make_schedule
 from teamwright.strategies.plan.step_options import closing_step
-from teamwright.strategies.plan.step_runner import Prelude, StepInput, StepRunner
+from teamwright.strategies.plan.step_outputs import StepInput
+from teamwright.strategies.plan.step_runner import Prelude, StepRunner
 from teamwright.strategies.protocol import Task
 from teamwright.strategies.team_conversation import TeamConversation
 from teamwright.values.events.team import TeamPlanned
@@ -105,7 +106,7 @@ class PlanRun:
             ended=tuple(step for step in steps if step.id not in lost and step.id not in open_),
             lost=tuple(step for step in steps if step.id in lost),
             open=tuple(step for step in steps if step.id in open_),
-            results=tuple(self._runner.message_of(step.id) for step in steps if step.id in results.replies),
+            results=tuple(self._runner.outputs.message_of(step.id) for step in steps if step.id in results.replies),
         )
         bound = await self._replanner.plan_again(progress, ctx)
         self._board.can_replan = self._replanner.can_plan_again
@@ -143,7 +144,7 @@ class PlanRun:
         order = sorted(self._runner.graph.order, key=lambda step: step not in self._earlier)
         if answer in results.replies:
             order = [*(step for step in order if step != answer), answer]
-        ended = results.finish(talk, order, closes=self._runner.has_closed)
+        ended = results.finish(talk, order, closes=self._runner.outputs.has_closed)
         if self._terminated is not None:
             talk.add(self._terminated)
             return talk.ended("terminated").changed(status="completed")
@@ -154,7 +155,7 @@ class PlanRun:
                 talk.warnings.append("every step was skipped")
             elif answer is not None and answer not in results.replies:
                 talk.warnings.append(f"the step {answer!r}, which gives the answer, was skipped")
-            ended = talk.ended("done").changed(data=self._runner.answer_data(answer))
+            ended = talk.ended("done").changed(data=self._runner.outputs.answer_data(answer))
         return self._board.with_status(ended)
 
     async def _work(self, step: Step, ctx: Context, agent: Agent, turn: Turn) -> Reply | Failure:

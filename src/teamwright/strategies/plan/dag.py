@@ -19,7 +19,8 @@ from teamwright.strategies.plan.step_options import (
     template_flaws,
     turn_per_step,
 )
-from teamwright.strategies.plan.step_runner import Prelude, StepInput, StepRunner
+from teamwright.strategies.plan.step_outputs import StepInput
+from teamwright.strategies.plan.step_runner import Prelude, StepRunner
 from teamwright.strategies.protocol import (
     Arrow,
     Diagram,
@@ -107,13 +108,13 @@ class Dag(Strategy):
         order = runner.graph.order
         if answer in replies:
             order = [*(step for step in order if step != answer), answer]
-        if ended := runner.results.finish(talk, order, closes=runner.has_closed):
+        if ended := runner.results.finish(talk, order, closes=runner.outputs.has_closed):
             return ended
         if not replies:
             talk.warnings.append("every step was skipped")
         elif answer is not None and answer not in replies:
             talk.warnings.append(f"the step {answer!r}, which gives the answer, was skipped")
-        return talk.ended("done").changed(data=runner.answer_data(answer))
+        return talk.ended("done").changed(data=runner.outputs.answer_data(answer))
 
 
 class NamedWorkers:

@@ -14,7 +14,8 @@ from pydantic import Field
 from teamwright.agents.contract.agent import Agent, Context
 from teamwright.strategies.parts import part_turn
 from teamwright.strategies.plan.step_options import ShapeOptions, plan_flaws, template_flaws
-from teamwright.strategies.plan.step_runner import StepInput, StepRunner
+from teamwright.strategies.plan.step_outputs import StepInput
+from teamwright.strategies.plan.step_runner import StepRunner
 from teamwright.strategies.protocol import Issue, Members, Task
 from teamwright.strategies.team_conversation import BUDGET, TeamConversation, is_unaffordable
 from teamwright.values.limits import ClosingAsk
@@ -159,7 +160,7 @@ class Lead:
             return talk.ended("done", "every step was skipped")
         history = self._transcript.history()
         if self._task.settings.share == "output":
-            history = History.of(map(runner.message_of, runner.final_steps))
+            history = History.of(map(runner.outputs.message_of, runner.outputs.final_steps))
         turn = replace(self._turn(ANSWER, history), closing=True)
         reply = await ctx.ask(self.agent, turn, key=ANSWER_KEY)
         return talk.receive(reply) or talk.ended("done")

@@ -14,7 +14,8 @@ from teamwright.agents.contract.agent import Agent, Context
 from teamwright.strategies.plan.lead import ANSWER_KEY, Lead, WorkerPool, forwarded_limits, turn_with_context
 from teamwright.strategies.plan.rounds import Round, RoundOptions, rounds_of
 from teamwright.strategies.plan.step_options import turn_per_step
-from teamwright.strategies.plan.step_runner import Prelude, StepInput, StepRunner
+from teamwright.strategies.plan.step_outputs import StepInput
+from teamwright.strategies.plan.step_runner import Prelude, StepRunner
 from teamwright.strategies.protocol import (
     Arrow,
     Diagram,
@@ -120,7 +121,7 @@ class Mesh:
         self._peer_messages = {}  # these were for this round
         known, collects = self.runner.results, self._policy.on_failure == "collect"
         ids = (step.id for step in round_.steps if step.id in known.replies or (collects and step.id in known.failures))
-        self._lead.add_messages(map(self.runner.message_of, ids))
+        self._lead.add_messages(map(self.runner.outputs.message_of, ids))
 
     async def exchange(self, round_: Round, number: int, ctx: Context) -> None:
         """Send each worker the results of the others or, after the first exchange, their responses."""
@@ -168,7 +169,7 @@ class Mesh:
         for step in round_.steps:
             worker = self.runner.workers.get(step.id)
             if worker is not None and worker.name != self._lead.agent.name and step.id in self.runner.results.replies:
-                yield worker, self.runner.message_of(step.id)
+                yield worker, self.runner.outputs.message_of(step.id)
 
     async def _ask_peer(
         self, worker: Agent, sent: Mapping[str, Sequence[Message]], replies: dict[str, Reply], ctx: Context

@@ -18,7 +18,8 @@ from teamwright.strategies.envelopes import limits_of
 from teamwright.strategies.plan.lead import Lead, LeadOptions, WorkerPool, turn_with_context
 from teamwright.strategies.plan.planner import PlannerSettings, make_schedule
 from teamwright.strategies.plan.schedule import Schedule, batch_envelopes
-from teamwright.strategies.plan.step_runner import Prelude, StepInput, StepRunner
+from teamwright.strategies.plan.step_outputs import StepInput
+from teamwright.strategies.plan.step_runner import Prelude, StepRunner
 from teamwright.strategies.protocol import Members, Task
 from teamwright.values.events.team import TeamMessageSent, TeamPlanned
 from teamwright.values.specs.plan import Plan, Step
@@ -97,7 +98,11 @@ class BriefedRounds:
         results = self.runner.results
         needed = dict.fromkeys(need for step in round_.steps for need in step.needs)
         unreported = set(self._unreported)
-        known = [self.runner.message_of(need) for need in needed if need in results.replies and need not in unreported]
+        known = [
+            self.runner.outputs.message_of(need)
+            for need in needed
+            if need in results.replies and need not in unreported
+        ]
         self.report_to_lead()
         text = HAND_OUT.format(steps="\n".join(map(_listed, round_.steps)))
         round_.briefing = await self.lead.brief(text, ctx, "hand-out", known)
@@ -125,7 +130,7 @@ class BriefedRounds:
 
     def report_to_lead(self) -> None:
         """Give the lead the results since the last report, in plan order."""
-        self.lead.add_messages(map(self.runner.message_of, sorted(self._unreported, key=self.runner.position)))
+        self.lead.add_messages(map(self.runner.outputs.message_of, sorted(self._unreported, key=self.runner.position)))
         self._unreported.clear()
 
     def _stop_if_ended(self) -> None:

@@ -11,7 +11,8 @@ from teamwright.strategies.parts import part_turn
 from teamwright.strategies.plan.graph import StepGraph
 from teamwright.strategies.plan.planner import nodes_of
 from teamwright.strategies.plan.step_options import ShapeOptions, plan_flaws, template_flaws, turn_per_step
-from teamwright.strategies.plan.step_runner import Prelude, StepInput, StepRunner
+from teamwright.strategies.plan.step_outputs import StepInput
+from teamwright.strategies.plan.step_runner import Prelude, StepRunner
 from teamwright.strategies.protocol import (
     Diagram,
     ExpectedAsks,
@@ -88,7 +89,7 @@ class Single(Strategy):
             )
         )
         await runner.run(1, ctx)
-        if ended := runner.results.finish(talk, runner.graph.order, closes=runner.has_closed):
+        if ended := runner.results.finish(talk, runner.graph.order, closes=runner.outputs.has_closed):
             return ended
         if not runner.results.replies:
             talk.warnings.append("every step was skipped")

@@ -149,7 +149,9 @@ class ConflictResolver:
         self, conflict: Conflict, speaker: Agent, listener: Agent, messages: Sequence[Message], ctx: Context, key: str
     ) -> Reply | None:
         runner = self._briefed.runner
-        other_step = [runner.message_of(conflict.other_step)] if conflict.other_step in runner.results.replies else []
+        other_step = (
+            [runner.outputs.message_of(conflict.other_step)] if conflict.other_step in runner.results.replies else []
+        )
         text = TALK.format(
             author=conflict.author.name,
             other=conflict.other.name,

@@ -7,33 +7,28 @@ ready steps, the one with the longest critical path starts first.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import Literal, NamedTuple, Protocol
 
 from msgspec.structs import replace
-from pydantic import JsonValue
-from pydantic_core import to_json
 
 from teamwright.agents.contract.agent import Agent, Branches, Context
 from teamwright.agents.evaluators import Evaluator
 from teamwright.agents.review import ask_evaluated
 from teamwright.errors import AgentTimeout, ExpressionFailed, NotOwned
-from teamwright.strategies.expressions.conditions_and_templates import Condition, Template
-from teamwright.strategies.parts import WORK, FailurePolicy, PartResults, PartWork, result_of
+from teamwright.strategies.expressions.conditions_and_templates import Condition
+from teamwright.strategies.parts import WORK, FailurePolicy, PartResults, PartWork
 from teamwright.strategies.plan.graph import StepGraph, critical_path_lengths
 from teamwright.strategies.plan.key_locks import Claim, LockTable
 from teamwright.strategies.plan.planner import nodes_of
 from teamwright.strategies.plan.step_options import step_evaluators
+from teamwright.strategies.plan.step_outputs import StepInput, StepOutputs
 from teamwright.strategies.protocol import Members, Task
-from teamwright.strategies.team_conversation import is_unaffordable
 from teamwright.values.events.team import StepHeldUp, StepSkipped
 from teamwright.values.specs.plan import Step
-from teamwright.values.turns.messages import Message
 from teamwright.values.turns.turn import Failure, Reply, Turn
-
-FAILED = "This step failed: there is no result of it."
 
 SCOPE = "step"
 """The scope of a step with owned keys or limits, within the branch named after the step."""
@@ -49,19 +44,6 @@ class Skip(NamedTuple):
 
     reason: Literal["condition", "needs", "failure"]
     because: Sequence[str] = ()
-
-
-class StepInput(NamedTuple):
-    """The input of a step: its position, its own task if it has one, and the results of the steps it needs.
-
-    `output` renders those results as one text; None if the step needs no other.
-    """
-
-    step: Step
-    number: int
-    own_task: str | None
-    inputs: Sequence[Message]
-    output: Callable[[], str] | None
 
 
 class Prelude(NamedTuple):
@@ -101,8 +83,7 @@ class StepHooks(Protocol):
 class StepRunner:
     """One execution of the steps; with `in_order` they start in topological order, regardless of critical path.
 
-    `closing` is the step that gives the answer, if there is one. Where the budget did not cover the steps that it
-    needs, it works with the results before them.
+    `closing` is the step that gives the answer, if there is one.
     """
 
     def __init__(
@@ -116,8 +97,9 @@ class StepRunner:
         closing: str | None = None,
     ) -> None:
         self.results = PartResults(policy)
+        self.outputs = StepOutputs(task, policy, self.results)
         self.workers: dict[str, Agent] = {}
-        self._task, self._policy, self._hooks, self._in_order = task, policy, hooks, in_order
+        self._hooks, self._in_order = hooks, in_order
         self._skipped: set[str] = set()
         self._after_failure: set[str] = set()
         self._holding: set[str] = set()
@@ -132,7 +114,7 @@ class StepRunner:
     def _set_steps(self, steps: Sequence[Step], closing: str | None, ended: Collection[str] = ()) -> None:
         """Take over the steps of a plan, of which some may have ended."""
         self.graph = StepGraph.from_nodes(nodes_of(steps))
-        self._closing = closing
+        self.outputs.belong_to(self.graph, closing)
         self._steps = {step.id: step for step in steps}
         self._unmet = {step.id: sum(need not in ended for need in step.needs) for step in steps}
         self._ready = deque(step for step in self.graph.order if step not in ended and not self._unmet[step])
@@ -199,60 +181,14 @@ class StepRunner:
                 await self._queue_ready(only, ctx)
                 await self._start_ready(limit, branches, ctx)
 
-    def answer_data(self, answer: str | None) -> JsonValue:
-        """Return the data of the answer step; if several steps are final, the result of each by id."""
-        replies, final_steps = self.results.replies, self.final_steps
-        if answer in replies:
-            return replies[answer].full.data
-        if len(final_steps) == 1:
-            return replies[final_steps[0]].full.data
-        return {step: result_of(replies[step]) for step in final_steps} or None
-
-    @property
-    def has_closed(self) -> bool:
-        """Whether the closing step has a result, so that steps that the budget did not cover do not fail the team."""
-        return self._closing in self.results.replies
-
-    @property
-    def final_steps(self) -> list[str]:
-        """The steps with a result that no other step with a result depends on."""
-        replies, dependents = self.results.replies, self.graph.dependents
-        return [step for step in self.graph.order if step in replies and replies.keys().isdisjoint(dependents[step])]
-
     def position(self, step: str) -> int:
         """Return the position of a step in topological order, from 1."""
         return self._numbers[step]
 
-    def message_of(self, step: str) -> Message:
-        """Return the result of a step as a message under its id; for a failed step, only that it failed."""
-        reply = self.results.replies.get(step)
-        if reply is None:
-            return Message(name=step, content=FAILED, role="user")
-        return Message(name=step, content=reply.text) if reply.whole is None else reply.messages[-1].changed(name=step)
-
     def turn_for(self, step: Step) -> Turn:
         """Return the turn of a step."""
-        inputs = [self.message_of(need) for need in self._visible_needs(step)]
-        output = partial(self._joined_output, step) if step.needs else None
-        step_input = StepInput(step, self._numbers[step.id], self._own_task(step), inputs, output)
-        turn = self._hooks.make_turn(step_input)
-        return turn if step.id != self._closing else replace(turn, closing=True)
-
-    def _own_task(self, step: Step) -> str | None:
-        """Return the task of the step itself, if it has one that can be rendered from the results there are."""
-        if step.task is None:
-            return None
-        try:
-            return Template(step.task).render(self._variables(step))
-        except ExpressionFailed:
-            if self._closes_early(step):
-                return None
-            raise
-
-    def _closes_early(self, step: Step) -> bool:
-        """Return whether this step closes the work, because the budget did not cover a step before it."""
-        failures = self.results.failures.values()
-        return step.id == self._closing and bool(failures) and all(map(is_unaffordable, failures))
+        turn = self._hooks.make_turn(self.outputs.input_of(step, self._numbers[step.id]))
+        return turn if step.id != self.outputs.closing else replace(turn, closing=True)
 
     def scope_for(self, name: str, step: Step, ctx: Context) -> AbstractAsyncContextManager[Context]:
         """Return a scope for a step, with its limits and owned keys."""
@@ -344,54 +280,11 @@ class StepRunner:
     def _skip_reason(self, step: Step) -> Skip | None:
         """Return why to skip a step: a need failed, no need has a result, or the condition does not hold; else None."""
         broken = [need for need in step.needs if need in self._after_failure or self.results.is_fatal(need)]
-        if broken and not self._closes_early(step):
+        if broken and not self.outputs.closes_early(step):
             self._after_failure.add(step.id)
             return Skip("failure", broken)
-        if step.needs and not any(self._visible_needs(step)):
+        if step.needs and not any(self.outputs.visible_needs(step)):
             return Skip("needs", step.needs)
-        if step.when is not None and not Condition(step.when).holds(self._variables(step, full=True)):
+        if step.when is not None and not Condition(step.when).holds(self.outputs.variables(step, full=True)):
             return Skip("condition")
         return None
-
-    def _visible_needs(self, step: Step) -> Iterator[str]:
-        """Yield the needs that the step sees: those with a result and, with `collect`, those that failed.
-
-        A step that closes early sees the nearest results before it.
-        """
-        needs = self._nearest_results(step) if self._closes_early(step) else step.needs
-        for need in needs:
-            if need in self.results.replies or (self._policy.on_failure == "collect" and need in self.results.failures):
-                yield need
-
-    def _nearest_results(self, step: Step) -> Iterator[str]:
-        """Yield the needs with a result and, for each without one, the nearest results before it; each once."""
-        seen, waiting = set[str](), deque(step.needs)
-        while waiting:
-            need = waiting.popleft()
-            if need in seen:
-                continue
-            seen.add(need)
-            if need in self.results.replies:
-                yield need
-            else:
-                waiting.extend(self.graph.needs[need])
-
-    def _joined_output(self, step: Step) -> str:
-        """Return the results of the needed steps as a task: the text of the only one, or a JSON object of several."""
-        replies, visible = self.results.replies, list(self._visible_needs(step))
-        if len(step.needs) == 1 == len(visible):
-            return self.message_of(visible[0]).content
-        found = {need: result_of(replies[need]) if need in replies else None for need in visible}
-        return to_json(found).decode()
-
-    def _variables(self, step: Step, *, full: bool = False) -> Mapping[str, JsonValue]:
-        """Return the variables of templates; with `full`, those of conditions, which read replies in full."""
-        replies = {need: self.results.replies[need] for need in step.needs if need in self.results.replies}
-        if full:
-            replies = {need: reply.full for need, reply in replies.items()}
-        return {
-            "task": self._task.text,
-            "outputs": {need: reply.text for need, reply in replies.items()},
-            "data": {need: reply.data for need, reply in replies.items() if reply.data is not None},
-            "failed": [need for need in step.needs if need in self.results.failures],
-        }

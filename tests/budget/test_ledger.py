@@ -8,19 +8,21 @@ from collections.abc import Callable
 import pytest
 from hypothesis import given, strategies as st
 
-from teamwright.runtime.budget.estimates import byte_bound
-from teamwright.runtime.budget.ledger import MANY_REPLIES, Account, Refusal, Reservation, ReservationRequest
-from teamwright.values.costs import (
+from teamwright.budget.estimates import Rate, byte_bound, picodollars
+from teamwright.budget.ledger import (
     AMPLE_OUTPUT,
     CALLS,
+    MANY_REPLIES,
     MODEST_OUTPUT,
     TOKENS,
     USD,
     USEFUL_OUTPUT,
+    Account,
     Cost,
-    Rate,
+    Refusal,
+    Reservation,
+    ReservationRequest,
     charge_for,
-    picodollars,
     refusal_text,
 )
 from teamwright.values.limits import NOTHING, Amounts, Limits, MessageLimits, Usage

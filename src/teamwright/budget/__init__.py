@@ -1,0 +1,1 @@
+"""The ledger of what may be spent, and rate limits."""
