@@ -178,11 +178,8 @@ class TurnCompaction:
         return summaries
 
 
-async def compaction_of(agent: ModelAgent, model: AnyModel, turn: Turn, ctx: Context) -> TurnCompaction | None:
-    """Return what compacts the conversation of a turn; `None` if that is not set, or the window is not known."""
-    compact = agent.policy.compact or turn.compact
-    if compact is None:
-        return None
+async def compaction_of(agent: ModelAgent, model: AnyModel, compact: Compact, ctx: Context) -> TurnCompaction | None:
+    """Return what compacts the conversation of a turn; `None` if the window of the model is not known."""
     window = compact.window or declared_window(model) or await _recorded_window(model, ctx)
     return None if window is None else TurnCompaction(agent, model, compact, window, ctx)
 

@@ -207,7 +207,7 @@ class Team(Agent):
             envelope_note=note,
         )
         if self.output_schema is None:
-            return with_preferred_data(reply, turn.output_schema)
+            return reply if turn.output_schema is None else with_preferred_data(reply, turn.output_schema)
         return with_data(reply, self.output_schema, f"The answer of the team {self.name!r}")
 
     def _with_team_name(self, warnings: Iterable[str]) -> tuple[str, ...]:

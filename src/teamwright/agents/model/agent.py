@@ -199,7 +199,7 @@ class ModelAgent(Agent):
                 ctx, allow=turn.tools, seconds=self.timeout, points=points, purpose=turn.purpose, handoffs=turn.handoffs
             ) as tools:
                 reply = await run_turn(self, model, turn, ctx, client, tools, instructions)
-        return with_warnings(reply, warnings)
+        return with_warnings(reply, warnings) if warnings else reply
 
     def summariser(self, model: AnyModel) -> ModelAgent:
         """Return an agent with this model of the agent and without tools, which summarises conversations."""

@@ -61,7 +61,9 @@ class ModelTurn:
         instructions: str,
     ) -> None:
         self._agent, self._turn, self._ctx, self._client, self._tools = agent, turn, ctx, client, tools
-        self._answer = answer_schema(agent.name, agent.output_schema, agent.output_type, turn)
+        self._answer: AnswerSchema | None = None
+        if agent.output_schema is not None or turn.output_schema is not None:
+            self._answer = answer_schema(agent.name, agent.output_schema, agent.output_type, turn)
         settings, has_tools = self._settings(model), bool(tools.definitions)
         cache = plan_cache(profile_of(client.model), agent.cache, settings, turn, agent.name, has_tools=has_tools)
         self._conversation = ModelConversation.of_turn(turn, agent.name, marks_shared=cache.marks_shared)
@@ -299,7 +301,8 @@ async def run_turn(
 ) -> Reply:
     """Answer one turn with this model and these instructions, and return the reply."""
     model_turn = ModelTurn(agent, model, turn, ctx, client, tools, instructions)
-    if (compaction := await compaction_of(agent, model, turn, ctx)) is not None:
+    compact = agent.policy.compact or turn.compact
+    if compact is not None and (compaction := await compaction_of(agent, model, compact, ctx)) is not None:
         if compaction.is_due(model_turn.prompt_bytes):
             model_turn = ModelTurn(agent, model, await compaction.shorten(turn), ctx, client, tools, instructions)
         model_turn.compaction = compaction
@@ -316,7 +319,9 @@ def _instructions(
 ) -> str:
     """Join the agent's instructions and their context, those for a note beside text, and the budget notice."""
     note = note_instructions(turn.envelope_limits) if turn.envelope_limits is not None and answer is None else ""
-    little = low_budget_notice(turn, model, "\n\n".join(context), _output_cap(agent, model, turn))
+    little = ""
+    if turn.left is not None:
+        little = low_budget_notice(turn, model, "\n\n".join(context), _output_cap(agent, model, turn))
     return "\n\n".join(filter(None, (*context, note, little))).strip()
 
 
