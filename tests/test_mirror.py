@@ -32,6 +32,7 @@ COVERED_BY = {
     "experts/team_templates.py": "cli/test_new.py",
     "agents/contract/settings.py": "agents/contract/test_agent_policy.py",
     "cli/terminal/options.py": "lab/commands/test_auto_topology.py",
+    "cli/views/run_tables.py": "cli/runs/test_list.py",
     "cli/views/drive.py": "cli/test_run.py",
     "cli/terminal/interrupts.py": "cli/test_processes.py",
     "cli/runs/export.py": "cli/runs/test_commands.py",

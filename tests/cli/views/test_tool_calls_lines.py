@@ -14,8 +14,8 @@ from teamwright.agents.contract.agent import Context
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
 from teamwright.agents.scripted import Rule, ScriptedAgent, ToolRule
 from teamwright.agents.tools.protocol import Arguments, ToolContext, ToolDefinition, ToolSource
-from teamwright.cli.runs.explain import explain, explanation_text
 from teamwright.cli.runs.logs import LogBook
+from teamwright.cli.views.explanation import explain, explanation_text
 from teamwright.cli.views.live import LiveView
 from teamwright.cli.views.tool_calls import tool_texts
 from teamwright.cli.views.view import PlainLines

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from teamwright import Engine, FunctionAgent, Rule, ScriptedAgent, Team
 from teamwright.agents import ToolRule
-from teamwright.cli.runs.explain import Explanation, explain, explanation_text
+from teamwright.cli.views.explanation import Explanation, explain, explanation_text
 from teamwright.cli.views.view import PlainLines
 
 

@@ -91,7 +91,7 @@ def _to_text(found: ConversationHistory) -> str:
 
 def conversation_table(conversations: Sequence[ConversationSummary]) -> str:
     """One line per conversation, in columns."""
-    from teamwright.cli.runs.list import WIDEST_TEAM, time_text
+    from teamwright.cli.views.run_tables import WIDEST_TEAM, time_text
 
     heads = ("CONVERSATION", "TEAM", "TURNS", "LAST RUN", "STATUS", "STARTED", "TOKENS", "PRICE")
     cells = [

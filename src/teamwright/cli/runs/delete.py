@@ -17,6 +17,7 @@ import typer
 
 from teamwright.cli.terminal.interrupts import raise_on_interrupt
 from teamwright.cli.terminal.open import with_journal
+from teamwright.cli.terminal.options import check_statuses, seconds_of
 from teamwright.cli.terminal.output import Json, Out, check_out, write_json, write_result
 from teamwright.errors import RunIsLive, UsageError
 from teamwright.values.text.display import count_text, size_text
@@ -73,7 +74,6 @@ def _chosen(
 ) -> Callable[[Journal], Awaitable[tuple[str, ...]]]:
     """What finds the runs that the arguments name."""
     from teamwright.cli.terminal.open import find_run
-    from teamwright.cli.terminal.options import seconds_of
 
     named = older_than is not None or bool(status) or keep is not None
     if run is None and not named:
@@ -133,7 +133,6 @@ class OldRuns:
 
     def choose(self, runs: list[RunSummary], now: float) -> list[RunSummary]:
         """The runs to delete; `runs` are newest first. Child runs go with their parent, and never without it."""
-        from teamwright.cli.runs.list import check_statuses
         from teamwright.values.turns.results import FINAL
 
         statuses = set(check_statuses(self.statuses)) or FINAL

@@ -40,7 +40,7 @@ def show(
     async def work(engine: Engine, found: RunSummary) -> int:
         if prompt is not None:
             return await show_prompt(engine, found.id, prompt, out, json=json)
-        from teamwright.cli.runs.explain import explain, explanation_text
+        from teamwright.cli.views.explanation import explain, explanation_text
         from teamwright.cli.views.tool_calls import tool_texts
 
         history, answers = await engine.runs.history(found.id), await engine.runs.answers(found.id)

@@ -7,16 +7,17 @@ import sys
 from collections.abc import Callable, Sequence
 from inspect import Parameter, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Protocol, cast, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Protocol, cast, get_args, get_type_hints
 
 import typer
 
-from teamwright.errors import UsageError
+from teamwright.errors import UnknownName, UsageError
 from teamwright.wings import hooks
 
 if TYPE_CHECKING:
     from teamwright.values.limits import Limits
     from teamwright.values.specs.manifest import Source
+    from teamwright.values.turns.results import Status
 
 
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
@@ -102,6 +103,17 @@ def seconds_of(text: str, what: str = "an age") -> float:
     if found is None:
         raise UsageError(f"{text!r} is not {what}; write a number and a unit, for example 90s, 30m, 12h, 7d or 4w.")
     return float(found[1]) * UNITS[found[2]]
+
+
+def check_statuses(names: Sequence[str] | None) -> tuple[Status, ...]:
+    """Return the statuses with these names, or reject an unknown one."""
+    from teamwright.values.turns.results import Status
+
+    known = get_args(Status)
+    for name in names or ():
+        if name not in known:
+            raise UnknownName("status", name, known)
+    return cast("tuple[Status, ...]", tuple(names or ()))
 
 
 class SourceChange(Protocol):

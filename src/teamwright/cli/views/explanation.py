@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 from pydantic import JsonValue
 
 from teamwright.agents.attachments import file_text
-from teamwright.cli.runs.list import children_table
 from teamwright.cli.terminal.output import clean, json_text
 from teamwright.cli.views.results import (
     budget_lines,
@@ -30,6 +29,7 @@ from teamwright.cli.views.results import (
     when_text,
     why_text,
 )
+from teamwright.cli.views.run_tables import children_table
 from teamwright.cli.views.tool_calls import ToolCalls, call_text, tool_names, with_texts
 from teamwright.cli.views.view import ShownFailures
 from teamwright.history.budget_levels import BudgetLevels

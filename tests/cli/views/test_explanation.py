@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from teamwright import Context, Engine, FunctionAgent, Team, Turn
-from teamwright.cli.runs.explain import explain, explanation_text
+from teamwright.cli.views.explanation import explain, explanation_text
 from teamwright.journal.protocol import Batch, commit
 from teamwright.values.events.event import Event
 from teamwright.values.events.run import RunLogged, RunPaused
