@@ -20,8 +20,8 @@ from bench.budget_provider import ECONOMY, INPUT, OUTPUT
 from teamwright import Context, Limits, Reply, Team, Turn
 from teamwright.agents.contract.agent import Agent, Policy
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
-from teamwright.budget.estimates import Rate, picodollars
 from teamwright.strategies.protocol import Strategy
+from teamwright.values.costs import Rate, picodollars
 from teamwright.values.limits import CHARACTERS_PER_TOKEN, Degradation, Price, Usage
 
 INSTRUCTIONS = 300

@@ -5,7 +5,8 @@ import time
 from collections.abc import Mapping
 
 from bench.workload import WrongAnswer
-from teamwright.budget.ledger import Account, Cost, Reservation, ReservationRequest
+from teamwright.runtime.budget.ledger import Account, Reservation, ReservationRequest
+from teamwright.values.costs import Cost
 from teamwright.values.limits import Limits
 
 RESERVATIONS = 20_000

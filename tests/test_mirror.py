@@ -97,6 +97,7 @@ COVERED_BY = {
     "testing/sample_facts.py": "journal/test_protocol.py",
     "testing/transport.py": "runtime/test_transport.py",
     "testing/strategy.py": "strategies/test_conformance.py",
+    "values/costs.py": "runtime/budget/test_ledger.py",
     "values/events/agent.py": "values/test_event_schema.py",
     "values/events/budget.py": "values/test_event_schema.py",
     "values/events/run.py": "values/test_event_schema.py",

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from teamwright.agents.prices import cost_of, rate_of
-from teamwright.budget.estimates import Rate, dollars
+from teamwright.values.costs import Rate, dollars
 from teamwright.values.limits import Price, Usage
 from teamwright.values.specs.models import AnyModel, NamedModel, ServerModel
 

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from functools import partial
 
+import anyio
 from pydantic import JsonValue
 
 from teamwright.agents.contract.agent import Agent, Context
@@ -30,14 +31,16 @@ def speak(name: str, attempt: Attempt) -> Returned:
     return Returned(f"{name} has an opinion", Usage(requests=1, input_tokens=7, output_tokens=4))
 
 
-def member(name: str, answer: Answer, effects: int = 1, *, patience: int = 0) -> Agent:
+def member(name: str, answer: Answer, effects: int = 1, *, patience: int = 0, seconds: float = 0.0) -> Agent:
     """A member that makes this many effects; `trouble` fails, and `done` terminates.
 
-    Its answers take as many turns of the event loop as it has patience.
+    Its answers take as many turns of the event loop as it has patience, and at least these seconds.
     """
 
     async def call(attempt: Attempt) -> Returned:
         await yield_to_loop(patience)
+        if seconds:
+            await anyio.sleep(seconds)
         return answer(name, attempt)
 
     async def respond(turn: Turn, ctx: Context) -> Reply:
@@ -183,7 +186,7 @@ def _reactive(answer: Answer) -> Team:
 
     rows = [row("a", "workflow.started", "x"), row("b", "x", "y", when="depth < 2"), row("c", "x", "z")]
     rows += [row("trouble", "z"), row("a", "agent.error", "x"), row("c", "y")]
-    members = [member(name, answer, patience=3000 if name == "b" else 0) for name in ("a", "b", "c", "trouble")]
+    members = [member(name, answer, seconds=0.2 if name == "b" else 0.0) for name in ("a", "b", "c", "trouble")]
     options: dict[str, JsonValue] = {"subscriptions": rows, "max_depth": 6, "state": {"n": 0}}
     return Team("network", members=members, strategy="reactive", options=options)
 

@@ -13,13 +13,13 @@ from hypothesis import given, strategies as st
 from teamwright.agents.contract.agent import Context
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
 from teamwright.agents.functions.agent import FunctionAgent
-from teamwright.budget.estimates import Rate, dollars, picodollars
 from teamwright.errors import ServiceError
 from teamwright.history.budget_levels import BudgetLevels
 from teamwright.journal.memory import MemoryJournal
 from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team
 from teamwright.values.call_limits import RetryPolicy
+from teamwright.values.costs import Rate, dollars, picodollars
 from teamwright.values.events.agent import AgentAsked, AgentCalled, AgentCallFailed, AgentReturned
 from teamwright.values.events.budget import BudgetExceeded, BudgetOpened
 from teamwright.values.events.event import Event

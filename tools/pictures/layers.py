@@ -20,9 +20,8 @@ PURPOSE = {
     "teams": "a team, which is itself an agent; built in Python or from a manifest",
     "strategies": "how members work together",
     "agents": "models, functions, scripts, tools",
-    "journal": "the record",
-    "budget": "ledger, limits",
-    "documents": "YAML",
+    "journal": "the record of a run",
+    "documents": "YAML with positions",
     "events": "what a run records",
     "people": "questions and answers",
     "values": "what crosses a boundary: pure values, no I/O",
@@ -32,7 +31,7 @@ PURPOSE = {
 }
 WIDTH, BAND, GAP = 900.0, 34.0, 9.0
 FACADES = {"engine", "plans", "events", "people"}
-DURABLE = {"runtime", "history", "journal", "budget"}
+DURABLE = {"runtime", "history", "journal"}
 
 
 def read_layers(pyproject: Path) -> list[list[str]]:

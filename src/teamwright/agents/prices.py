@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from decimal import ROUND_CEILING, Decimal
 
-from teamwright.budget.estimates import PICODOLLARS, Rate
+from teamwright.values.costs import PICODOLLARS, Rate
 from teamwright.values.limits import Price, Usage
 from teamwright.values.specs.models import AnyModel, NamedModel, ServerModel
 

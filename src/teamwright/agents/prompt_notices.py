@@ -8,9 +8,8 @@ from __future__ import annotations
 from math import inf
 
 from teamwright.agents.prices import rate_of
-from teamwright.budget.estimates import BYTES_PER_MESSAGE, Rate, picodollars
-from teamwright.budget.ledger import AMPLE_OUTPUT, USEFUL_OUTPUT, scaled_output
 from teamwright.values.call_limits import text_size
+from teamwright.values.costs import AMPLE_OUTPUT, BYTES_PER_MESSAGE, USEFUL_OUTPUT, Rate, picodollars, scaled_output
 from teamwright.values.limits import CHARACTERS_PER_TOKEN, Amounts
 from teamwright.values.specs.models import AnyModel
 from teamwright.values.turns.turn import Turn

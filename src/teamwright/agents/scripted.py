@@ -32,9 +32,9 @@ from teamwright.agents.tools.built_in import final_response, transfer_message
 from teamwright.agents.tools.protocol import Arguments
 from teamwright.agents.tools.registry import ToolLike
 from teamwright.agents.tools.toolbox import Toolbox, Tools
-from teamwright.budget.estimates import Rate
 from teamwright.errors import AgentError, ScriptMismatch, nearest
 from teamwright.values.call_limits import MOST_REQUESTS, reply_cut_warning, text_size
+from teamwright.values.costs import Rate
 from teamwright.values.key import request_place, tool_place
 from teamwright.values.limits import Pace, Price, Usage
 from teamwright.values.names import check_name

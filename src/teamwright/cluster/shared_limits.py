@@ -19,11 +19,11 @@ from hashlib import blake2b
 from typing import Protocol, cast
 from uuid import uuid4
 
-from teamwright.budget.rate_limits import MINUTE, Departure, RateWindow
 from teamwright.errors import JournalError
 from teamwright.journal.postgres.connection import DatabaseAddress
 from teamwright.journal.postgres.paces import PostgresPaces
 from teamwright.runtime.budget.rate_limiter import PaceShare, SharingLimiter
+from teamwright.runtime.budget.rate_limits import MINUTE, Departure, RateWindow
 from teamwright.values.limits import Pace
 from teamwright.values.value import JsonValue
 

@@ -9,9 +9,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Self
 
-from teamwright.budget.estimates import dollars, picodollars
-from teamwright.budget.ledger import ONE_CALL, Cost, add_cost, charge_for
 from teamwright.history.record.charges import DriverTime
+from teamwright.values.costs import ONE_CALL, Cost, add_cost, charge_for, dollars, picodollars
 from teamwright.values.events.agent import (
     AgentAsked,
     AgentCalled,

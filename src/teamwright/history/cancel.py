@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
-from teamwright.budget.estimates import dollars
 from teamwright.history.ending import abort_failure, ending_of
 from teamwright.history.history import RunHistory
 from teamwright.journal.protocol import Batch
+from teamwright.values.costs import dollars
 from teamwright.values.events.agent import AgentFailed, AgentReplied, MessageRef, Tally
 from teamwright.values.events.event import Event, Fact, fold
 from teamwright.values.events.run import RunAborted, RunEnded, RunIntervened

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from teamwright.budget.ledger import refusal_text
 from teamwright.history.team_wording import (
     evaluation_text,
     intervention_text,
@@ -14,6 +13,7 @@ from teamwright.history.team_wording import (
     plan_note,
 )
 from teamwright.values.call_limits import is_reply_cut_warning
+from teamwright.values.costs import refusal_text
 from teamwright.values.events.agent import (
     AgentAbandoned,
     AgentCalled,

@@ -10,11 +10,10 @@ from dataclasses import dataclass, field
 from math import ceil, inf
 from typing import Literal
 
-from teamwright.budget.estimates import dollars, picodollars
-from teamwright.budget.ledger import Cost, charge_for
 from teamwright.errors import RunNotFound
 from teamwright.history.record.run_record import EFFECTS, RunRecord
 from teamwright.journal.protocol import Journal, RunStatus
+from teamwright.values.costs import Cost, charge_for, dollars, picodollars
 from teamwright.values.events.agent import (
     AgentAsked,
     AgentCalled,

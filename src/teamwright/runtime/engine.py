@@ -6,7 +6,7 @@ import time
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Self, Unpack
 
@@ -16,10 +16,13 @@ from teamwright.agents.contract.arguments import check_number, checked_call, lis
 from teamwright.errors import NotResumable, UsageError
 from teamwright.journal.location import resolve_journal
 from teamwright.journal.protocol import commit, driver_lock
-from teamwright.runtime.run_reader import deleted_is_not_found, read_record
+from teamwright.runtime.run_reader import deleted_is_not_found, read_record, read_team
 from teamwright.runtime.run_request import (
+    FORK_OPTIONS,
     RUN_OPTIONS,
     ConfirmRequest,
+    ForkOptions,
+    RunInput,
     RunOptions,
     RunRequest,
     check_start,
@@ -37,13 +40,13 @@ if TYPE_CHECKING:
     from teamwright.agents.contract.agent import Agent
     from teamwright.history.checkpoints import Checkpoint
     from teamwright.history.event_texts import Texts
-    from teamwright.history.record.run_record import RunRecord
     from teamwright.journal.protocol import Batch, Journal
     from teamwright.runtime.budget.rate_limiter import SharedLimits
+    from teamwright.runtime.conversations import Conversations
     from teamwright.runtime.handle import Handle
     from teamwright.runtime.placement import Placement
+    from teamwright.runtime.runs import Runs
     from teamwright.runtime.transport import Transport
-    from teamwright.teams.team import Team
     from teamwright.values.events.event import Delta, Event
     from teamwright.values.turns.results import RunResult
 
@@ -80,16 +83,11 @@ class Engine:
         placement: Placement | Literal["here"] | None = None,
     ) -> None:
         # What drives runs loads with the first engine, so that importing the class is cheap.
-        from teamwright.runtime.conversations import Conversations
         from teamwright.runtime.driver.recorder import steady_clock
         from teamwright.runtime.handle import Driver
 
-        for name, clock in (
-            ("wall", wall),
-            ("seed", seed),
-            ("monotonic", time.monotonic if monotonic is None else monotonic),
-        ):
-            if not callable(clock):
+        for name, clock in {"wall": wall, "seed": seed, "monotonic": monotonic}.items():
+            if not callable(clock) and (name != "monotonic" or clock is not None):
                 raise UsageError(f"The engine: {name} must be a function without arguments, and is {clock!r}.")
         if grace is not None:
             check_number("The engine", "grace", grace)
@@ -105,8 +103,19 @@ class Engine:
             transport=transport,
             placement=placement,
         )
-        self.bus, self.models, self.runs = self.driver.bus, self.driver.models, self.driver.runs
-        self.conversations = Conversations(self.journal, self.runs)
+        self.bus, self.models = self.driver.bus, self.driver.models
+
+    @cached_property
+    def runs(self) -> Runs:
+        """The recorded runs of the journal, in whichever process they are driven."""
+        return self.driver.runs
+
+    @cached_property
+    def conversations(self) -> Conversations:
+        """The conversations of the journal: runs under one name, each of which continues the one before."""
+        from teamwright.runtime.conversations import Conversations
+
+        return Conversations(self.journal, self.runs)
 
     async def __aenter__(self) -> Self:
         return await self.open()
@@ -171,19 +180,16 @@ class Engine:
         if (live := self.driver.live.get(identity)) is not None:
             await live.begun.wait()
             return await self._existing(identity, new if new.conversation is None else replace(new, continues=None))
-        from teamwright.runtime.run_request import RunInput
-
         files = await read_files(made, new.attachments, continues=continues is not None)
         run = self.driver.new_run(identity, made)
         self.driver.dependencies.require(made.roster.agents)
-        claim = (
-            None if new.budget is None else await self.driver.tenants.claim(new.budget, new.limits, made.policy.limits)
+        claim = None
+        if new.budget is not None:
+            claim = await self.driver.tenants.claim(new.budget, new.limits, made.policy.limits)
+        forecast, answer = await ConfirmRequest(new.confirm, new.confirm_above).forecast_and_answer(
+            self.journal, made, new.task, new.limits
         )
-        forecast, answer, confirmation = None, None, ConfirmRequest(new.confirm, new.confirm_above)
-        if confirmation.is_about(made):
-            forecast = await confirmation.forecast(self.journal, made, new.task, new.limits)
         if forecast is not None:
-            answer = await confirmation.answer(made, forecast)
             run = self.driver.new_run(identity, made)  # its time begins now
         given = RunInput(
             new.task,
@@ -211,7 +217,6 @@ class Engine:
 
     async def _existing(self, run_id: str, asked: RunRequest) -> Handle:
         """Return the handle of a run that exists; raises `RunExists` if its team or task is not what is asked for."""
-        from teamwright.runtime.run_request import RunInput
         from teamwright.runtime.same_run import require_same_run
 
         team, continues, conversation = require_team(asked.team), asked.continues, asked.conversation or ""
@@ -241,8 +246,6 @@ class Engine:
         `files` travel with the run, by their paths in the folder of its manifest; `code` is the digest of its code.
         `starts` says when it starts, in seconds since 1970, if that is later.
         """
-        from teamwright.runtime.run_request import RunInput
-
         limits = check_start(task, (), limits)
         made = require_team(team)
         read = await read_files(made, attachments)
@@ -273,35 +276,20 @@ class Engine:
                 )
             ending = record.cancelled or record.aborted
             if ending is None:
-                made = require_team(team) if team is not None else await self._team_of(record, code=code)
+                made = None if team is None else require_team(team)
+                if made is None:
+                    made = await read_team(self.journal, record, self.models, code=code)
                 self.driver.dependencies.require(made.everyone())
                 await self.driver.tenants.require(run_id, record, made.policy.limits)
                 run = self.driver.new_run(run_id, made, record, lock.pop_all())
                 return self.driver.hand_out(self.driver.launch(run, made, None))
-        await self.runs.end(run_id, ending)
+        await self.driver.end(run_id, ending)
         return self.driver.attach(run_id)
 
-    @checked_call("fork", acts=True)
-    async def fork(
-        self,
-        run_id: str,
-        *,
-        at: int | str | Checkpoint | None = None,
-        retry: bool = False,
-        team: Agent | None = None,
-        task: str | None = None,
-        new_id: str | None = None,
-        limits: Limits | None = None,
-    ) -> RunResult:
-        """Run a fork to its end: a new run from the record of another, up to `at`. Unchanged asks are not paid again.
-
-        `at` is a checkpoint, its name, a key (its last turn is used), or the number of an event. `retry` goes back to
-        just before the member that failed. Without `at`, a run that was stopped from outside (by budget, time or
-        cancel) is forked from just before the stop. `limits` replace the run's limits of the same kind, and those of
-        its outermost team unless `team` is given.
-        """
-        handle = await self.start_fork(run_id, at=at, retry=retry, team=team, task=task, new_id=new_id, limits=limits)
-        return await handle.result()
+    @checked_call("fork", FORK_OPTIONS, acts=True)
+    async def fork(self, run_id: str, **options: Unpack[ForkOptions]) -> RunResult:
+        """Run a fork to its end: a new run from the record of another. Asks that are unchanged are not paid again."""
+        return await (await self.start_fork(run_id, **options)).result()
 
     @checked_call("fork", acts=True)
     async def start_fork(
@@ -331,10 +319,9 @@ class Engine:
         identity = check_name("run", new_id) if new_id else new_run_id(self._wall())
         if new_id and await self.journal.find(new_id):
             raise UsageError(f"There is already a run {new_id!r}; choose another id for the fork.")
-        if team is not None:
-            made = require_team(team)
-        else:
-            made = await self._team_of(await read_record(self.journal, run_id), limits)
+        made = None if team is None else require_team(team)
+        if made is None:
+            made = await read_team(self.journal, await read_record(self.journal, run_id), self.models, limits)
         self.driver.dependencies.require(made.everyone())
         redacted_task = None if task is None else Redactor(known_secrets(made)).text(task)
         now = self.driver.clock(history.record)()
@@ -364,13 +351,3 @@ class Engine:
     async def delivered(self) -> None:
         """Wait until no webhook delivery is in flight: each was accepted, or given up after its last attempt."""
         await self.driver.deliveries.wait_settled()
-
-    async def _team_of(self, record: RunRecord, limits: Limits | None = None, code: Path | str = "") -> Team:
-        """Load the team of a record, in a thread: it reads files and imports functions."""
-        from teamwright.runtime.run_reader import read_source  # with the manifests, which most runs never need
-        from teamwright.teams.load import source_with_limits
-
-        found = await read_source(self.journal, record, code)
-        if limits is not None:
-            found = found.changed(lambda source: source_with_limits(source, limits))
-        return await anyio.to_thread.run_sync(partial(found.build, self.models, recorded=True))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 import anyio
@@ -17,6 +18,7 @@ from teamwright.agents.clients.models import Models
 from teamwright.agents.tools.mcp_connection import McpPool
 from teamwright.agents.tools.protocol import Dependencies
 from teamwright.errors import BudgetUnavailable, FencedOut, RunIsLive, UsageError
+from teamwright.journal.protocol import commit, driver_lock
 from teamwright.journal.stores import SharedNotes
 from teamwright.runtime.budget.prompt_meter import PromptMeter
 from teamwright.runtime.budget.rate_limiter import RateLimiters, SharedLimits
@@ -36,6 +38,8 @@ if TYPE_CHECKING:
     from teamwright.runtime.run_control import RunControl
     from teamwright.runtime.run_request import RunInput
     from teamwright.teams.team import Team
+    from teamwright.values.events.run import RunAborted
+    from teamwright.values.people import Cancel
     from teamwright.values.turns.results import RunResult
 
 
@@ -60,7 +64,7 @@ class Handle:
             async with driver.resources(run.notes_team):
                 result = await run.drive(run_input)
             if result is None and (cancel := control.pending_cancel):
-                result = await driver.runs.end(self.run_id, cancel)
+                result = await driver.end(self.run_id, cancel)
             if result is not None and control.budget:
                 await driver.tenants.settle(self.run_id)
             self._result = result or await driver.runs.result(self.run_id)
@@ -149,14 +153,30 @@ class Driver:
         self._shared, self.limiters, self._prompt_meter = shared, RateLimiters(shared), PromptMeter(journal)
         self._new_clock = new_clock
         self.live = LiveRuns(journal)
-        self.tenants = TenantBudgets(journal)
-        self.deliveries = Deliveries(journal, wall)
+        self._wall = wall
+        self._deliveries: Deliveries | None = None
         self.relay, self._transport = Relay(self.bus), transport
-        self.runs = Runs(journal, self.bus, self.live, self.relay, self.deliveries, new_clock)
         self._placement = None if placement == "here" else placement
         self._has_placement = placement is not None
         self._stack = AsyncExitStack()
         self._tasks = BackgroundTasks()
+
+    @cached_property
+    def runs(self) -> Runs:
+        """The recorded runs of the journal."""
+        return Runs(self.journal, self.bus, self.live, self.relay, self._new_clock, self.end)
+
+    @cached_property
+    def tenants(self) -> TenantBudgets:
+        """The budgets of tenants that runs draw on."""
+        return TenantBudgets(self.journal)
+
+    @property
+    def deliveries(self) -> Deliveries:
+        """The webhook deliveries in flight; few engines have any."""
+        if self._deliveries is None:
+            self._deliveries = Deliveries(self.journal, self._wall)
+        return self._deliveries
 
     def require_open(self) -> None:
         """Raise `UsageError` unless the driver is open in this event loop."""
@@ -177,12 +197,16 @@ class Driver:
                 stack.push_async_callback(self._placement.close)
             await stack.enter_async_context(self.models)
             stack.push_async_callback(self._mcp.close)
-            self.deliveries.open()
+            if self._deliveries is not None:
+                self._deliveries.open()
             await self._tasks.open()
             stack.push_async_callback(self._tasks.close)
             self._tasks.group().start_soon(self.live.watch_inboxes)
-            opened = opened_transport(self._transport, by_default=not self.journal.instant)
-            stack.enter_context(self.relay.over(await stack.enter_async_context(opened)))
+            transport = None
+            if self._transport is not None or not self.journal.instant:
+                opened = opened_transport(self._transport, by_default=not self.journal.instant)
+                transport = await stack.enter_async_context(opened)
+            stack.enter_context(self.relay.over(transport))
             self._tasks.group().start_soon(self.relay.send_all)
             if self._shared is not None:
                 self._tasks.group().start_soon(self._shared.keep)
@@ -196,8 +220,8 @@ class Driver:
         for control in self.live:
             control.interrupt()
         try:
-            if wait:
-                await self.deliveries.close()
+            if wait and self._deliveries is not None:
+                await self._deliveries.close()
         finally:
             await self._stack.aclose()
 
@@ -235,7 +259,7 @@ class Driver:
 
     def launch(self, run: Run, team: Team, run_input: RunInput | None) -> Handle:
         """Drive a run in the background."""
-        if not self._has_placement:
+        if not self._has_placement and any(one.places_branches for one in team.roster.teams):
             from teamwright.runtime.placement import require_no_placement
 
             require_no_placement(team.roster.teams)
@@ -274,6 +298,21 @@ class Driver:
         self.live.remove(run.run_id)
         if run.webhook_delivery is not None and self._tasks.is_open:  # a closing engine starts no delivery
             self.deliveries.start(self._tasks.group(), run.webhook_delivery)
+
+    async def end(self, run_id: str, ending: Cancel | RunAborted) -> RunResult:
+        """Record the end of a run that has no driver and whose end was decided; people call `runs.cancel`."""
+        from teamwright.history.cancel import cancel_batch
+
+        async with self.deliveries.recording:
+            lock = AsyncExitStack()
+            await lock.enter_async_context(driver_lock(self.journal, run_id))
+        async with lock:
+            inbox = await self.journal.inbox(run_id)
+            history = await self.runs.history(run_id)
+            if history.record.ended is None:  # else it ended, or was cancelled elsewhere, before this had the lock
+                now = self.clock(history.record)()
+                await commit(self.journal, cancel_batch(history, ending, inbox[-1].id if inbox else 0, now))
+        return await self.runs.result(run_id)
 
     def clock(self, record: RunRecord | None = None) -> Callable[[], float]:
         """Return the clock of one driver of a run, which starts no earlier than the last recorded event."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager, suppress
+from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
 
@@ -20,7 +20,7 @@ from teamwright.runtime.budget.rate_limiter import RateLimiters
 from teamwright.runtime.context.context import RunContext
 from teamwright.runtime.context.turn_outcome import check_scripts
 from teamwright.runtime.driver.cancellation import CANCEL_GRACE, ContainedTask
-from teamwright.runtime.people.applied_interventions import raised_limits, refuse_unapplied
+from teamwright.runtime.people.applied_interventions import refuse_unapplied
 from teamwright.runtime.people.webhook import Notice, Webhook
 from teamwright.runtime.people.webhook_deliveries import Delivery
 from teamwright.runtime.placement import MakeBatch, ParentRun, Placement, inherit, notes_team_of, record_values
@@ -153,7 +153,7 @@ class Run:
         """
         state, declared = self._state, self._team.declared
         state.driver = asyncio.current_task()
-        with modules_of(declared.module_folder if declared is not None else ""):
+        with nullcontext() if declared is None else modules_of(declared.module_folder):
             state.root = ContainedTask(
                 partial(self._run_team, opening),
                 name=self.run_id,
@@ -185,7 +185,8 @@ class Run:
     def _open_budget(self, scope: Scope) -> None:
         """Apply the limits of the run, once they are certain: a person may lower them before the run begins."""
         state = self._state
-        state.limits = raised_limits(state, state.limits)
+        if state.interventions is not None:
+            state.limits = state.interventions.raised(state.limits)
         if state.limits is not None:
             state.record_limits("", state.limits)
         scope.account = state.open_account("", state.limits, None)
@@ -242,6 +243,9 @@ class Run:
     @property
     def notes_team(self) -> str:
         """The outermost team, which the notes of agents belong to; that of the parent, in a child run."""
+        started = self._record.started
+        if started is None or started.placed is None:
+            return self._team.name
         return notes_team_of(self._record) or self._team.name
 
     @property
@@ -251,11 +255,13 @@ class Run:
 
     async def _end(self, ending: Ending) -> RunResult:
         team, marks = self._team, self._record.charges.marks + self._state.marks
-        ending = check_scripts(ending, team.name, team.roster.agents, marks)
+        if "scripted" in team.roster.kinds:
+            ending = check_scripts(ending, team.name, team.roster.agents, marks)
         ending = ending.with_warnings(*self._record.budgets.warnings())
         if ending.status == "completed" and (ask := self._state.unreached_ask()):  # open when the record ended
             self._state.report_mismatch(ask, f"that {ask!r} was asked", "ended without asking it")
-        refuse_unapplied(self._state)
+        if self._state.interventions is not None:
+            refuse_unapplied(self._state)
         seconds = self._timer.seconds()
         recorder = self._state.recorder
         self.control.has_ended = self.control.is_over = True

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from teamwright.errors import JournalError
 from teamwright.history.record.run_record import RunRecord
@@ -52,8 +53,7 @@ class RunControl:
         grace: float,
         prompt_meter: PromptMeter | None = None,
     ) -> None:
-        self.run_id, self._team, self._record = run_id, team, record
-        self._tenants = TenantBudgets(journal)
+        self.run_id, self._team, self._journal, self._record = run_id, team, journal, record
         self.begun = asyncio.Event()
         """Set when the run is in the journal, or when it is certain that it will not be."""
         self.interactive = False
@@ -80,7 +80,7 @@ class RunControl:
             call_returned=self._on_call_returned,
             grace=grace,
             cancel=self._cancel,
-            actions=ActionLedger(journal, run_id, record),
+            new_actions=partial(ActionLedger, journal, run_id, record),
         )
         if prompt_meter is not None:
             state.prompt_meter = prompt_meter
@@ -133,7 +133,7 @@ class RunControl:
         """Return why the tenant's budget has no room for what an inbox item raises; reserve it if it has."""
         if not self.budget or item.id <= max(self.last_inbox_id, self._record.last_inbox_item):
             return None
-        return await self._tenants.refusal_of(self.run_id, self.budget, item)
+        return await TenantBudgets(self._journal).refusal_of(self.run_id, self.budget, item)
 
     def receive(self, item: InboxItem, refusal: str | None = None) -> None:
         """Act on an inbox item once; one that arrives after the run's end or pause stays in the inbox.

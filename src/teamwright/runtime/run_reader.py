@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from teamwright.history.event_texts import Texts
     from teamwright.history.record.run_record import RunRecord
     from teamwright.teams.team import Team
+    from teamwright.values.limits import Limits
     from teamwright.values.specs.manifest import Source
 
 
@@ -135,3 +137,15 @@ def _resolved(folder: Path | str) -> str:
     if not Path(folder).is_dir():
         raise UsageError(f"There is no folder {str(folder)!r}; name the one in which the run's manifest is now.")
     return str(Path(folder).resolve())
+
+
+async def read_team(
+    journal: Journal, record: RunRecord, models: Models, limits: Limits | None = None, code: Path | str = ""
+) -> Team:
+    """Load the team of a record, in a thread: it reads files and imports functions."""
+    from teamwright.teams.load import source_with_limits
+
+    found = await read_source(journal, record, code)
+    if limits is not None:
+        found = found.changed(lambda source: source_with_limits(source, limits))
+    return await anyio.to_thread.run_sync(partial(found.build, models, recorded=True))

@@ -35,6 +35,7 @@ from teamwright.wings import required_hook
 if TYPE_CHECKING:
     from teamwright.agents.attachments import AttachmentLike
     from teamwright.agents.contract.agent import Agent
+    from teamwright.history.checkpoints import Checkpoint
 
 
 Confirmation = Answer | str | bool
@@ -76,7 +77,24 @@ class RunOptions(TypedDict, total=False):
     budget: str | None
 
 
-RUN_OPTIONS = RunOptions.__optional_keys__
+class ForkOptions(TypedDict, total=False):
+    """The keywords of `Engine.fork` and `start_fork`.
+
+    `at` is a checkpoint, its name, a key (its last turn is used), or the number of an event. `retry` goes back to just
+    before the member that failed. Without `at`, a run that was stopped from outside (by budget, time or cancel) is
+    forked from just before the stop. `limits` replace the run's limits of the same kind, and those of its outermost
+    team unless `team` is given.
+    """
+
+    at: int | str | Checkpoint | None
+    retry: bool
+    team: Agent | None
+    task: str | None
+    new_id: str | None
+    limits: Limits | None
+
+
+RUN_OPTIONS, FORK_OPTIONS = RunOptions.__optional_keys__, ForkOptions.__optional_keys__
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +141,13 @@ class ConfirmRequest:
     def is_about(self, team: Team) -> bool:
         """Whether a run of this team may need a confirmation, so that a forecast has to be made."""
         return self.confirm is not False or self.above is not None or team.confirm_above is not None
+
+    async def forecast_and_answer(
+        self, journal: Journal, team: Team, task: str, limits: Limits | None
+    ) -> tuple[SpendForecast | None, Answer | None]:
+        """Return the forecast that has to be confirmed, if one has to be, and the answer of the caller's function."""
+        forecast = await self.forecast(journal, team, task, limits) if self.is_about(team) else None
+        return forecast, None if forecast is None else await self.answer(team, forecast)
 
     async def forecast(self, journal: Journal, team: Team, task: str, limits: Limits | None) -> SpendForecast | None:
         """Return the forecast that has to be confirmed; `None` if the run may begin without."""

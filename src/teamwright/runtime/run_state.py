@@ -9,11 +9,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Protocol
 
 from teamwright.agents.contract.agent import Agent
-from teamwright.budget.estimates import dollars
-from teamwright.budget.ledger import NO_COST, Account
 from teamwright.errors import JournalUnavailable, NonDeterminism, TeamwrightError
 from teamwright.history.record.deliveries import Store
 from teamwright.history.record.run_record import EXPIRED, RunRecord
+from teamwright.runtime.budget.ledger import Account
 from teamwright.runtime.budget.prompt_meter import PromptMeter
 from teamwright.runtime.budget.rate_limiter import RateLimiters
 from teamwright.runtime.driver.cancellation import CANCEL_GRACE, ContainedTask
@@ -25,6 +24,7 @@ from teamwright.runtime.driver.redaction import Redactor
 from teamwright.runtime.people.interventions import Interventions
 from teamwright.runtime.relay import Bus
 from teamwright.values.call_limits import Recovery
+from teamwright.values.costs import NO_COST, dollars
 from teamwright.values.events.agent import Body
 from teamwright.values.events.budget import BudgetOpened
 from teamwright.values.events.event import Event
@@ -161,8 +161,8 @@ class RunState:
     call_returned: Callable[[], None] = lambda: None
     cancel: Callable[[], None] = lambda: None
     """Ends the run, after everything recorded has been replayed."""
-    actions: ActionLedger | None = None
-    """The actions that calls of this run and its forks have made; `None` without a journal."""
+    new_actions: Callable[[], ActionLedger] | None = None
+    """Makes the ledger of actions; `None` without a journal."""
     interventions: Interventions | None = None
     """What people have changed in the run; `None` as long as they have changed nothing."""
     accounts: dict[str, Account] = field(default_factory=dict[str, Account])
@@ -171,10 +171,22 @@ class RunState:
     """Returns the member that answers in place of another, as a run of its own on a worker; `None` without workers."""
     observer: ReplayObserver | None = None
     """What observes a replay from inside; `None` in every run that is driven."""
-    path_locks: PathLocks = field(init=False)
+    _path_locks: PathLocks | None = None
+    _actions: ActionLedger | None = None
 
-    def __post_init__(self) -> None:
-        self.path_locks = PathLocks(self.delivery)
+    @property
+    def path_locks(self) -> PathLocks:
+        """Which scopes of the run own which paths; most runs never need it."""
+        if self._path_locks is None:
+            self._path_locks = PathLocks(self.delivery)
+        return self._path_locks
+
+    @property
+    def actions(self) -> ActionLedger | None:
+        """The actions that calls of this run and its forks have made; `None` without a journal."""
+        if self._actions is None and self.new_actions is not None:
+            self._actions = self.new_actions()
+        return self._actions
 
     def advance_to(self, event: Event) -> None:
         """Move the run's time and its horizon to an event that was delivered."""

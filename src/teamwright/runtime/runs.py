@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import builtins
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import AsyncExitStack, suppress
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Literal, TypeVar, overload
 
@@ -49,7 +49,6 @@ if TYPE_CHECKING:
     from teamwright.runtime.driver.redaction import Redactor
     from teamwright.runtime.followers import PartialOutput, Receipt
     from teamwright.runtime.live_runs import LiveRuns
-    from teamwright.runtime.people.webhook_deliveries import Deliveries
     from teamwright.runtime.relay import Bus, Relay
     from teamwright.runtime.transport import Transport
 
@@ -119,6 +118,8 @@ def _plain(what: str, value: object) -> JsonValue:
 T = TypeVar("T")
 NewClock = Callable[[float], Callable[[], float]]
 """Makes a clock that starts no earlier than a given time."""
+EndRun = Callable[[str, Cancel | RunAborted], Awaitable[RunResult]]
+"""Records the end of a run that has no driver."""
 
 
 class Runs(RunInterventions):
@@ -130,15 +131,14 @@ class Runs(RunInterventions):
         bus: Bus,
         live: LiveRuns,
         relay: Relay,
-        deliveries: Deliveries,
         new_clock: NewClock,
+        end_run: EndRun,
     ) -> None:
         self._journal = journal
         self._relay = relay
         self._bus = bus
         self._live = live
-        self._deliveries = deliveries
-        self._new_clock = new_clock
+        self._new_clock, self._end_run = new_clock, end_run
 
     async def list(self, limit: int | None = None) -> builtins.list[RunSummary]:
         """Return summaries of all runs, or of the `limit` newest, newest first."""
@@ -327,23 +327,7 @@ class Runs(RunInterventions):
         result = await self.wait(run_id)
         if result.status in FINAL or not isinstance(intervention, Cancel):
             return result
-        return await self.end(run_id, intervention)
-
-    async def end(self, run_id: str, ending: Cancel | RunAborted) -> RunResult:
-        """Record the end of a run that has no driver and whose end was decided; people call `cancel`."""
-        from teamwright.history.cancel import cancel_batch
-
-        async with self._deliveries.recording:
-            lock = AsyncExitStack()
-            await lock.enter_async_context(driver_lock(self._journal, run_id))
-        async with lock:
-            inbox = await self._journal.inbox(run_id)
-            history = await self.history(run_id)
-            if history.record.ended is not None:  # it ended, or was cancelled elsewhere, before the lock was acquired
-                return await self.result(run_id)
-            now = self._new_clock(history.record.latest_time)()
-            await commit(self._journal, cancel_batch(history, ending, inbox[-1].id if inbox else 0, now))
-        return await self.result(run_id)
+        return await self._end_run(run_id, intervention)
 
     async def delete(self, *run_ids: str) -> int:
         """Delete runs and what only they refer to; returns the freed bytes.

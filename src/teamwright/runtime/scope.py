@@ -10,15 +10,15 @@ from collections.abc import Awaitable, Callable
 from typing import NamedTuple, Protocol
 
 from teamwright.agents.contract.agent import UNSET, Agent, Policy
-from teamwright.budget.estimates import dollars, picodollars
-from teamwright.budget.holdback import Holdback
-from teamwright.budget.ledger import Account, BudgetUnit
 from teamwright.errors import DuplicateKey
 from teamwright.history.record.charges import Charges
+from teamwright.runtime.budget.holdback import Holdback
+from teamwright.runtime.budget.ledger import Account
 from teamwright.runtime.driver.delivery import Lane
 from teamwright.runtime.driver.path_locks import Holding
 from teamwright.runtime.run_state import Horizon, RunState
 from teamwright.values.call_limits import Compact, Recovery
+from teamwright.values.costs import BudgetUnit, dollars, picodollars
 from teamwright.values.events.agent import Tally
 from teamwright.values.key import escape_place, join_key
 from teamwright.values.limits import NOTHING, Cutback, Limits, Usage
@@ -176,7 +176,7 @@ class Scope:
         self.recovery: Recovery | None = None
         self.compact: Compact | None = None
         self.fallback: Agent | None = None
-        self.holding: Holding = run.path_locks.root
+        self.holding: Holding | None = None
         self.holdback: Holdback | None = None
         self.degradation: DegradationLadder | None = None
         self.in_agent = self.decides_degradation = False

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import example, given, strategies as st
 
 from teamwright import Engine, Limits, Team
-from teamwright.budget.ledger import Account
 from teamwright.errors import RateLimited, ServiceError
 from teamwright.history.event_wording import note_text
+from teamwright.runtime.budget.ledger import Account
 from teamwright.runtime.run_state import RunState
 from teamwright.values.call_limits import RetryPolicy
 from teamwright.values.events.agent import AgentCalled

@@ -6,8 +6,9 @@ import sys
 
 import pytest
 
-from teamwright.budget.ledger import Account, Cost
 from teamwright.runtime.budget.forecast import Forecast, Trend
+from teamwright.runtime.budget.ledger import Account
+from teamwright.values.costs import Cost
 from teamwright.values.limits import Limits
 
 

@@ -8,9 +8,9 @@ import pytest
 from msgspec import structs
 
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
-from teamwright.budget.estimates import FEWEST_SAMPLES
 from teamwright.journal.memory import MemoryJournal
 from teamwright.runtime.budget import prompt_meter
+from teamwright.runtime.budget.estimates import FEWEST_SAMPLES
 from teamwright.runtime.budget.prompt_meter import PromptMeter
 from teamwright.values.limits import Usage
 from tests.kit.prompt_corpus import draw_text

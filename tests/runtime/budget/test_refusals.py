@@ -11,11 +11,11 @@ from pydantic import JsonValue
 from teamwright import Context, Engine, FunctionAgent, Limits, Reply, Team, Turn
 from teamwright.agents.contract.agent import Agent, Policy
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
-from teamwright.budget.estimates import Rate, dollars
 from teamwright.journal.memory import MemoryJournal
 from teamwright.runtime.budget.degradation import CUT
 from teamwright.strategies import ClosingAsk, Members, Outcome, Settings, Task
 from teamwright.strategies.protocol import Strategy
+from teamwright.values.costs import Rate, dollars
 from teamwright.values.events.budget import BudgetRefused
 from teamwright.values.events.run import PersonAsked
 from teamwright.values.limits import Degradation, Usage

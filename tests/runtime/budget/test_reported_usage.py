@@ -11,7 +11,6 @@ from teamwright.agents.contract.agent import Context
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
 from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.agents.model.agent import ModelAgent
-from teamwright.budget.estimates import Rate, dollars
 from teamwright.history.budget_levels import BudgetLevels
 from teamwright.journal.memory import MemoryJournal
 from teamwright.runtime.engine import Engine
@@ -19,6 +18,7 @@ from teamwright.teams.team import Team
 from teamwright.testing.chat import ChatAnswer, ChatRequest, Drop, Say
 from teamwright.testing.model_server import ModelServer
 from teamwright.values.call_limits import RetryPolicy
+from teamwright.values.costs import Rate, dollars
 from teamwright.values.events.agent import AgentCalled, AgentCallFailed, AgentReturned
 from teamwright.values.events.budget import BudgetExceeded, BudgetMisreported
 from teamwright.values.events.event import Event

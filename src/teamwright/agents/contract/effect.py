@@ -9,8 +9,8 @@ from msgspec import Struct, structs
 from pydantic import JsonValue
 
 from teamwright.agents.attachments import Attachment
-from teamwright.budget.estimates import Rate
 from teamwright.values.call_limits import MAX_BYTES, RetryPolicy
+from teamwright.values.costs import Rate
 from teamwright.values.events.agent import (
     AgentCalled,
     AgentReturned,

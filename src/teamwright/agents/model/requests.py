@@ -55,9 +55,9 @@ from teamwright.agents.model.response_stream import OutputMeter, ResponseDeltas,
 from teamwright.agents.model.tool_calls import with_written_calls
 from teamwright.agents.prices import rate_of
 from teamwright.agents.prompt_notices import CUT_NOTICE_TOKENS, output_cut_notice
-from teamwright.budget.ledger import MODEST_OUTPUT
 from teamwright.errors import InvalidOutput, TeamwrightError
 from teamwright.values.call_limits import REPLY_SECONDS, OutputLimit
+from teamwright.values.costs import MODEST_OUTPUT
 from teamwright.values.events.agent import AgentModeRefused
 from teamwright.values.key import request_place
 from teamwright.values.limits import NOTHING, Pace, Usage

@@ -14,9 +14,9 @@ from pydantic import JsonValue
 
 from teamwright.agents.contract.effect import Returned
 from teamwright.agents.contract.retry import recorded_error
-from teamwright.budget.ledger import ONE_CALL, Cost, refusal_text
 from teamwright.errors import AgentError, JournalCorrupt, LimitReached
 from teamwright.journal.codec import decode_body
+from teamwright.values.costs import ONE_CALL, Cost, refusal_text
 from teamwright.values.events.agent import (
     AgentAsked,
     AgentCallFailed,

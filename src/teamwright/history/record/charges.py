@@ -11,9 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import inf
 from typing import Literal
 
-from teamwright.budget.estimates import picodollars
-from teamwright.budget.ledger import BudgetUnit, Cost
 from teamwright.history.record.asks import RecordedAsk
+from teamwright.values.costs import BudgetUnit, Cost, picodollars
 from teamwright.values.events.agent import AgentFailed, AgentReplied, Tally
 from teamwright.values.events.budget import (
     BudgetDegraded,

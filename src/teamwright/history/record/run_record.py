@@ -14,12 +14,11 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from teamwright.budget.estimates import picodollars
-from teamwright.budget.ledger import ONE_CALL, Cost, charge_for
 from teamwright.history.record.asks import RecordedAsk, RecordedBodies, RecordedCall, Recovered, superseded_asks
 from teamwright.history.record.charges import DriverTime, RecordedBudgets, RecordedCharges, cost_of_run
 from teamwright.history.record.deliveries import RecordedDeliveries, RecordedInterventions, RecordedWorkspace
 from teamwright.journal.protocol import damaged
+from teamwright.values.costs import ONE_CALL, Cost, charge_for, picodollars
 from teamwright.values.events.agent import (
     RUN_KIND,
     AgentAsked,

@@ -24,11 +24,11 @@ from teamwright.agents.contract.agent import UNSET, Agent, Context, Policy, agen
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
 from teamwright.agents.contract.settings import policy_from_spec
 from teamwright.agents.prices import cost_of, rate_of
-from teamwright.budget.estimates import Rate
 from teamwright.errors import AgentError, AgentTimeout, RateLimited, ServiceError
 from teamwright.lab.simulation.virtual_loop import count_turn
 from teamwright.strategies.plan.step_options import without_evaluation
 from teamwright.teams.team import Team
+from teamwright.values.costs import Rate
 from teamwright.values.events.agent import EffectKind
 from teamwright.values.key import request_place
 from teamwright.values.limits import CHARACTERS_PER_TOKEN, Pace, Usage

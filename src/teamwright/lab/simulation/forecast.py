@@ -11,7 +11,6 @@ import anyio
 from pydantic import ValidationError
 
 from teamwright.agents.prices import rate_of
-from teamwright.budget.estimates import Rate
 from teamwright.errors import JournalError, TeamwrightError
 from teamwright.history.kpis import Kpis, kpis_of
 from teamwright.journal.protocol import Journal
@@ -19,6 +18,7 @@ from teamwright.lab.simulation.agents import Simulator, declared_behaviour
 from teamwright.lab.simulation.simulate import Spread
 from teamwright.lab.simulation.trials import Trial
 from teamwright.teams.team import Team
+from teamwright.values.costs import Rate
 from teamwright.values.events.run import RunStarted
 from teamwright.values.limits import Bounds, ForecastBasis, Limits, Quantiles, SpendForecast, ceiling_of
 from teamwright.values.specs.manifest import AgentSpec, Manifest, Source

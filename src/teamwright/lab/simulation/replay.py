@@ -20,8 +20,6 @@ from teamwright.agents.contract.agent import Agent, Context, Policy, agent_spec_
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
 from teamwright.agents.contract.retry import recorded_error
 from teamwright.agents.prices import cost_of, rate_of
-from teamwright.budget.estimates import Rate, picodollars
-from teamwright.budget.ledger import USEFUL_OUTPUT
 from teamwright.errors import AgentError, LimitReached, UsageError
 from teamwright.history.history import RunHistory
 from teamwright.history.kpis import turns_of
@@ -29,6 +27,7 @@ from teamwright.history.record.asks import RecordedBodies, recorded_reply
 from teamwright.journal.protocol import Journal
 from teamwright.strategies.plan.step_options import has_evaluated_steps
 from teamwright.teams.team import Team
+from teamwright.values.costs import USEFUL_OUTPUT, Rate, picodollars
 from teamwright.values.events.agent import AgentCalled, AgentCallFailed, AgentReturned, EffectKind, WorkspaceWritten
 from teamwright.values.events.budget import BudgetRefused
 from teamwright.values.events.event import Event

@@ -16,7 +16,6 @@ from pydantic import JsonValue
 
 from teamwright.agents.attachments import Attachment
 from teamwright.agents.prices import known_models, rate_of
-from teamwright.budget.ledger import refusal_text
 from teamwright.errors import UnknownName, UsageError, nearest
 from teamwright.history.fork import fork_limits
 from teamwright.history.history import RunHistory
@@ -35,6 +34,7 @@ from teamwright.runtime.run_reader import read_source
 from teamwright.strategies.registry import find_strategy
 from teamwright.teams.load import STAND_IN, resolve_model, source_with_limits, without_code
 from teamwright.teams.team import Team
+from teamwright.values.costs import refusal_text
 from teamwright.values.events.agent import AgentCalled, AgentReturned, WorkspaceKept
 from teamwright.values.events.budget import BudgetRefused
 from teamwright.values.events.event import Event

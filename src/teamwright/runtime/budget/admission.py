@@ -14,14 +14,15 @@ from functools import partial
 from typing import NamedTuple
 
 from teamwright.agents.contract.effect import Effect
-from teamwright.budget.estimates import Rate, byte_bound
-from teamwright.budget.holdback import Holdback
-from teamwright.budget.ledger import NO_COST, Account, Cost, Refusal, Reservation, ReservationRequest, Unavailable
+from teamwright.runtime.budget.estimates import byte_bound
+from teamwright.runtime.budget.holdback import Holdback
+from teamwright.runtime.budget.ledger import Account, Refusal, Reservation, ReservationRequest, Unavailable
 from teamwright.runtime.budget.prompt_meter import PromptBound
 from teamwright.runtime.budget.rate_limiter import RateLimiter, Slot
 from teamwright.runtime.driver.delivery import waiting_for_provider
 from teamwright.runtime.people.questions import ask_person_at
 from teamwright.runtime.scope import Scope
+from teamwright.values.costs import NO_COST, Cost, Rate
 from teamwright.values.events.budget import BudgetAwaited, BudgetRefused, BudgetUnpriced
 from teamwright.values.key import in_scope, join_key
 from teamwright.values.limits import CHARACTERS_PER_TOKEN

@@ -9,8 +9,9 @@ from collections.abc import Callable
 from math import sqrt
 from typing import NamedTuple
 
-from teamwright.budget.ledger import BUDGET_UNITS, TOKENS, USD, Account, BudgetUnit
+from teamwright.runtime.budget.ledger import Account
 from teamwright.strategies.protocol import ExpectedAsks
+from teamwright.values.costs import BUDGET_UNITS, TOKENS, USD, BudgetUnit
 from teamwright.values.key import relative_key, root_key
 
 LEAST_FOR_TREND = 3

@@ -11,9 +11,16 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Protocol
 
 from teamwright.agents.contract.effect import Effect
-from teamwright.budget.ledger import Unavailable
-from teamwright.budget.rate_limits import CONCURRENCY, MINUTE, ConcurrencyLimit, Departure, FairQueue, RateWindow
 from teamwright.errors import AgentError, LimitReached, RateLimited
+from teamwright.runtime.budget.ledger import Unavailable
+from teamwright.runtime.budget.rate_limits import (
+    CONCURRENCY,
+    MINUTE,
+    ConcurrencyLimit,
+    Departure,
+    FairQueue,
+    RateWindow,
+)
 from teamwright.values.events.budget import BudgetEased, BudgetThrottled
 from teamwright.values.limits import Pace, Usage
 

@@ -10,12 +10,11 @@ from contextlib import suppress
 
 from msgspec import structs
 
-from teamwright.budget.estimates import picodollars
-from teamwright.budget.ledger import Cost
 from teamwright.errors import BudgetUnavailable, JournalError, NotResumable, UsageError
 from teamwright.history.record.run_record import RunRecord
 from teamwright.journal.protocol import Batch, InboxItem, Journal
 from teamwright.journal.stores import BudgetClaim, Budgets, unbounded_run, unknown_budget
+from teamwright.values.costs import Cost, picodollars
 from teamwright.values.events.run import RunStarted
 from teamwright.values.limits import Limits, tighter
 from teamwright.values.names import check_name

@@ -9,12 +9,12 @@ from functools import partial
 from msgspec.structs import replace
 
 from teamwright.agents.contract.agent import Agent, Context, Policy
-from teamwright.budget.holdback import Holdback
 from teamwright.errors import AgentError, DuplicateKey, LimitReached, MemberFailed, MisplacedEffect
 from teamwright.history.record.asks import RecordedAsk, recorded_reply
 from teamwright.history.record.charges import Charges, charge_of
 from teamwright.runtime.budget.degradation import Degradation
 from teamwright.runtime.budget.forecast import Forecast
+from teamwright.runtime.budget.holdback import Holdback
 from teamwright.runtime.context.emit import end_team
 from teamwright.runtime.context.timers import Deadline
 from teamwright.runtime.context.turn_outcome import checked_reply, clean_reply, ending_fact, failure_from
@@ -164,8 +164,12 @@ class Ask:
         """Open and record the scope of the turn; returns it with the seconds that the turn may take."""
         scope, run = self._scope, self._scope.run
         child = _child_scope(scope, full, self._member, self._policy)
-        seconds = None if child.limits is run.limits is None else self._time_limit(child)
-        asked = recorded.asked if recorded else self._asked_fact(child, seconds)
+        seconds = None if child.limits is run.limits is None else _time_limit(scope, child)
+        asked = (
+            recorded.asked
+            if recorded
+            else _asked_fact(child, self._member, self.turn, seconds, is_gated=self.gate is not None)
+        )
         child.first_event = recorded.number if recorded else run.recorder.add(scope.path, place, asked).number
         child.call_announced, child.tier = asked.called, asked.tier
         if not self.turn.may_retry:
@@ -181,28 +185,6 @@ class Ask:
             asked = AskedWith(self._member, self.turn, self._cutback, unit)
             child.wants_whole = scope.degradation.can_reduce(asked)
         return child, seconds
-
-    def _asked_fact(self, child: Scope, seconds: float | None) -> AgentAsked:
-        turn, ladder = self.turn, self._scope.degradation
-        tier = turn.tier if ladder is None or turn.tier != "primary" else ladder.tier_of(self._member.name)
-        return AgentAsked(
-            member=self._member.name,
-            member_kind=self._member.kind,
-            turn=turn.number,
-            task=child.run.recorder.store(turn.task),
-            length=len(turn.history),
-            digest=turn.digest,
-            purpose=turn.purpose,
-            called=child.account is None and self.gate is None and child.policy.one_call,
-            left=None if child.account is child.deadline is seconds is None else _remaining(child, seconds),
-            tier=tier,
-        )
-
-    def _time_limit(self, child: Scope) -> float | None:
-        """Return how long the turn may take; the run's own limit on time applies to its outermost team."""
-        own = child.limits.seconds if child.limits is not None else None
-        bounds = child.run.limits
-        return own if bounds is None or self._scope.path else tighter(own, bounds.seconds)
 
     async def _take_turn(
         self, child: Scope, place: str, seconds: float | None, recorded: RecordedAsk | None
@@ -351,6 +333,30 @@ class Ask:
             scope.spend(recorded.ending.usage)
 
 
+def _time_limit(scope: Scope, child: Scope) -> float | None:
+    """Return how long a turn may take; the run's own limit on time applies to its outermost team."""
+    own, bounds = child.limits.seconds if child.limits is not None else None, child.run.limits
+    return own if bounds is None or scope.path else tighter(own, bounds.seconds)
+
+
+def _asked_fact(child: Scope, member: Agent, turn: Turn, seconds: float | None, *, is_gated: bool) -> AgentAsked:
+    """Return the fact that records the beginning of a turn."""
+    ladder = child.parent.degradation if child.parent is not None else None
+    tier = turn.tier if ladder is None or turn.tier != "primary" else ladder.tier_of(member.name)
+    return AgentAsked(
+        member=member.name,
+        member_kind=member.kind,
+        turn=turn.number,
+        task=child.run.recorder.store(turn.task),
+        length=len(turn.history),
+        digest=turn.digest,
+        purpose=turn.purpose,
+        called=child.account is None and not is_gated and child.policy.one_call,
+        left=None if child.account is child.deadline is seconds is None else _remaining(child, seconds),
+        tier=tier,
+    )
+
+
 def _remaining(child: Scope, seconds: float | None) -> Amounts | None:
     """Return what remains of the budgets around a turn as it begins; `None` if none applies."""
     account, deadline = child.account, child.deadline
@@ -383,7 +389,8 @@ def _child_scope(scope: Scope, path: str, member: Agent, policy: Policy) -> Scop
             child.charge(child.charges.tokens, child.charges.usd)  # what a turn that is resumed was charged before
         return child
     child.places_branches = run.place is not None and isinstance(member, Team) and member.places_branches
-    if (ladder := Degradation.of(member, child)) is not None:
+    ladder = None if child.account is None else Degradation.of(member, child)
+    if ladder is not None:
         child.degradation, child.decides_degradation = ladder, True
     if child.account is not None and isinstance(member, Team):
         members = Members(member.members, member.helpers)

@@ -37,6 +37,9 @@ from teamwright.values.owned_paths import Owned
 from teamwright.values.people import Answer, Question
 from teamwright.values.turns.turn import Failure, Reply, Turn, check_turn
 
+UNOWNED = Owned()
+"""What may be written outside all owning scopes: everything."""
+
 
 class RunContext:
     """The context of one scope, for the agent or the strategy that works there."""
@@ -157,7 +160,8 @@ class RunContext:
     @property
     def owned(self) -> Owned:
         """The keys that may be written from here."""
-        return self._scope.holding.owned
+        holding = self._scope.holding
+        return UNOWNED if holding is None else holding.owned
 
     @asynccontextmanager
     async def scope(
@@ -233,7 +237,8 @@ async def _acquire_keys(scope: Scope, keys: tuple[str, ...], priority: int) -> P
         if not run.closing and (fact.kind, scope.path, "") not in run.record.emitted:
             run.recorder.add(scope.path, "", fact)
 
-    owner = Owner(scope.path, scope.lane, scope.holding, scope.agent_scope, scope.in_agent)
+    holding = run.path_locks.root if scope.holding is None else scope.holding
+    owner = Owner(scope.path, scope.lane, holding, scope.agent_scope, scope.in_agent)
     held = await run.path_locks.acquire(owner, keys, priority, record_wait)
     run.open_resources[held] = None
     scope.holding = held.inside

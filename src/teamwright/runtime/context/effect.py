@@ -15,8 +15,6 @@ from teamwright.agents.contract.effect import (
     ReplyPart,
     Returned,
 )
-from teamwright.budget.estimates import dollars
-from teamwright.budget.ledger import CALLS, TOKENS, USD
 from teamwright.errors import AgentError, AgentTimeout, CallInDoubt, LimitReached, MissingDependency, RunError
 from teamwright.history.record.asks import RecordedCall, recorded_result
 from teamwright.runtime.budget.admission import UNBOUNDED, Admission, Permit
@@ -30,6 +28,7 @@ from teamwright.runtime.driver.delivery import waiting_for_provider
 from teamwright.runtime.driver.recorder import remaining_wait
 from teamwright.runtime.run_state import ReplayObserver
 from teamwright.runtime.scope import Scope
+from teamwright.values.costs import CALLS, TOKENS, USD, dollars
 from teamwright.values.events.agent import (
     AgentAbandoned,
 )

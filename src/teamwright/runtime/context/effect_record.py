@@ -9,16 +9,16 @@ from pydantic import JsonValue
 
 from teamwright.agents.contract.effect import Effect, Returned
 from teamwright.agents.contract.retry import recorded_error, wait_before_retry
-from teamwright.budget.estimates import dollars
-from teamwright.budget.ledger import NO_COST, TOKENS, USD, Cost, Reservation, charge_for
 from teamwright.errors import AgentError
 from teamwright.history.record.asks import texts_apart
 from teamwright.history.record.charges import cost_of_run
 from teamwright.runtime.budget.admission import UNBOUNDED, Permit
+from teamwright.runtime.budget.ledger import Reservation
 from teamwright.runtime.budget.prompt_meter import PromptBound
 from teamwright.runtime.context.workspace import store_file
 from teamwright.runtime.scope import Scope
 from teamwright.values.call_limits import DEFAULT_RETRY, RetryPolicy
+from teamwright.values.costs import NO_COST, TOKENS, USD, Cost, charge_for, dollars
 from teamwright.values.events.agent import AgentCalled, AgentCallFailed, AgentReturned, Body, TextRef, WorkspaceKept
 from teamwright.values.events.budget import BudgetEased, BudgetExceeded, BudgetMisreported, BudgetThrottled
 from teamwright.values.limits import NOTHING, Usage

@@ -124,7 +124,9 @@ class OrderedDelivery:
         self._waiting_for_replay: list[asyncio.Future[None]] = []
         self.open_lanes = 0
         """How many branches the run has now."""
-        self._lanes_opened = self._parked_lanes = self._changes = 0
+        self.lanes_opened = 0
+        """How many lanes have been opened so far, which is the number of the last one."""
+        self._parked_lanes = self._changes = 0
         self._rejoining: list[tuple[Lane, asyncio.Future[None]]] = []
         self._check_scheduled = False
         self._unwinding = 0
@@ -138,13 +140,13 @@ class OrderedDelivery:
     def open_lane(self, parent: Lane | None = None) -> Lane:
         """Open the lane of a new branch, which is working."""
         self.open_lanes += 1
-        self._lanes_opened += 1
-        return Lane(self._lanes_opened, parent, self.when_blocked)
+        self.lanes_opened += 1
+        return Lane(self.lanes_opened, parent, self._on_blocked)
 
-    @property
-    def lanes_opened(self) -> int:
-        """How many lanes have been opened so far, which is the number of the last one."""
-        return self._lanes_opened
+    def _on_blocked(self) -> None:
+        """Act on a branch that is now blocked, or no longer."""
+        if self.when_blocked is not None:
+            self.when_blocked()
 
     def close_lane(self, lane: Lane) -> None:
         """Close the lane of a branch that has ended or was abandoned; it changes nothing here any more."""

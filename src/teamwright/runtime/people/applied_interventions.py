@@ -25,7 +25,7 @@ from teamwright.values.events.budget import BudgetRaised
 from teamwright.values.events.run import RunApplied, RunIntervened, RunRefused
 from teamwright.values.events.team import TeamPhase, TeamPlanChanged, TeamPlanProposed, TeamPlanStatus
 from teamwright.values.key import join_key, parent_key
-from teamwright.values.limits import Limits, tighter
+from teamwright.values.limits import tighter
 from teamwright.values.people import (
     RESUME,
     AddMember,
@@ -240,11 +240,6 @@ def refuse_unapplied(run: RunState) -> None:
     """Record, for a run that ends, which accepted interventions never took effect."""
     for inbox_id, steer in run.interventions.unapplied.items() if run.interventions is not None else ():
         run.recorder.add("", "", RunRefused(intervention=steer, inbox_id=inbox_id, reason=TOO_LATE))
-
-
-def raised_limits(run: RunState, limits: Limits | None) -> Limits | None:
-    """Return limits of the run or of its outermost team as people have raised them."""
-    return limits if run.interventions is None else run.interventions.raised(limits)
 
 
 def _has_begun(scope: Scope, place: str) -> bool:

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from teamwright.budget.estimates import Rate
-from teamwright.budget.holdback import EXCERPT_TOKENS, FRAMES, Holdback
-from teamwright.budget.ledger import LEAST_REPLIES, Account, Cost, Refusal, ReservationRequest
+from teamwright.runtime.budget.holdback import EXCERPT_TOKENS, FRAMES, Holdback
+from teamwright.runtime.budget.ledger import LEAST_REPLIES, Account, Refusal, ReservationRequest
+from teamwright.values.costs import Cost, Rate
 from teamwright.values.limits import ClosingAsk, Limits, Usage
 from teamwright.values.turns.turn import Tier
 

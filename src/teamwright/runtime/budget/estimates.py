@@ -16,36 +16,8 @@ from math import ceil
 from typing import Final, NamedTuple
 
 from teamwright.values.call_limits import text_size
+from teamwright.values.costs import BYTES_PER_MESSAGE
 
-PICODOLLARS = 10**12
-"""Picodollars in one dollar."""
-LARGEST = 1e18
-"""The largest amount in dollars, of either sign; larger ones are clamped to it, so that nothing overflows."""
-
-
-def picodollars(usd: float | None) -> int:
-    """Convert dollars to picodollars; an unknown amount is 0."""
-    return round(max(-LARGEST, min(usd, LARGEST)) * PICODOLLARS) if usd else 0
-
-
-def dollars(amount: int) -> float:
-    """Convert picodollars to dollars."""
-    return amount / PICODOLLARS
-
-
-class Rate(NamedTuple):
-    """The highest price of one input token and of one output token, in picodollars."""
-
-    input: int
-    output: int
-
-    def cost(self, input_tokens: int, output_tokens: int) -> int:
-        """Return the most that these tokens can cost, in picodollars."""
-        return self.input * input_tokens + self.output * output_tokens
-
-
-BYTES_PER_MESSAGE: Final = 16
-"""The frame of a message in the byte bound."""
 TOKENS_PER_MESSAGE: Final = 8
 """The frame of a message: marks of its beginning and end, its role, its channel; most formats need four."""
 TOKENS_PER_REQUEST: Final = 16

@@ -8,21 +8,19 @@ from collections.abc import Callable
 import pytest
 from hypothesis import given, strategies as st
 
-from teamwright.budget.estimates import Rate, byte_bound, picodollars
-from teamwright.budget.ledger import (
+from teamwright.runtime.budget.estimates import byte_bound
+from teamwright.runtime.budget.ledger import MANY_REPLIES, Account, Refusal, Reservation, ReservationRequest
+from teamwright.values.costs import (
     AMPLE_OUTPUT,
     CALLS,
-    MANY_REPLIES,
     MODEST_OUTPUT,
     TOKENS,
     USD,
     USEFUL_OUTPUT,
-    Account,
     Cost,
-    Refusal,
-    Reservation,
-    ReservationRequest,
+    Rate,
     charge_for,
+    picodollars,
     refusal_text,
 )
 from teamwright.values.limits import NOTHING, Amounts, Limits, MessageLimits, Usage

@@ -13,19 +13,17 @@ from dataclasses import dataclass, field
 from math import ceil, inf
 from typing import NamedTuple, Protocol
 
-from teamwright.budget.estimates import TOKENS_PER_MESSAGE, TOKENS_PER_REQUEST, Rate, picodollars
-from teamwright.budget.ledger import (
+from teamwright.runtime.budget.estimates import TOKENS_PER_MESSAGE, TOKENS_PER_REQUEST
+from teamwright.runtime.budget.ledger import LEAST_REPLIES, OUTPUT_MARGIN, Account, ReservationRequest, likely_mean
+from teamwright.values.costs import (
     AMPLE_OUTPUT,
-    LEAST_REPLIES,
     NO_COST,
-    OUTPUT_MARGIN,
     TOKENS,
     USD,
     USEFUL_OUTPUT,
-    Account,
     Cost,
-    ReservationRequest,
-    likely_mean,
+    Rate,
+    picodollars,
     scaled_output,
 )
 from teamwright.values.limits import CHARACTERS_PER_TOKEN, ClosingAsk, Usage

@@ -1,1 +1,0 @@
-"""The ledger of what may be spent, and rate limits."""
