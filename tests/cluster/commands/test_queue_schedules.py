@@ -23,7 +23,7 @@ async def test_a_schedule_is_made_listed_and_removed(cluster: Cluster, capfd: py
         "report",
         "--every",
         "0 7 * * mon-fri",
-        "--schedule",
+        "--name",
         "daily",
     )
     code, out, err = await teamwright(*submit, "--queue", "night", "--time-zone", "Europe/Berlin")

@@ -96,7 +96,7 @@ Zone = Annotated[
     str | None, typer.Option("--time-zone", metavar="ZONE", help="The time zone of --every; UTC by default.")
 ]
 ScheduleName = Annotated[
-    str | None, typer.Option("--schedule", metavar="NAME", help="The name of the schedule that --every makes.")
+    str | None, typer.Option("--name", metavar="NAME", help="The name of the schedule that --every makes.")
 ]
 Budget = Annotated[
     str | None, typer.Option("--budget", metavar="NAME", help="The tenant's budget that the run draws on.")
@@ -306,7 +306,7 @@ def _check_times(submission: Submission) -> None:
         parse_start(times.after)
     if times.every is None:
         if times.schedule is not None:
-            raise UsageError("--schedule names what --every makes, which is not given.")
+            raise UsageError("--name names the schedule that --every makes, which is not given.")
         if times.zone is not None:
             raise UsageError("--time-zone is that of --every, which is not given; a time of --after has its own zone.")
         return
@@ -332,7 +332,7 @@ async def _schedule(
     row = ScheduleRow(name, cron.text, cron.zone, submission.queue, submission.priority, now, following)
     if not await schedules.add(row, template_of(batch)):
         raise UsageError(
-            f"There is a schedule {name!r} already; name another one with --schedule, or remove it with"
+            f"There is a schedule {name!r} already; name another one with --name, or remove it with"
             f"  teamwright cluster schedules {name} --remove"
         )
     first = datetime.fromtimestamp(following, UTC).isoformat(timespec="seconds")
