@@ -7,17 +7,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import Annotated, Literal, Self
+from typing import Literal, Self
 
-from pydantic import Field, JsonValue, StringConstraints, model_validator
+from pydantic import Field, JsonValue, model_validator
 from pydantic_core import to_json
 
+from teamwright.values.specs.tools import AgentName, Name
 from teamwright.values.text.timed_regex import pattern_problem
 from teamwright.values.turns.messages import digest
 from teamwright.values.value import Record, Value
 
-JudgeName = Annotated[str, Field(json_schema_extra={"names": "agent"})]
-CriterionId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
 Reducer = Literal["median", "mean", "min"]
 Risk = Literal["low", "medium", "high"]
 
@@ -42,7 +41,7 @@ class Length(Value):
 class Criterion(Value):
     """One criterion: exactly one of the fields from `non_blank` to `judge` says what is checked."""
 
-    id: CriterionId = Field(description="its name in verdicts")
+    id: Name = Field(description="its name in verdicts")
     non_blank: bool | None = Field(default=None, description="the text has more than blanks")
     length: Length | None = Field(default=None, description="the text has so many characters: {min, max}")
     contains: str | None = Field(default=None, min_length=1, description="the text contains this")
@@ -107,8 +106,8 @@ class Evaluate(Value):
         default=1.0, gt=0, le=1, allow_inf_nan=False, description="the least share of the weights that has to pass"
     )
     version: str = Field(default="", description="your name for this version of the rubric")
-    judge: JudgeName | None = Field(default=None, description="the agent or team that answers criteria with `judge`")
-    final_judge: JudgeName | None = Field(
+    judge: AgentName | None = Field(default=None, description="the agent or team that answers criteria with `judge`")
+    final_judge: AgentName | None = Field(
         default=None, description="the judge of work that the first one passes; its marks are those that are reported"
     )
     times: int = Field(default=1, ge=1, le=25, description="how often a judge is asked")
