@@ -24,10 +24,20 @@ from teamwright.values.call_limits import RetryPolicy
 ERRORS: dict[str, type[AgentError]] = {
     error.kind: error
     for error in (
-        AgentError, RateLimited, ContextTooLong, AgentTimeout, ServiceError, Refused, InvalidRequest, InvalidInput,
-        InvalidOutput, ScriptMismatch, ToolError, NotDone,
+        AgentError,
+        RateLimited,
+        ContextTooLong,
+        AgentTimeout,
+        ServiceError,
+        Refused,
+        InvalidRequest,
+        InvalidInput,
+        InvalidOutput,
+        ScriptMismatch,
+        ToolError,
+        NotDone,
     )
-}  # fmt: skip
+}
 """Error classes by the kind that records and scripts use."""
 RETRYABLE = frozenset(kind for kind, error in ERRORS.items() if error.retryable)
 """The kinds of errors that the retry policy of an agent retries, so that a failure of such a kind has used it up."""
