@@ -10,9 +10,11 @@ import pytest
 from tools import type_check
 
 FOLDERS = ("src", "tests")
-CHECKER = (
-    "import sys; open('asked', 'w').write(' '.join(sys.argv[1:]) or 'all'); sys.exit('wrong' in open('code').read())"
-)
+CHECKER = """
+import os, sys
+open('asked', 'a').write(' '.join(sys.argv[1:]) + '\\n')
+sys.exit(any(file in sys.argv for file in open('wrong').read().split()))
+"""
 
 
 @pytest.fixture
@@ -27,7 +29,7 @@ def tree(tmp_path: Path) -> Path:
         "tests/test_high.py": "from team.high import f\n",
         "tests/test_kit.py": "import kit\n",
         "tests/kit.py": "",
-        "code": "",
+        "wrong": "",
         "pyproject.toml": "",
     }.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
@@ -42,13 +44,17 @@ def asked(tree: Path, expected: int = 0) -> list[str]:
     return (tree / "asked").read_text(encoding="utf-8").split() if (tree / "asked").exists() else []
 
 
+def everything(tree: Path) -> list[str]:
+    return sorted(str(path.relative_to(tree)) for folder in FOLDERS for path in (tree / folder).rglob("*.py*"))
+
+
 def change(tree: Path, name: str, text: str) -> None:
     with (tree / name).open("a", encoding="utf-8") as file:
         file.write(text)
 
 
 def test_every_file_is_checked_once_and_none_twice(tree: Path) -> None:
-    assert asked(tree) == ["all"]
+    assert asked(tree) == everything(tree)
     assert asked(tree) == []
 
 
@@ -74,9 +80,9 @@ def test_a_module_that_comes_or_goes_changes_those_that_import_its_name(tree: Pa
 def test_what_failed_is_checked_until_it_passes(tree: Path) -> None:
     asked(tree)
     change(tree, "tests/test_high.py", "x: int = ''\n")
-    (tree / "code").write_text("wrong", encoding="utf-8")
+    (tree / "wrong").write_text("tests/test_high.py", encoding="utf-8")
     assert asked(tree, expected=1) == asked(tree, expected=1) == ["tests/test_high.py"]
-    (tree / "code").write_text("", encoding="utf-8")
+    (tree / "wrong").write_text("", encoding="utf-8")
     assert asked(tree) == ["tests/test_high.py"]
     assert asked(tree) == []
 
@@ -85,4 +91,28 @@ def test_what_failed_is_checked_until_it_passes(tree: Path) -> None:
 def test_other_settings_and_a_note_that_can_not_be_read_check_everything(tree: Path, name: str) -> None:
     asked(tree)
     change(tree, name, "# {")
-    assert asked(tree) == ["all"]
+    assert asked(tree) == everything(tree)
+
+
+def test_many_files_are_divided_among_processes_and_those_of_a_part_that_passed_are_not_checked_again(
+    tree: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(type_check, "FEWEST", 3)
+    (tree / "wrong").write_text("tests/test_high.py", encoding="utf-8")
+    assert type_check.check(tree, FOLDERS, (sys.executable, "-c", CHECKER), processes=4) == 1
+    parts = [line.split() for line in (tree / "asked").read_text(encoding="utf-8").splitlines()]
+    assert len(parts) == 2
+    assert sorted(file for part in parts for file in part) == everything(tree)
+    [failed] = [part for part in parts if "tests/test_high.py" in part]
+    assert asked(tree, expected=1) == failed
+
+
+@pytest.mark.parametrize("processes", [1, 2, 3, 4, 7])
+def test_parts_have_about_the_same_length_and_keep_the_order(processes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(type_check, "FEWEST", 2)
+    texts = {f"{number:02}": "x" * (number % 5 + 1) for number in range(40)}
+    parts = type_check.divided(texts, list(texts), processes)
+    assert [file for part in parts for file in part] == list(texts)
+    lengths = [sum(len(texts[file]) for file in part) for part in parts]
+    assert len(parts) == processes
+    assert max(lengths) - min(lengths) <= 10
