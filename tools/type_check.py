@@ -147,6 +147,6 @@ def _kept(path: Path) -> dict[str, Any]:
 
 if __name__ == "__main__":
     included = tomllib.loads(_text(ROOT / "pyproject.toml"))["tool"]["basedpyright"]["include"]
-    # Processes of our own need a fifth less than its `--threads`, which give files to whoever is idle.
+    # Processes of our own need a fifth less than its `--threads`, which give each file to an idle one.
     checker = (f"{Path(sys.executable).parent}/basedpyright",)
     sys.exit(check(ROOT, included, checker, min(os.cpu_count() or 1, 4)))
