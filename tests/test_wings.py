@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from importlib.metadata import EntryPoint
 from pathlib import Path
+from pkgutil import resolve_name
 
 import pytest
 
@@ -22,7 +23,6 @@ from teamwright.wings import (
     find_wings,
     hint,
     hooks,
-    load,
     required_hook,
 )
 from tests.absent_wings import WINGS
@@ -61,7 +61,7 @@ def test_every_path_of_the_wings_leads_somewhere() -> None:
     assert [wing.name for wing in find_wings()] == ["cluster", "experts", "lab", "server"]
     for wing in find_wings():
         for path in (*wing.commands.values(), *wing.hooks.values()):
-            assert load(path) is not None
+            assert resolve_name(path) is not None
 
 
 @pytest.mark.usefixtures("declared")

@@ -82,7 +82,7 @@ def find_wings() -> tuple[Wing, ...]:
 
 def hooks(place: str) -> list[Hook]:
     """Return the functions that the wings bring for a place."""
-    return [load(wing.hooks[place]) for wing in find_wings() if place in wing.hooks]
+    return [resolve_name(wing.hooks[place]) for wing in find_wings() if place in wing.hooks]
 
 
 def required_hook(place: str, what: str) -> Hook:
@@ -96,11 +96,6 @@ def hint(place: str, **fields: str) -> str | None:
     """Return the next step that a wing brings for the message at a place; `None` if no wing that does is installed."""
     found = (wing.hints[place] for wing in find_wings() if place in wing.hints)
     return next((text.format(**fields) for text in found), None)
-
-
-def load(path: str) -> Any:
-    """Return what an import path, `module:name`, names."""
-    return resolve_name(path)
 
 
 def absent_names() -> list[str]:

@@ -13,6 +13,7 @@ from contextlib import contextmanager, nullcontext
 from copy import copy
 from functools import cache
 from inspect import Parameter, Signature, signature
+from pkgutil import resolve_name
 from typing import Annotated
 
 import typer
@@ -35,7 +36,7 @@ from teamwright.cli.runs import (
 from teamwright.cli.terminal.errors import guarded
 from teamwright.cli.terminal.options import with_options
 from teamwright.cli.terminal.output import flush_all, json_lines, wants_json_lines, write_result
-from teamwright.wings import find_wings, load
+from teamwright.wings import find_wings
 
 _build_commands = cache(typer.main.get_command)
 """To build all commands takes longer than most of them, so a process builds those that it needs, once."""
@@ -95,7 +96,7 @@ def _add_wings() -> None:
     groups = {"runs": runs}
     for words, path in ((words, path) for wing in find_wings() for words, path in wing.commands.items()):
         group, _, name = words.rpartition(" ")
-        parent, command = groups[group] if group else app, load(path)
+        parent, command = groups[group] if group else app, resolve_name(path)
         if isinstance(command, typer.Typer):
             parent.add_typer(command, name=name)
         else:

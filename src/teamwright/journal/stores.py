@@ -9,8 +9,7 @@ that write at once the last one wins.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Literal, Protocol, get_args
@@ -122,22 +121,9 @@ class SharedNotes:
     notes: Notes | None
     team: str
 
-    @contextmanager
-    def shared(self) -> Generator[None]:
-        """Within this block, agents find these notes."""
-        token = _SHARED.set(self)
-        try:
-            yield
-        finally:
-            _SHARED.reset(token)
 
-
-_SHARED: ContextVar[SharedNotes | None] = ContextVar("notes", default=None)
-
-
-def shared_notes() -> SharedNotes | None:
-    """The notes of the run that the current task belongs to."""
-    return _SHARED.get()
+SHARED_NOTES: ContextVar[SharedNotes | None] = ContextVar("notes", default=None)
+"""The notes of the run that the current task belongs to."""
 
 
 Period = Literal["day", "week", "month", "ever"]

@@ -7,19 +7,20 @@ what they have in common: clients of models, rate limits, listeners, webhooks.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager
+from contextvars import ContextVar
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 import anyio
 
-from teamwright.agents.clients.models import Models
-from teamwright.agents.tools.mcp_connection import McpPool
-from teamwright.agents.tools.protocol import Dependencies
+from teamwright.agents.clients.models import SHARED_MODELS, Models
+from teamwright.agents.tools.mcp_connection import SHARED_POOL, McpPool
+from teamwright.agents.tools.protocol import SHARED_DEPENDENCIES, Dependencies
 from teamwright.errors import BudgetUnavailable, FencedOut, RunIsLive, UsageError
 from teamwright.journal.protocol import commit, driver_lock
-from teamwright.journal.stores import SharedNotes
+from teamwright.journal.stores import SHARED_NOTES, SharedNotes
 from teamwright.runtime.budget.prompt_meter import PromptMeter
 from teamwright.runtime.budget.rate_limiter import RateLimiters, SharedLimits
 from teamwright.runtime.budget.tenant_budgets import TenantBudgets
@@ -41,6 +42,9 @@ if TYPE_CHECKING:
     from teamwright.values.events.run import RunAborted
     from teamwright.values.people import Cancel
     from teamwright.values.turns.results import RunResult
+
+
+T = TypeVar("T")
 
 
 class Handle:
@@ -285,7 +289,12 @@ class Driver:
         """Within this block, the agents of a team share the engine's clients and notes, and their own MCP servers."""
         servers = McpPool(self._mcp)
         notes = SharedNotes(self.journal.notes, team)
-        with self.models.shared(), self.dependencies.shared(), notes.shared(), servers.shared():
+        with (
+            _bound(SHARED_MODELS, self.models),
+            _bound(SHARED_DEPENDENCIES, self.dependencies),
+            _bound(SHARED_NOTES, notes),
+            _bound(SHARED_POOL, servers),
+        ):
             try:
                 yield
                 await self._prompt_meter.save()
@@ -317,3 +326,13 @@ class Driver:
     def clock(self, record: RunRecord | None = None) -> Callable[[], float]:
         """Return the clock of one driver of a run, which starts no earlier than the last recorded event."""
         return self._new_clock(record.latest_time if record is not None else 0.0)
+
+
+@contextmanager
+def _bound(variable: ContextVar[T], value: T) -> Generator[None]:
+    """Within this block, the tasks of a run find this value."""
+    token = variable.set(value)
+    try:
+        yield
+    finally:
+        variable.reset(token)

@@ -20,7 +20,7 @@ PLAN: dict[str, Any] = {"steps": [{"id": "look", "role": "ana", "task": "Look."}
 
 async def answered(fakes: FakeMembers, *answers: Answer) -> tuple[RunResult, list[Question]]:
     helper, left, seen = fakes.member("planner", json.dumps(PLAN)), list(answers), list[Question]()
-    options: dict[str, JsonValue] = {"planner": "planner", "confirm_plan": True}
+    options: dict[str, JsonValue] = {"planner": "planner", "confirm": True}
     team = Team("t", members=fakes.members("ana ben"), helpers=[helper], strategy="expert", options=options)
 
     async with Engine("memory") as engine:

@@ -195,7 +195,7 @@ async def test_a_budget_that_does_not_cover_another_plan_leaves_the_rest_of_the_
 
 async def test_a_person_confirms_the_difference_alone() -> None:  # K-15
     fakes, seen = FakeMembers(), list[Question]()
-    given = team(fakes, planner(AGAIN), confirm_plan=True)
+    given = team(fakes, planner(AGAIN), confirm=True)
     async with Engine("memory") as engine:
         result = await engine.run(given, TASK, run_id="r")
         while result.status == "paused":

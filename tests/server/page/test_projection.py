@@ -123,7 +123,7 @@ agents:
   planner: {scripted: replies.yaml}
   writer: {scripted: replies.yaml}
 teams:
-  planned: {strategy: expert, members: [writer], expert: {planner: planner, confirm_plan: true}}
+  planned: {strategy: expert, members: [writer], expert: {planner: planner, confirm: true}}
 """
 SCRIPT = """
 - {agent: planner, json: {steps: [{id: writing, role: writer, task: Write it.}]}}
@@ -161,7 +161,7 @@ async def test_a_plan_is_a_draft_until_a_person_has_confirmed_it(
 
 @pytest.mark.experts
 async def test_the_plan_of_a_planner_is_shown_also_without_a_confirmation(tmp_path: Path) -> None:  # A-15
-    (tmp_path / "team.yaml").write_text(CONFIRMED.replace(", confirm_plan: true", ""), encoding="utf-8")
+    (tmp_path / "team.yaml").write_text(CONFIRMED.replace(", confirm: true", ""), encoding="utf-8")
     (tmp_path / "replies.yaml").write_text(SCRIPT, encoding="utf-8")
     async with Engine("memory") as engine:
         await engine.run(load_team(tmp_path / "team.yaml"), "Write.", run_id="r")

@@ -7,8 +7,7 @@ model that the caller made is neither guarded nor closed here; one that pydantic
 from __future__ import annotations
 
 import sys
-from collections.abc import Generator
-from contextlib import AsyncExitStack, contextmanager
+from contextlib import AsyncExitStack
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Self
 
@@ -24,7 +23,8 @@ if TYPE_CHECKING:
     from teamwright.agents.clients.model_client import ModelClient
 
 HEAVY = "teamwright.agents.model.turn"
-_SHARED: ContextVar[Models | None] = ContextVar("models", default=None)
+SHARED_MODELS: ContextVar[Models | None] = ContextVar("models", default=None)
+"""The clients of the engine that runs the current task, which model agents without clients of their own use."""
 
 
 class Models:
@@ -49,15 +49,6 @@ class Models:
         stack, self._stack = self._stack, AsyncExitStack()
         with anyio.CancelScope(shield=True):
             await stack.aclose()
-
-    @contextmanager
-    def shared(self) -> Generator[None]:
-        """Within this block, model agents without clients of their own use these."""
-        token = _SHARED.set(self)
-        try:
-            yield
-        finally:
-            _SHARED.reset(token)
 
     async def client(self, model: AnyModel) -> ModelClient:
         """Return the client of a model, or raise a `UsageError` that says what is missing."""
@@ -95,8 +86,3 @@ async def import_models() -> None:
     """Import pydantic-ai in a thread, so that the event loop is not blocked."""
     if HEAVY not in sys.modules:
         await anyio.to_thread.run_sync(import_uncollected, HEAVY)
-
-
-def shared_models() -> Models | None:
-    """The clients of the engine that runs the current task, if any."""
-    return _SHARED.get()

@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Unpack, cast
 
-from teamwright.agents.clients.models import Models, shared_models
+from teamwright.agents.clients.models import SHARED_MODELS, Models
 from teamwright.agents.clients.providers import (
     check_model,
     check_provider,
@@ -228,7 +228,7 @@ class ModelAgent(Agent):
 
     @asynccontextmanager
     async def _client(self, model: AnyModel) -> AsyncGenerator[ModelClient]:
-        if models := self._models or shared_models():
+        if models := self._models or SHARED_MODELS.get():
             yield await self._client_of(model, models)
             return
         async with Models() as models:

@@ -28,7 +28,7 @@ from teamwright.agents.tools.protocol import (
 from teamwright.agents.tools.python import MethodSource
 from teamwright.documents.nodes import Fields
 from teamwright.errors import ArtifactNotFound, StaleWrite, ToolError, UsageError
-from teamwright.journal.stores import Note, Notes, shared_notes, words_of
+from teamwright.journal.stores import SHARED_NOTES, Note, Notes, words_of
 from teamwright.values.call_limits import text_size
 from teamwright.values.names import transfer_tool_name
 from teamwright.values.specs.tools import MEMORY, TERMINATE, WORKSPACE, MemorySpec, MemoryTool
@@ -113,7 +113,7 @@ class MemoryMethods:
     """The tools' methods, for one call. Their docstrings are the descriptions that a model sees."""
 
     def __init__(self, settings: MemoryTool, context: ToolContext) -> None:
-        shared = shared_notes()
+        shared = SHARED_NOTES.get()
         if shared is None or shared.notes is None:
             raise UsageError("The journal of this engine keeps no notes, so `memory` can't be used with it.")
         self._notes: Notes = shared.notes

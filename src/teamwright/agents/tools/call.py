@@ -20,12 +20,12 @@ from teamwright.agents.attachments import ToolValue, split_files
 from teamwright.agents.contract.agent import Context, Workspace, is_package_class
 from teamwright.agents.contract.effect import Attempt, Effect, InDoubtPolicy, Returned
 from teamwright.agents.tools.protocol import (
+    SHARED_DEPENDENCIES,
     Arguments,
     CallPolicy,
     LogLevel,
     ToolContext,
     ToolSource,
-    shared_dependencies,
 )
 from teamwright.errors import AgentError, NotDone, StaleWrite, TeamwrightError, ToolError
 from teamwright.values.events.agent import AgentProgressed
@@ -226,7 +226,7 @@ class RunLink:
     ) -> None:
         self._ctx, self._tool, self._open_workspace = ctx, tool, open_workspace
         self._attempt, self._answers, self._asked = attempt, answers, 0
-        self._loop, self._dependencies = asyncio.get_running_loop(), shared_dependencies()
+        self._loop, self._dependencies = asyncio.get_running_loop(), SHARED_DEPENDENCIES.get()
         self._opened: Workspace | None = None
         self.question: Question | None = None
         """The question without an answer that ended this execution."""

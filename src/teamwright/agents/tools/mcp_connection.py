@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Awaitable, Callable, Generator
-from contextlib import AsyncExitStack, contextmanager
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, TextIO, TypeVar
 
@@ -207,7 +207,8 @@ class McpSession:
 NOT_THE_SERVER = {"allow", "resources", "prompts"}
 """The settings that say what an agent uses of a server: agents that differ only in these share it."""
 
-_SHARED: ContextVar[McpPool | None] = ContextVar("mcp_pool", default=None)
+SHARED_POOL: ContextVar[McpPool | None] = ContextVar("mcp_pool", default=None)
+"""The servers of the run that the current task belongs to."""
 
 
 class McpPool:
@@ -239,17 +240,3 @@ class McpPool:
             async with anyio.create_task_group() as group:
                 for connection in connections.values():
                     group.start_soon(connection.close)
-
-    @contextmanager
-    def shared(self) -> Generator[None]:
-        """Within this block, agents use the servers of this pool."""
-        token = _SHARED.set(self)
-        try:
-            yield
-        finally:
-            _SHARED.reset(token)
-
-
-def shared_pool() -> McpPool | None:
-    """The servers of the run that the current task belongs to, if any."""
-    return _SHARED.get()

@@ -21,7 +21,7 @@ from pydantic import JsonValue
 from teamwright.agents.attachments import FileResult, ToolValue, mcp_data, mcp_files
 from teamwright.agents.contract.agent import Context
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
-from teamwright.agents.tools.mcp_connection import McpConnection, McpPool, shared_pool
+from teamwright.agents.tools.mcp_connection import SHARED_POOL, McpConnection, McpPool
 from teamwright.agents.tools.mcp_server_environment import ServerNotStarted, missing_folder
 from teamwright.agents.tools.protocol import Arguments, BuildOptions, ToolContext, ToolDefinition, ToolKind, ToolSource
 from teamwright.documents.nodes import Fields, ProblemReport, shown
@@ -70,7 +70,7 @@ class McpSource(ToolSource):
         """Return the server for one turn: the one that the run shares, or one that ends with the block."""
         if find_spec("mcp") is None:
             raise MissingExtra("mcp", f"The MCP server {self.name!r}")
-        if (pool := shared_pool()) is not None:
+        if (pool := SHARED_POOL.get()) is not None:
             yield self._server(pool)
             return
         pool = McpPool()

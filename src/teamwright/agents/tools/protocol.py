@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import json
 from abc import abstractmethod
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -178,23 +178,9 @@ class Dependencies:
                     except MissingDependency as error:
                         raise UsageError(f"{agent.name!r}: {error}") from error
 
-    @contextmanager
-    def shared(self) -> Generator[None]:
-        """Within this block, tools find these objects."""
-        token = _SHARED.set(self)
-        try:
-            yield
-        finally:
-            _SHARED.reset(token)
 
-
-_SHARED: ContextVar[Dependencies | None] = ContextVar("dependencies", default=None)
-NO_DEPENDENCIES = Dependencies()
-
-
-def shared_dependencies() -> Dependencies:
-    """The dependencies of the engine that runs the current task."""
-    return _SHARED.get() or NO_DEPENDENCIES
+SHARED_DEPENDENCIES: ContextVar[Dependencies] = ContextVar("dependencies", default=Dependencies())  # noqa: B039
+"""The dependencies of the engine that runs the current task, where tools find them."""
 
 
 NO_RETRY = RetryPolicy.model_construct(attempts=0)

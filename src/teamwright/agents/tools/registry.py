@@ -53,16 +53,13 @@ class UnreadSettings(BaseModel):
     model_config = ConfigDict(extra="allow")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class UnloadedKind(ToolKind[UnreadSettings]):
     """A placeholder for a kind of another package that was not imported; it accepts any settings."""
 
     name: str
     path: str
-    model: type[UnreadSettings] = UnreadSettings
-    noun: str = "tool"
-    built_in: bool = False
-    reserved: bool = False
+    model = UnreadSettings
 
     def build(self, settings: UnreadSettings, options: BuildOptions) -> ToolSource:
         """Create a placeholder source."""
@@ -84,16 +81,13 @@ class UnloadedSource(ToolSource):
         raise UsageError(f"The tool {self.name!r} ({self._path}) was not loaded, so it can't be called.")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class AbsentKind(ToolKind[UnreadSettings]):
     """A placeholder for a kind of a wing that is not there; a tool of this kind is refused with its extra."""
 
     name: str
     error: MissingExtra
-    model: type[UnreadSettings] = UnreadSettings
-    noun: str = "tool"
-    built_in: bool = False
-    reserved: bool = False
+    model = UnreadSettings
 
     def build(self, settings: UnreadSettings, options: BuildOptions) -> ToolSource:
         """Raise `MissingExtra`."""

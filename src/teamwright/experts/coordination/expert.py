@@ -129,7 +129,7 @@ class ExpertRun:
             return talk.ended("terminated").changed(status="completed")
         if isinstance(plan, MadePlan):
             roles |= plan.new_roles
-            if self._options.confirm_plan:
+            if self._options.confirm:
                 plan = await confirm_plan(plan, partial(self._step_problems, roles), ctx)
         if isinstance(plan, Failure):
             return planning_outcome(plan)

@@ -124,7 +124,7 @@ class ExpertOptions(PlanOptions):
         default="fail_fast",
         description="when there is no usable plan: the team fails, or the task is one step, with a warning",
     )
-    confirm_plan: bool = Field(
+    confirm: bool = Field(
         default=False, description="whether a person approves, edits or rejects the plan before work starts"
     )
     on_failure: FailureLadder = Field(default=FailureLadder.model_construct(), description="the failure ladder")

@@ -107,7 +107,7 @@ class Replanner:
         if not isinstance(made, MadePlan):
             return made
         planned = made
-        if self._options.confirm_plan:
+        if self._options.confirm:
             made = await self._confirmed(planned, progress, ctx)
             if made is None:
                 return None
