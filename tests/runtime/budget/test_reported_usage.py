@@ -22,8 +22,7 @@ from teamwright.values.costs import Rate, dollars
 from teamwright.values.events.agent import AgentCalled, AgentCallFailed, AgentReturned
 from teamwright.values.events.budget import BudgetExceeded, BudgetMisreported
 from teamwright.values.events.event import Event
-from teamwright.values.limits import Limits, Usage
-from teamwright.values.specs.manifest import Price
+from teamwright.values.limits import Limits, Price, Usage
 from teamwright.values.specs.models import ServerModel
 from teamwright.values.turns.results import RunResult
 from teamwright.values.turns.turn import Reply, Turn
