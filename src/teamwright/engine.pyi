@@ -19,5 +19,4 @@ from teamwright.runtime.transport import (
 )
 from teamwright.values.turns.results import (
     RunSummary as RunSummary,
-    Status as Status,
 )

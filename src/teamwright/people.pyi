@@ -8,6 +8,7 @@ from teamwright.values.people import (
     Answered as Answered,
     Cancel as Cancel,
     EditPlan as EditPlan,
+    Intervention as Intervention,
     Mark as Mark,
     Notify as Notify,
     Pause as Pause,

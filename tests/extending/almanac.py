@@ -7,9 +7,8 @@ from collections.abc import Iterable, Sequence
 from pydantic import BaseModel, Field, JsonValue
 
 from teamwright import Context
-from teamwright.agents import Arguments, BuildOptions, ToolContext, ToolDefinition, ToolKind, ToolSource
+from teamwright.agents import Arguments, BuildOptions, ToolContext, ToolDefinition, ToolKind, ToolSource, ToolSpec
 from teamwright.errors import ToolError
-from teamwright.values.specs.tools import ToolSpec
 
 CITY: dict[str, JsonValue] = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 asked: list[str] = []

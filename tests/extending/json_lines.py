@@ -24,6 +24,7 @@ from teamwright.events import fold
 from teamwright.journal import (
     Batch,
     Body,
+    Committed,
     InboxItem,
     Journal,
     RunStatus,
@@ -36,8 +37,7 @@ from teamwright.journal import (
     missing_bodies,
     missing_source,
 )
-from teamwright.journal.protocol import Committed
-from teamwright.values.people import Intervention
+from teamwright.people import Intervention
 
 
 class JsonLinesJournal(Journal):

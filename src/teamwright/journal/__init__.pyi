@@ -8,6 +8,7 @@ from teamwright.journal.codec import (
 from teamwright.journal.memory import MemoryJournal as MemoryJournal
 from teamwright.journal.protocol import (
     Batch as Batch,
+    Committed as Committed,
     InboxItem as InboxItem,
     Journal as Journal,
     RunStatus as RunStatus,
@@ -18,7 +19,6 @@ from teamwright.journal.protocol import (
 from teamwright.journal.sqlite.journal import SqliteJournal as SqliteJournal
 from teamwright.journal.stores import (
     Budgets as Budgets,
-    Note as Note,
     Notes as Notes,
     TokenRates as TokenRates,
 )

@@ -21,7 +21,6 @@ from teamwright.strategies.protocol import (
 )
 from teamwright.strategies.registry import (
     find_strategy as find_strategy,
-    strategy_names as strategy_names,
 )
 from teamwright.strategies.reply_parsing import (
     ParseFailure as ParseFailure,

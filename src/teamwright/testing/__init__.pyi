@@ -4,6 +4,7 @@ from teamwright.testing.agent import (
 )
 from teamwright.testing.chat import (
     CallTools as CallTools,
+    ChatRequest as ChatRequest,
     Drop as Drop,
     Fail as Fail,
     Say as Say,
