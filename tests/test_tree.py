@@ -22,6 +22,31 @@ def test_a_long_file_is_found() -> None:
     assert list(tree.check_sizes(Path("a.py"), text, ast.parse(text)))
 
 
+def test_a_short_file_is_found_unless_it_has_a_reason() -> None:
+    assert list(tree.check_small(tree.PACKAGE / "agents" / "small.py", "x = 1\n"))
+    assert not list(tree.check_small(tree.PACKAGE / "agents" / "small.py", "x = 1\n" * tree.MIN_FILE_LINES))
+    assert not list(tree.check_small(tree.PACKAGE / "_lazy.py", "x = 1\n"))
+    assert not list(tree.check_small(tree.PACKAGE / "lab" / "wing.py", "x = 1\n"))
+
+
+def test_what_is_short_for_a_reason_is_there() -> None:
+    assert [one for one in tree.SMALL if not (tree.ROOT / tree.PACKAGE / one).is_file()] == []
+
+
+@pytest.mark.parametrize(("methods", "lines"), [(tree.MAX_METHODS + 1, 1), (1, tree.MAX_CLASS_LINES)])
+def test_a_large_class_is_found(methods: int, lines: int) -> None:
+    text = "class Large:\n" + "".join(
+        f"    def m{number}(self):\n" + "        pass\n" * lines for number in range(methods)
+    )
+    assert list(tree.check_classes(Path("a.py"), ast.parse(text)))
+
+
+def test_a_constructor_with_many_arguments_is_found() -> None:
+    names = ", ".join(f"a{number}" for number in range(tree.MAX_PARAMETERS + 1))
+    assert list(tree.check_classes(Path("a.py"), ast.parse(f"class A:\n    def __init__(self, *, {names}): ...")))
+    assert not list(tree.check_classes(Path("a.py"), ast.parse(f"class A:\n    def __init__(self, {names[4:]}): ...")))
+
+
 def test_a_folder_with_too_many_entries_is_found() -> None:
     paths = [Path(f"src/package/family/module_{number}.py") for number in range(26)]
     assert list(tree.check_folders(paths)) == ["src/package/family: 26 entries; give families a folder (at most 25)"]

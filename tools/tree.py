@@ -12,13 +12,38 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+PACKAGE = Path("src/teamwright")
 PACKAGE_ROOT = Path("src/teamwright/__init__.pyi")
 """The stub that says which names the root has."""
 MAX_FILE_LINES = 600
+MIN_FILE_LINES = 60
 MAX_FUNCTION_LINES = 60
+MAX_CLASS_LINES = 300
+MAX_METHODS = 25
+MAX_PARAMETERS = 12
+"""The most parameters of a constructor, besides `self`."""
 MAX_ROOT_NAMES = 25
 MAX_ENTRIES = 25
 """Most files and folders in a folder of the package; from fifteen on, look for families."""
+MIN_ENTRIES = 4
+SMALL = {
+    "_lazy.py": "every facade begins with it, so it imports nothing else",
+    "__main__.py": "what `python -m teamwright` starts",
+    "agents/contract/retry.py": "what people look for by this word",
+    "experts/routes.py": "imports FastAPI, which only a server has",
+    "experts/team_templates.py": "imports the command `new`, which alone reads it",
+    "lab/jobs.py": "runs in other processes of a server, which import nothing of HTTP",
+    "server/error_statuses.py": "runs in other processes of a server, which import nothing of HTTP",
+    "testing/sample_facts.py": "a table for tests of code that stores facts",
+    "values/specs/plan.py": "the vocabulary of plans, which everything about them imports",
+}
+"""Files of the package that are short for a reason, besides facades and the `wing.py` of each wing."""
+LARGE = {
+    "Account": "a ledger's account: each of its moves reads and writes all of its sums",
+    "OrderedDelivery": "the order of delivery: its methods share all of its state",
+}
+"""Classes that are large for a reason; besides, a conformance suite is one class, the list of what is tested."""
+SUITES = "testing"
 NOT_COUNTED = {"__init__.py", "__main__.py", "py.typed"}
 EMPTY_NAMES = {"base", "common", "helpers", "impl", "manager", "utils"}
 BLOCKS = ("body", "orelse", "handlers", "finalbody", "cases")
@@ -69,6 +94,30 @@ def check_sizes(path: Path, text: str, module: ast.Module) -> Iterator[str]:
                 yield f"{path}:{node.lineno}: {node.name}() has {lines} lines; split it (at most {MAX_FUNCTION_LINES})"
 
 
+def check_classes(path: Path, module: ast.Module) -> Iterator[str]:
+    """Refuse classes and constructors that hold more than one idea."""
+    for node in statements(module):
+        if not isinstance(node, ast.ClassDef) or node.name in LARGE:
+            continue
+        methods = [one for one in node.body if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef)]
+        lines = (node.end_lineno or node.lineno) - node.lineno + 1
+        if len(methods) > MAX_METHODS or lines > MAX_CLASS_LINES:
+            most = f"(at most {MAX_METHODS} and {MAX_CLASS_LINES})"
+            yield f"{path}:{node.lineno}: {node.name} has {len(methods)} methods in {lines} lines; divide it {most}"
+        for one in methods:
+            count = len(one.args.posonlyargs) + len(one.args.args) + len(one.args.kwonlyargs) - 1
+            if one.name == "__init__" and count > MAX_PARAMETERS:
+                yield f"{path}:{one.lineno}: {node.name} takes {count} arguments; group them (at most {MAX_PARAMETERS})"
+
+
+def check_small(path: Path, text: str) -> Iterator[str]:
+    """Refuse files of the package that are too short to be an idea, but for those that have a reason."""
+    lines = len(text.splitlines())
+    has_reason = path.name in ("__init__.py", "wing.py") or (ROOT / path).with_suffix(".pyi").exists()
+    if lines < MIN_FILE_LINES and not has_reason and path.relative_to(PACKAGE).as_posix() not in SMALL:
+        yield f"{path}: {lines} lines; merge it with what changes with it (at least {MIN_FILE_LINES})"
+
+
 def statements(module: ast.Module) -> list[ast.AST]:
     """Return the statements of a module, however nested. Walking the expressions too would take five times as long."""
     found: list[ast.AST] = [module]
@@ -96,7 +145,7 @@ def check_root(path: Path, module: ast.Module) -> Iterator[str]:
 
 
 def check_folders(paths: Iterable[Path]) -> Iterator[str]:
-    """Refuse folders of the package with too many entries."""
+    """Refuse folders of the package with too many entries or too few."""
     entries: defaultdict[Path, set[str]] = defaultdict(set)
     for path in paths:
         if path.parts[0] == "src" and path.suffix != ".pyi" and path.name not in NOT_COUNTED:
@@ -105,6 +154,8 @@ def check_folders(paths: Iterable[Path]) -> Iterator[str]:
     for folder, names in sorted(entries.items()):
         if len(names) > MAX_ENTRIES:
             yield f"{folder}: {len(names)} entries; give families a folder (at most {MAX_ENTRIES})"
+        if len(names) < MIN_ENTRIES and PACKAGE in folder.parents and (ROOT / folder / "__init__.py").exists():
+            yield f"{folder}: {len(names)} entries; move them up (at least {MIN_ENTRIES})"
 
 
 def problems(root: Path = ROOT) -> list[str]:
@@ -128,6 +179,10 @@ def problems(root: Path = ROOT) -> list[str]:
                 found.append(f"{path}:{error.lineno}: {error.msg}")
                 continue
             found += check_sizes(path, text, module)
+            if path.is_relative_to(PACKAGE):
+                found += check_small(path, text)
+                if path.relative_to(PACKAGE).parts[0] != SUITES:
+                    found += check_classes(path, module)
             if path.name == "__init__.py":
                 found += check_init(path, module)
     return found
