@@ -198,7 +198,7 @@ def test_the_response_of_terminate_is_read_leniently(arguments: object, response
 def test_tools_are_declared_without_any_heavy_library() -> None:
     program = (
         "import sys; from teamwright.agents.tools.toolbox import Toolbox;"
-        "from teamwright.values.specs.manifest import McpSpec, McpTool;"
+        "from teamwright.values.specs.tools import McpSpec, McpTool;"
         "Toolbox(['string:capwords', 'terminate', McpSpec(mcp=McpTool(url='http://127.0.0.1:9/mcp'))]);"
         "sys.exit(any(name in sys.modules for name in ('pydantic_ai', 'mcp', 'jsonschema')))"
     )
