@@ -68,8 +68,9 @@ def assert_linear(
     more than `limit` seconds of CPU time is cut off and fails the test.
     """
     work(prepare(16))  # imports and caches fill outside of the measurement
-    size, loops = _measurable(work, prepare, size, limit)
+    size, loops, before = _measurable(work, prepare, size, limit)
     once, twice = (_seconds(work, prepare, each, loops, limit) for each in (size, 2 * size))
+    once = min(once, before)  # a run that something slowed down must not make twice its input look cheap
     if twice <= CLEARLY_LESS * most * once:
         return
     for attempt in range(ATTEMPTS):
@@ -139,8 +140,10 @@ def count_calls(work: Callable[[Input], object], value: Input) -> int:
 
 def _measurable(
     work: Callable[[Input], object], prepare: Callable[[int], Input], size: int, limit: float
-) -> tuple[int, int]:
-    """Find a size at which the work can be measured, and how often to repeat it where even large inputs are quick."""
+) -> tuple[int, int, float]:
+    """Find a size at which the work can be measured, how often to repeat it where even large inputs are quick, and the
+    time that this took.
+    """
     seconds = _seconds(work, prepare, size, 1, limit)
     while seconds < ENOUGH_SECONDS and 4 * size <= LARGEST:
         size *= 4 if seconds < ENOUGH_SECONDS / 20 and 16 * size <= LARGEST else 2
@@ -149,7 +152,7 @@ def _measurable(
     while seconds < ENOUGH_SECONDS and loops < 1 << 14:
         loops *= 2
         seconds = _seconds(work, prepare, size, loops, limit)
-    return size, loops
+    return size, loops, seconds
 
 
 def _seconds(

@@ -61,9 +61,9 @@ async def test_a_suspended_worker_is_fenced_out_when_it_wakes(cluster: Cluster) 
 
 
 async def test_a_worker_whose_network_drops_everything_silently_is_fenced_out(
-    cluster: Cluster, postgres_server: str, tmp_path_factory: pytest.TempPathFactory
+    cluster: Cluster, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    proxy = Proxy(postgres_server, tmp_path_factory.mktemp("proxy"))
+    proxy = Proxy(cluster.url, tmp_path_factory.mktemp("proxy"))
     cluster.hold.touch()
     await cluster.submit("one")
     async with proxy.running():

@@ -9,8 +9,9 @@ SOCKET = ".s.PGSQL.5432"
 
 
 class Proxy(SocketProxy):
-    """Stands at a folder as the server does."""
+    """Stands at a folder as the server does, for the database of an address."""
 
     def __init__(self, server: str, folder: Path) -> None:
-        super().__init__(Path(parse_qs(urlsplit(server).query)["host"][0]) / SOCKET, folder / SOCKET)
-        self.url = f"postgresql://postgres:@/postgres?host={folder}"
+        parts = urlsplit(server)
+        super().__init__(Path(parse_qs(parts.query)["host"][0]) / SOCKET, folder / SOCKET)
+        self.url = f"postgresql://postgres:@{parts.path}?host={folder}"
