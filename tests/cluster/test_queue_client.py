@@ -10,6 +10,7 @@ import pytest
 
 from teamwright.cluster.queue_database import (
     ClaimedDrive,
+    QueueDatabase,
     QueueEntry,
     QueueLimits,
     QueueLoad,
@@ -207,3 +208,26 @@ def test_queues_of_child_runs_have_names_that_no_other_queue_has() -> None:
     assert check_own_queue("night") == "night"
     with pytest.raises(UsageError, match="child runs"):
         check_own_queue(branch_queue("night"))
+
+
+async def test_closing_leaves_no_connection_to_work_that_was_cancelled(cluster: Cluster) -> None:
+    queue = QueueDatabase(cluster.journal.address, "closes")
+    await queue.open()
+    begun = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def work(_: object) -> None:
+        loop.call_soon_threadsafe(begun.set)
+        queue.execute("SELECT pg_sleep(0.5)")
+
+    task = asyncio.create_task(queue.run(work))
+    await begun.wait()
+    task.cancel()
+    await queue.close()
+    shown = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'closes' AND state IS NOT NULL"
+    async with await psycopg.AsyncConnection.connect(cluster.journal.address.url, autocommit=True) as connection:
+        for _ in range(50):  # a server notices within moments that a connection was closed
+            if await (await connection.execute(shown)).fetchone() == (0,):
+                return
+            await asyncio.sleep(0.02)
+    pytest.fail("a connection stays open")

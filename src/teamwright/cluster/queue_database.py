@@ -6,8 +6,10 @@ DBOS and SQLAlchemy are imported when the first connection is made.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from threading import Condition
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 from teamwright.errors import JournalError, JournalUnavailable, MissingExtra, UsageError
@@ -36,6 +38,8 @@ MOST_PRIORITY: Final = 1_000_000
 EntryState = Literal["queued", "claimed", "parked"]
 T = TypeVar("T")
 MOST_CONNECTIONS = 10
+CLOSING_SECONDS = 5.0
+"""How long closing waits for work that was cancelled: its thread goes on until the database has answered."""
 """The most connections of a process to the queue; each opens when it is needed first."""
 POLL_SECONDS = 0.5
 """How often an idle worker looks for new drives; of most it is notified."""
@@ -174,6 +178,8 @@ class QueueDatabase:
         self.address = address
         self.engine = _make_engine(address, name)
         self._opened: DBOSClient | None = None
+        self._threads = 0
+        self._is_idle = Condition()
 
     async def open(self) -> None:
         """Connect; create or upgrade the tables of DBOS first where needed. Those of the journal must exist."""
@@ -201,7 +207,24 @@ class QueueDatabase:
         client, self._opened = self._opened, None
         if client is not None:
             await asyncio.to_thread(client.destroy)
-        await asyncio.to_thread(self.engine.dispose)
+        await asyncio.to_thread(self._dispose)
+
+    def _dispose(self) -> None:
+        """Close the connections. One that a cancelled thread still has would stay open."""
+        with self._is_idle:
+            self._is_idle.wait_for(lambda: not self._threads, CLOSING_SECONDS)
+        self.engine.dispose()
+
+    @contextmanager
+    def _at_work(self) -> Generator[None]:
+        with self._is_idle:
+            self._threads += 1
+        try:
+            yield
+        finally:
+            with self._is_idle:
+                self._threads -= 1
+                self._is_idle.notify_all()
 
     async def run(self, work: Callable[[DBOSClient], T]) -> T:
         """Do work with the client in a thread; errors of the database and of DBOS become errors of the journal."""
@@ -215,7 +238,8 @@ class QueueDatabase:
         if self._opened is None:
             raise JournalUnavailable(f"The queue in {self.address.shown} is not open: call open() before using it.")
         try:
-            return work(self._opened)
+            with self._at_work():
+                return work(self._opened)
         except (DataError, IntegrityError, dbos_errors.DBOSException) as error:
             raise JournalError(f"The queue in {self.address.shown} reports an error: {_text(error)}") from error
         except SQLAlchemyError as error:
@@ -229,7 +253,10 @@ class QueueDatabase:
 
     def execute(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
         """Execute one statement as a transaction of its own, and return its rows."""
-        with self.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        with (
+            self._at_work(),
+            self.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection,
+        ):
             result = connection.exec_driver_sql(statement, values)
             return [tuple(row) for row in result] if result.returns_rows else []
 

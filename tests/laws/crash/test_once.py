@@ -84,11 +84,12 @@ def test_killed_at_any_write_a_fork_makes_no_action_that_a_deleted_run_has_made(
 def test_killed_at_random_instants_an_action_is_not_made_twice(
     check: bool, endpoint: Endpoint, fork_server: ForkServer, tmp_path: Path
 ) -> None:
-    draw, killed = random.Random(4711), 0
-    for number in range(KILLS):
+    draw, killed, number = random.Random(4711), 0, 0
+    while number < KILLS or killed < KILLS // 2:  # on a busy machine a signal comes late, and the run has ended
+        assert number < 10 * KILLS, "hardly any run is killed before it ends"
+        number += 1
         endpoint.paid.clear()
         arguments = {"url": endpoint.url, "journal": str(tmp_path / f"{number}.db"), "check": check}
         for _ in range(3):
             killed += fork_server.run(DRIVE, **arguments, after=draw.uniform(0.005, LONGEST)).killed
         check_payments(endpoint, fork_server.run(DRIVE, **arguments).value, check=check)
-    assert killed >= KILLS // 2
