@@ -204,15 +204,15 @@ class QueueDatabase:
 
     async def close(self) -> None:
         """Close all connections."""
-        client, self._opened = self._opened, None
-        if client is not None:
-            await asyncio.to_thread(client.destroy)
-        await asyncio.to_thread(self._dispose)
+        await asyncio.to_thread(self._close)
 
-    def _dispose(self) -> None:
-        """Close the connections. One that a cancelled thread still has would stay open."""
+    def _close(self) -> None:
+        """Close all connections, after those that threads of cancelled work still have: they would stay open."""
+        client, self._opened = self._opened, None
         with self._is_idle:
             self._is_idle.wait_for(lambda: not self._threads, CLOSING_SECONDS)
+        if client is not None:
+            client.destroy()
         self.engine.dispose()
 
     @contextmanager
