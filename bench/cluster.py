@@ -34,7 +34,7 @@ from bench.rounds import ROOT
 from teamwright import Engine
 from teamwright.cluster.queue_client import QueueClient
 from teamwright.journal.postgres.connection import DatabaseAddress
-from teamwright.teams.load import load_team
+from teamwright.teams.team_loader import load_team
 
 PROCESSES = (1, 2, 4)
 CHAINS = {1: 200, 32: 60}

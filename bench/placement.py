@@ -15,7 +15,7 @@ from bench.cluster import started
 from bench.postgres_server import new_database, serving
 from teamwright import Engine
 from teamwright.cluster.placement import WorkerPlacement
-from teamwright.teams.load import load_team
+from teamwright.teams.team_loader import load_team
 
 WIDTH, WORKERS = 16, 2
 WORKER = ["teamwright", "worker", "--at-once", "4", "--allow-module", "bench", "--journal"]

@@ -13,7 +13,7 @@ from teamwright.lab.simulation.simulate import SimulatedShape, simulate
 from teamwright.lab.simulation.trials import OWN, declared_team
 from teamwright.lab.topology_model import Evaluation, EvaluationSettings, evaluate_topology
 from teamwright.lab.topology_profiles import TOPOLOGIES, Topology
-from teamwright.teams.load import read_manifest, source_of
+from teamwright.teams.team_loader import read_manifest, source_of
 
 RUNS, SEED = 10_000, 7
 TASKS, WORKERS, TOKENS, MESSAGE = 8, 4, 1400, 100

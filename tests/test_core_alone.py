@@ -16,7 +16,7 @@ from tests.paths import ROOT
 
 SAMPLE = (
     "tests/agents/test_evaluators_registry.py", "tests/teams/manifests/checks/test_evaluations.py",
-    "tests/teams/manifests/test_load_experts.py",
+    "tests/teams/manifests/test_manifest_loader_experts.py",
     "tests/cli/test_new.py::test_a_new_team_runs_at_once_with_the_command_it_says",
 )  # fmt: skip
 REFUSED = """

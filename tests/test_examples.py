@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from teamwright import Engine, ModelAgent, load_team
-from teamwright.journal.memory import MemoryJournal
+from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.strategies import Envelope
 from teamwright.values.events.agent import AgentReplied
 from teamwright.values.events.team import StepHeldUp, TeamEscalated, TeamEvaluationResult

@@ -27,8 +27,8 @@ from teamwright.cluster.status import follow_queued
 from teamwright.cluster.submission import prepare_team
 from teamwright.events import AgentCalled, AgentReturned, Delta, RunEnded
 from teamwright.journal.postgres.connection import DatabaseAddress
-from teamwright.teams.load import source_of
-from teamwright.teams.manifests.load import load
+from teamwright.teams.manifests.manifest_loader import load
+from teamwright.teams.team_loader import source_of
 
 NAMES = ("ada", "bea", "cem")
 AT_ONCE = 3

@@ -19,7 +19,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from teamwright import Engine, Event
-from teamwright.cli.terminal.open import new_engine
+from teamwright.cli.terminal.command_setup import new_engine
 from teamwright.errors import TeamwrightError
 from teamwright.events import AgentCalled, AgentCallFailed, AgentReturned, RunResumed
 from teamwright.values.limits import Usage

@@ -19,7 +19,7 @@ import yaml
 
 from teamwright import Engine
 from teamwright.server.security.credentials import Tokens, tokens_file
-from teamwright.teams.load import load_team
+from teamwright.teams.team_loader import load_team
 
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLES = ROOT / "examples"

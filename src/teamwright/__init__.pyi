@@ -13,8 +13,8 @@ from teamwright.errors import TeamwrightError as TeamwrightError
 from teamwright.runtime.engine import Engine as Engine
 from teamwright.runtime.sync import run_sync as run_sync
 from teamwright.strategies.protocol import Strategy as Strategy
-from teamwright.teams.load import load_team as load_team
 from teamwright.teams.team import Team as Team
+from teamwright.teams.team_loader import load_team as load_team
 from teamwright.values.call_limits import RetryPolicy as RetryPolicy
 from teamwright.values.events.event import Event as Event
 from teamwright.values.limits import Limits as Limits

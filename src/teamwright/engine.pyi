@@ -1,4 +1,4 @@
-from teamwright.agents.clients.models import Models as Models
+from teamwright.agents.clients.client_pool import Models as Models
 from teamwright.runtime.budget.rate_limiter import (
     PaceShare as PaceShare,
     SharedLimits as SharedLimits,
@@ -8,7 +8,7 @@ from teamwright.runtime.conversations import Conversations as Conversations
 from teamwright.runtime.followers import PartialOutput as PartialOutput
 from teamwright.runtime.handle import Handle as Handle
 from teamwright.runtime.rebuilt_prompts import rebuild_prompt as rebuild_prompt
-from teamwright.runtime.runs import Runs as Runs
+from teamwright.runtime.recorded_runs import Runs as Runs
 from teamwright.runtime.sync import resume_sync as resume_sync
 from teamwright.runtime.transport import (
     InProcessTransport as InProcessTransport,

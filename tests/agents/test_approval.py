@@ -15,7 +15,7 @@ from teamwright.agents.contract.agent import Agent
 from teamwright.agents.scripted import Rule, ToolRule
 from teamwright.agents.tools.toolbox import Toolbox
 from teamwright.errors import AgentError, UsageError
-from teamwright.journal.memory import MemoryJournal
+from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.testing.chat import CallTools, ChatAnswer, ChatRequest, Say, ToolCall
 from teamwright.testing.model_server import ModelServer
 from teamwright.values.events.event import Event

@@ -11,9 +11,9 @@ from teamwright.agents.registry import MOST_CYCLES, MOST_FALLBACKS, MOST_NESTED,
 from teamwright.agents.scripted import Rule
 from teamwright.cli.main import main
 from teamwright.errors import ManifestError, ServiceError
-from teamwright.journal.memory import MemoryJournal
+from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.teams.builder import Builder
-from teamwright.teams.load import load_team, source_of, team_from_source
+from teamwright.teams.team_loader import load_team, source_of, team_from_source
 from teamwright.values.call_limits import Recovery, RetryPolicy
 from teamwright.values.specs.manifest import Source
 from tests.growth import assert_linear_calls

@@ -11,7 +11,7 @@ from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.agents.review import completed
 from teamwright.agents.scripted import Rule, ScriptedAgent
 from teamwright.history.kpis import kpis_of
-from teamwright.journal.memory import MemoryJournal
+from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team
 from teamwright.values.events.event import Event

@@ -12,9 +12,9 @@ import pytest
 
 from teamwright import FunctionAgent, Team
 from teamwright.agents.schema_declaration import MOST_IN_PLACE, schema_fault
-from teamwright.agents.schemas import as_schema, check
+from teamwright.agents.schema_validation import as_schema, check
 from teamwright.errors import InvalidOutput, UsageError
-from teamwright.teams.load import load_team
+from teamwright.teams.team_loader import load_team
 from tests.growth import assert_linear_calls
 from tests.teams.manifests.manifests import loaded, problems
 

@@ -12,7 +12,7 @@ import pytest
 
 from teamwright.agents.scripted import Rule, Script, ScriptedAgent, ToolRule, unused_rules
 from teamwright.errors import InvalidInput, InvalidOutput, InvalidValue, ManifestError, ScriptMismatch
-from teamwright.journal.memory import MemoryJournal
+from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team
 from teamwright.values.call_limits import RetryPolicy

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.test_processes import events_of, start, wait_for
-from tests.cli.views.test_prompt import Terminal
+from tests.cli.test_question_prompt import Terminal
 from tests.kit.program import run_program
 from tests.kit.terminal import REPLIES, TEAM, Call, write_team
 

@@ -57,7 +57,7 @@ sys.exit(main())
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
 @pytest.mark.parametrize(
     "module",
-    ["teamwright.cli.views.drive", "anyio", "teamwright.runtime.engine", "teamwright.agents.functions.agent"],
+    ["teamwright.cli.foreground_run", "anyio", "teamwright.runtime.engine", "teamwright.agents.functions.agent"],
 )
 def test_ctrl_c_is_never_lost_before_a_run_is_driven(module: str, tmp_path: Path) -> None:
     worked = tmp_path / "worked"

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from teamwright import Engine, load_team
-from teamwright.cli.views.drive import ViewOptions, drive
+from teamwright.cli.foreground_run import ViewOptions, drive
 from teamwright.errors import JournalError
-from teamwright.journal.memory import MemoryJournal
+from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.journal.protocol import Batch, Committed
 from teamwright.testing.chat import Say
 from teamwright.testing.model_server import ModelServer
@@ -270,8 +270,8 @@ def test_functions_beside_the_manifest_are_found(call: Call, tmp_path: Path) -> 
 
 
 def test_the_tiny_local_model_comes_with_a_hint_for_a_real_one(call: Call, team: Path) -> None:
-    from teamwright.cli.views.drive import local_hint
-    from teamwright.teams.load import read_manifest
+    from teamwright.cli.foreground_run import local_hint
+    from teamwright.teams.team_loader import read_manifest
 
     hint = local_hint(read_manifest([Path("examples/first_team")]).manifest, "teamwright run examples/first_team")
     assert hint is not None

@@ -12,7 +12,7 @@ from teamwright.cluster.shared_limits import ClusterPaces, ModelShare, model_dig
 from teamwright.errors import JournalUnavailable
 from teamwright.journal.postgres.connection import Connection, DatabaseAddress, connect
 from teamwright.journal.postgres.layout import migrate
-from teamwright.journal.postgres.paces import PostgresPaces
+from teamwright.journal.postgres.rate_limits import PostgresPaces
 from teamwright.runtime.budget.rate_limiter import RateLimiter, Slot
 from teamwright.values.limits import Pace
 from teamwright.values.value import JsonValue

@@ -8,8 +8,8 @@ import pytest
 
 from teamwright.events import AgentCalled, RunStarted
 from teamwright.runtime.placement import child_run_id
-from teamwright.teams.load import load_team
 from teamwright.teams.team import Team
+from teamwright.teams.team_loader import load_team
 from teamwright.testing.chat import Say
 from teamwright.testing.model_server import ModelServer
 from teamwright.values.limits import Limits

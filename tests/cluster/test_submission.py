@@ -5,16 +5,16 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from teamwright.cluster.needs import CodeFolder
 from teamwright.cluster.permissions import Permissions
+from teamwright.cluster.run_requirements import CodeFolder
 from teamwright.cluster.submission import NOTHING, Lacks, TeamLoader, prepare_team, source_on_worker
 from teamwright.errors import UsageError
 from teamwright.journal.protocol import Batch, commit
 from teamwright.runtime.engine import Engine
-from teamwright.teams.load import build_new_member, source_of
-from teamwright.teams.manifests.load import load
+from teamwright.teams.manifests.manifest_loader import load
 from teamwright.teams.run_files import FileCache
 from teamwright.teams.team import Team
+from teamwright.teams.team_loader import build_new_member, source_of
 from teamwright.values.events.run import RunStarted
 from teamwright.values.specs.tools import McpSpec
 

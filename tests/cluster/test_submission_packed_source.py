@@ -5,8 +5,8 @@ import pytest
 from teamwright.cluster.submission import pack
 from teamwright.errors import UsageError
 from teamwright.teams import run_files as files
-from teamwright.teams.load import source_of
-from teamwright.teams.manifests.load import load
+from teamwright.teams.manifests.manifest_loader import load
+from teamwright.teams.team_loader import source_of
 from teamwright.values.specs.manifest import Source
 
 REPLIES = "rules: [{reply: hello}]\n"

@@ -2,12 +2,12 @@ from pathlib import Path
 
 import pytest
 
-from teamwright.agents.clients.models import Models
-from teamwright.cluster.needs import CodeFolder
+from teamwright.agents.clients.client_pool import Models
+from teamwright.cluster.run_requirements import CodeFolder
 from teamwright.cluster.submission import PreparedTeam, prepare_team
 from teamwright.errors import UsageError
-from teamwright.teams.load import source_of
-from teamwright.teams.manifests.load import load
+from teamwright.teams.manifests.manifest_loader import load
+from teamwright.teams.team_loader import source_of
 
 TOOLS = "def answer(text: str) -> str:\n    return text\n"
 

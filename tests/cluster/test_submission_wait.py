@@ -8,12 +8,12 @@ from signal import SIGKILL
 from anyio import fail_after, sleep
 from msgspec import structs
 
-from teamwright.cluster.needs import CodeFolder
+from teamwright.cluster.run_requirements import CodeFolder
 from teamwright.cluster.submission import Lacks, PreparedTeam, prepare_team, record_wait
 from teamwright.history.event_wording import note_text
 from teamwright.journal.protocol import Batch
-from teamwright.teams.load import source_of
-from teamwright.teams.manifests.load import load
+from teamwright.teams.manifests.manifest_loader import load
+from teamwright.teams.team_loader import source_of
 from teamwright.values.events.run import RunQueued, RunStarted
 from tests.kit.workers import PATIENCE, Cluster, eventually
 

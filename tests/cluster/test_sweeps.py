@@ -13,7 +13,7 @@ from teamwright.cluster.queue_database import QueueEntry
 from teamwright.cluster.sweeps import TakeOver
 from teamwright.cluster.worker_presence import WorkerLog
 from teamwright.errors import JournalUnavailable
-from teamwright.teams.load import load_team
+from teamwright.teams.team_loader import load_team
 from tests.cluster.test_worker import ASKING
 from tests.kit.postgres_proxy import Proxy
 from tests.kit.postgres_restart import OwnPostgres

@@ -21,7 +21,7 @@ from teamwright.cluster.sweeps import TakeOver
 from teamwright.cluster.worker import Worker
 from teamwright.cluster.worker_presence import WorkerLog
 from teamwright.journal.postgres.journal import PostgresJournal
-from teamwright.teams.load import load_team, read_manifest, source_of
+from teamwright.teams.team_loader import load_team, read_manifest, source_of
 from tests.kit.workers import Cluster, eventually
 
 ASKING = """

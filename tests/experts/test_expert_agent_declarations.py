@@ -10,7 +10,7 @@ from teamwright import Engine, load_team
 from teamwright.agents.scripted import Rule, ScriptedAgent
 from teamwright.errors import ManifestError
 from teamwright.experts import ExpertProfile, introduce, make_expert
-from teamwright.journal.memory import MemoryJournal
+from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.values.specs.manifest import AgentSpec
 from tests.kit.records import cut
 from tests.teams.manifests.manifests import loaded, problems

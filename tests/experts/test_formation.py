@@ -8,8 +8,8 @@ from teamwright import Engine
 from teamwright.errors import InvalidValue
 from teamwright.experts import ExpertProfile, ExpertTemplates
 from teamwright.experts.formation import RoleDraft, TeamDraft, draft_for, draft_named, form_team
-from teamwright.journal.memory import MemoryJournal
-from teamwright.teams.load import team_from_source
+from teamwright.journal.in_memory_journal import MemoryJournal
+from teamwright.teams.team_loader import team_from_source
 from teamwright.values.specs.manifest import Source
 from tests.kit.records import cut
 

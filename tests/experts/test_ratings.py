@@ -9,7 +9,7 @@ import pytest
 from teamwright import Engine
 from teamwright.agents.scripted import Rule, ScriptedAgent
 from teamwright.experts.ratings import RatedWork, Rating, rate_runs, rate_work
-from teamwright.journal.memory import MemoryJournal
+from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.teams.team import Team
 from teamwright.values.limits import NOTHING, Usage
 from teamwright.values.specs.evaluation import EvaluationVerdict, VerdictOutcome

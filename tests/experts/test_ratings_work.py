@@ -5,7 +5,7 @@ from typing import Any
 from teamwright import Engine, FunctionAgent, load_team
 from teamwright.agents.scripted import Rule, ScriptedAgent
 from teamwright.experts.ratings import RatedWork, read_work, templates_in, work_in
-from teamwright.journal.memory import MemoryJournal
+from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.teams.team import Team
 from teamwright.values.limits import Limits
 from tests.kit.evaluators import AnyEvaluator, WordEvaluator, words

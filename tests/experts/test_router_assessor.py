@@ -9,7 +9,7 @@ from teamwright import Engine
 from teamwright.agents import ServerModel
 from teamwright.experts import ExpertTemplates
 from teamwright.experts.router import Assessor, AssessorFailure
-from teamwright.journal.memory import MemoryJournal
+from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.testing import ModelServer, Say
 from teamwright.values.limits import Limits
 from tests.kit.records import cut

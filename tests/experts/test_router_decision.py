@@ -6,7 +6,7 @@ import pytest
 
 from teamwright import Engine
 from teamwright.experts.router import Router, parse_request
-from teamwright.journal.memory import MemoryJournal
+from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.values.limits import Limits
 
 MIDDLE = "Design and implement a pricing API, and review its security."

@@ -16,7 +16,7 @@ from teamwright.agents.scripted import Rule, ScriptedAgent
 from teamwright.errors import UsageError
 from teamwright.experts import Rubric
 from teamwright.history.kpis import kpis_of
-from teamwright.journal.memory import MemoryJournal
+from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.teams.team import Team
 from teamwright.testing import EvaluatorConformance
 from teamwright.values.events.agent import AgentAsked

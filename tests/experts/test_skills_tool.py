@@ -11,7 +11,7 @@ from teamwright.agents import ServerModel, ToolSource
 from teamwright.errors import ToolError, UsageError
 from teamwright.experts import read_skills
 from teamwright.experts.skills import SkillMethods, SkillSource
-from teamwright.journal.memory import MemoryJournal
+from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.testing import ModelServer, Say, ToolSourceConformance
 from teamwright.testing.chat import ChatRequest
 from tests.experts.test_skills import make

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from teamwright.journal.codec import decode_events, to_text
-from teamwright.journal.memory import MemoryJournal
+from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.journal.protocol import Batch
 from teamwright.values.events.event import Event
 from teamwright.values.turns.results import RunResult

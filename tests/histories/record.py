@@ -9,7 +9,7 @@ import sys
 
 import anyio
 
-from teamwright.journal.memory import MemoryJournal
+from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.runtime.engine import Engine
 from tests.histories.history import FOLDER, RUN_ID, History, comparable
 from tests.histories.teams import TASK, TEAMS, speak

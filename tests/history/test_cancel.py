@@ -6,7 +6,7 @@ import anyio
 import pytest
 
 from teamwright import Engine, FunctionAgent, Team, Turn
-from teamwright.journal.memory import MemoryJournal
+from teamwright.journal.in_memory_journal import MemoryJournal
 from tests.kit.members import FakeMembers
 from tests.kit.records import cut, cut_and_resume
 

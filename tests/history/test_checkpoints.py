@@ -11,7 +11,7 @@ import pytest
 from teamwright import Context, Engine, FunctionAgent, Limits, Reply, ScriptedAgent, Team, Turn
 from teamwright.agents.scripted import Rule
 from teamwright.errors import InvalidName, NotResumable, RunNotFound, UnknownName, UsageError
-from teamwright.journal.memory import MemoryJournal
+from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.journal.protocol import Batch, Committed, InboxItem
 from teamwright.strategies import Outcome, Task
 from teamwright.strategies.protocol import Members

@@ -15,7 +15,7 @@ from teamwright.errors import AgentError, AgentTimeout, ContextTooLong, Refused,
 from teamwright.history.history import RunHistory
 from teamwright.history.kpis import read_kpis
 from teamwright.history.retry_point import point_before_stop
-from teamwright.journal.memory import MemoryJournal
+from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.strategies import Outcome, Task
 from teamwright.strategies.protocol import Members
 from teamwright.values.events.agent import AgentCalled

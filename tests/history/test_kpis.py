@@ -15,7 +15,7 @@ from teamwright.agents.contract.effect import Attempt, Effect, Returned
 from teamwright.errors import AgentError, ContextTooLong, RunNotFound
 from teamwright.history.kpi_gates import check_gates, read_gates
 from teamwright.history.kpis import FIGURES, Kpis, TurnFigures, kpis_of, read_kpis, side_by_side, turns_of
-from teamwright.journal.memory import MemoryJournal
+from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.strategies import Outcome, Task
 from teamwright.strategies.protocol import Members
 from teamwright.values.call_limits import Recovery

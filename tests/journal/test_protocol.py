@@ -7,7 +7,7 @@ import anyio
 import pytest
 from hypothesis import given, strategies as st
 
-from teamwright.journal.memory import MemoryJournal
+from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.journal.protocol import Batch, Journal
 from teamwright.journal.sqlite.journal import SqliteJournal
 from teamwright.testing.journal import body, commit_all

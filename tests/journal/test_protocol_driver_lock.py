@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from teamwright.errors import RunIsLive
-from teamwright.journal.memory import MemoryJournal
+from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.journal.protocol import driver_lock
 
 

@@ -12,8 +12,8 @@ from teamwright.journal.protocol import Batch, Journal, commit
 from teamwright.runtime.placement import CancelRun, PackedTeam
 from teamwright.runtime.relay import Bus
 from teamwright.runtime.run_reader import read_record
-from teamwright.teams.load import load_team
 from teamwright.teams.team import Team
+from teamwright.teams.team_loader import load_team
 from teamwright.values.specs.manifest import Source
 
 MANIFEST = """\

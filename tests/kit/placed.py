@@ -11,8 +11,8 @@ import pytest
 
 from teamwright.events import AgentCalled, RunStarted
 from teamwright.runtime.placement import child_run_id
-from teamwright.teams.load import load_team
 from teamwright.teams.team import Team
+from teamwright.teams.team_loader import load_team
 from teamwright.values.limits import Limits
 from teamwright.values.turns.results import FINAL, RunResult
 from tests.kit.queued_members import EFFECTS, TOKENS

@@ -10,7 +10,7 @@ import anyio
 from msgspec.structs import replace
 
 from teamwright.agents.contract.agent import Agent
-from teamwright.journal.memory import MemoryJournal
+from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.journal.protocol import Batch
 from teamwright.runtime.engine import Engine
 from teamwright.values.events.event import Event

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 import anyio
 
 from teamwright import Engine, Team
-from teamwright.journal.memory import MemoryJournal
+from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.values.events.event import Event
 from teamwright.values.turns.results import RunResult
 from teamwright.values.turns.turn import Turn

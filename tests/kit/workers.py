@@ -25,8 +25,8 @@ from teamwright.events import AgentReturned, RunEnded
 from teamwright.journal.postgres.connection import DatabaseAddress
 from teamwright.journal.postgres.journal import PostgresJournal
 from teamwright.runtime.engine import Engine
-from teamwright.teams.load import load_team
 from teamwright.teams.team import Team
+from teamwright.teams.team_loader import load_team
 from tests.kit.queued_members import EFFECTS, FOLDER, TOKENS
 from tests.paths import ROOT
 

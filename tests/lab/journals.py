@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from teamwright.journal.memory import MemoryJournal
+from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.journal.protocol import Batch
 from teamwright.lab.topology_model import Evaluation, EvaluationSettings, evaluate_topology
 from teamwright.lab.topology_profiles import Topology, TopologyProfile

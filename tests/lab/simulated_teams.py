@@ -8,7 +8,7 @@ from pathlib import Path
 
 from teamwright import Context, Message, Team, Turn, load_team
 from teamwright.agents.contract.agent import Agent
-from teamwright.lab.simulation.agents import SimulatedAgent
+from teamwright.lab.simulation.simulated_agents import SimulatedAgent
 from teamwright.strategies import Outcome, Task
 from teamwright.strategies.protocol import Members, Settings, Strategy
 from teamwright.values.specs.manifest import AgentSpec

@@ -10,7 +10,7 @@ from pydantic import JsonValue
 
 from teamwright import Engine, load_team
 from teamwright.errors import PlanError, UsageError
-from teamwright.journal.memory import MemoryJournal
+from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.lab import advise
 from teamwright.lab.auto_topology import auto_source, auto_team, choose, orchestrate, plan_of, settings_for
 from teamwright.lab.topology_decision import OwnRuns
@@ -18,7 +18,7 @@ from teamwright.lab.topology_model import EvaluationSettings, evaluate
 from teamwright.lab.topology_profiles import TOPOLOGIES, Topology
 from teamwright.strategies.plan.planner import PlannerSettings, prepare
 from teamwright.strategies.plan.schedule import envelopes_tokens, validate_schedule
-from teamwright.teams.load import read_manifest, source_of, team_from_source
+from teamwright.teams.team_loader import read_manifest, source_of, team_from_source
 from teamwright.values.events.team import TeamPlanned
 from teamwright.values.limits import Limits
 from teamwright.values.specs.manifest import TeamSpec

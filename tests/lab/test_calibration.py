@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from teamwright.errors import InvalidName, UnknownName, UsageError
-from teamwright.journal.memory import MemoryJournal
+from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.lab import calibrate, observe
 from teamwright.lab.calibration import (
     Calibration,
@@ -23,7 +23,7 @@ from teamwright.lab.calibration import (
     tokens_per_task,
 )
 from teamwright.lab.observations import Observation
-from teamwright.lab.simulation.agents import Learnt
+from teamwright.lab.simulation.simulated_agents import Learnt
 from teamwright.lab.topology_model import EvaluationSettings, evaluate
 from teamwright.lab.topology_profiles import TOPOLOGIES, WORKLOADS, Topology, TopologyProfile
 from teamwright.values.specs.simulation import Data, Simulation

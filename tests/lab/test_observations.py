@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from teamwright import Engine, FunctionAgent, ModelAgent, Team
-from teamwright.journal.memory import MemoryJournal
+from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.lab.observations import MOST_VALUES, from_data, learn, observe
-from teamwright.lab.simulation.agents import Learnt, SimulatedAgent, Simulator
+from teamwright.lab.simulation.simulated_agents import Learnt, SimulatedAgent, Simulator
 from teamwright.lab.simulation.trials import Trial
 from teamwright.lab.topology_model import EvaluationSettings
 from teamwright.lab.topology_profiles import TOPOLOGIES

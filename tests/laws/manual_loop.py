@@ -12,7 +12,7 @@ from pathlib import Path
 from shutil import copyfile
 from typing import TypeVar
 
-from teamwright.journal.memory import MemoryJournal
+from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.journal.protocol import Batch, Committed
 from teamwright.journal.sqlite.journal import SqliteJournal
 from teamwright.journal.sqlite.queries import read_events

@@ -12,7 +12,7 @@ import anyio
 from hypothesis import strategies as st
 
 from teamwright.agents.contract.agent import Agent
-from teamwright.journal.memory import MemoryJournal
+from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.journal.protocol import Batch, Journal
 from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team

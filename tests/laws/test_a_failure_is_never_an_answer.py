@@ -8,7 +8,7 @@ from hypothesis import given, strategies as st
 from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.agents.scripted import Rule, ScriptedAgent
 from teamwright.errors import AgentError, ContextTooLong, Refused
-from teamwright.journal.memory import MemoryJournal
+from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team
 from teamwright.values.call_limits import RetryPolicy

@@ -16,7 +16,7 @@ import anyio
 
 from teamwright import Engine, Limits, ModelAgent, RunResult, Team
 from teamwright.errors import RateLimited
-from teamwright.journal.memory import MemoryJournal
+from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.testing.chat import ChatAnswer, ChatRequest, Fail, Say
 from teamwright.testing.model_server import ModelServer
 from teamwright.values.call_limits import RetryPolicy

@@ -10,7 +10,7 @@ import pytest
 
 from bench.budget_teams import OPTIONS, Member, Replies, team_of
 from teamwright import Context, Engine, Reply, RunResult, Team, Turn
-from teamwright.journal.memory import MemoryJournal
+from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.runtime.budget.degradation import CUT, GO_ON
 from teamwright.values.events.budget import BudgetDegraded, BudgetExceeded, BudgetRefused
 from teamwright.values.events.event import Event

@@ -19,7 +19,7 @@ from teamwright.agents.contract.agent import Agent, Context
 from teamwright.agents.contract.effect import Attempt, Returned
 from teamwright.agents.model.conversation import ModelConversation
 from teamwright.agents.scripted import Rule, ScriptedAgent
-from teamwright.journal.memory import MemoryJournal
+from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.journal.protocol import Batch
 from teamwright.values.events.agent import AgentAsked, AgentCalled, AgentReplied, AgentReturned
 from teamwright.values.events.event import Event

@@ -10,7 +10,7 @@ from hypothesis import given, strategies as st
 from teamwright.agents.contract.agent import Context
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
 from teamwright.agents.functions.agent import FunctionAgent
-from teamwright.journal.memory import MemoryJournal
+from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.journal.protocol import Batch, Committed
 from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team

@@ -16,11 +16,11 @@ import anyio
 import pytest
 from pydantic import JsonValue
 
-from teamwright.agents.clients.models import import_models
+from teamwright.agents.clients.client_pool import import_models
 from teamwright.agents.contract.agent import Agent
 from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.agents.model.agent import ModelAgent
-from teamwright.journal.memory import MemoryJournal
+from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.runtime.driver.cancellation import has_abandoned_tasks
 from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team
@@ -296,7 +296,7 @@ async def test_a_resume_that_is_stopped_while_models_are_being_built_records_no_
         members = [ModelAgent(f"h{number}", model=model, retry=NEVER) for number in range(3)]
         for start in (True, False):
             with monkeypatch.context() as patched:
-                patched.setattr("teamwright.agents.clients.models.import_models", interrupted_import)
+                patched.setattr("teamwright.agents.clients.client_pool.import_models", interrupted_import)
                 async with Engine(journal, grace=GRACE) as engine:
                     building.clear()
                     handle = await (

@@ -21,7 +21,7 @@ from hypothesis import given, strategies as st
 
 from teamwright.agents.contract.agent import Agent
 from teamwright.agents.functions.agent import FunctionAgent
-from teamwright.journal.memory import MemoryJournal
+from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.journal.protocol import InboxItem
 from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team

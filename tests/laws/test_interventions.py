@@ -12,7 +12,7 @@ import anyio
 from hypothesis import given, strategies as st
 from pydantic import JsonValue
 
-from teamwright.journal.memory import MemoryJournal
+from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.journal.protocol import Batch, Committed
 from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team

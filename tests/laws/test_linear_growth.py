@@ -10,7 +10,7 @@ from pydantic import JsonValue
 
 from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.journal.codec import to_text
-from teamwright.journal.memory import MemoryJournal
+from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team
 from teamwright.values.specs.manifest import Share

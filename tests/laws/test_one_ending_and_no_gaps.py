@@ -15,7 +15,7 @@ from teamwright.agents.contract.agent import Context
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
 from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.agents.scripted import Rule, ScriptedAgent
-from teamwright.journal.memory import MemoryJournal
+from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.journal.sqlite.journal import SqliteJournal
 from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team

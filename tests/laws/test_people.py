@@ -14,7 +14,7 @@ import anyio
 import pytest
 from hypothesis import example, given, strategies as st
 
-from teamwright.journal.memory import MemoryJournal
+from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.journal.protocol import Batch
 from teamwright.runtime.engine import Engine
 from teamwright.runtime.handle import Handle

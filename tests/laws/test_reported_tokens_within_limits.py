@@ -13,7 +13,7 @@ from random import Random
 import anyio
 import pytest
 
-from teamwright.journal.memory import MemoryJournal
+from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.journal.sqlite.journal import SqliteJournal
 from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team

@@ -11,7 +11,7 @@ import pytest
 from teamwright import Engine, FunctionAgent, Limits, Message, Team, Turn, run_sync
 from teamwright.engine import resume_sync
 from teamwright.errors import NonDeterminism, NotResumable, RunNotFound, UsageError
-from teamwright.journal.memory import MemoryJournal
+from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.journal.protocol import InboxItem
 from teamwright.journal.sqlite.journal import SqliteJournal
 from teamwright.values.events.event import Delta

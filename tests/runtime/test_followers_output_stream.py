@@ -12,7 +12,7 @@ from pydantic_ai.models.function import AgentInfo, DeltaToolCall, DeltaToolCalls
 from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.agents.model import response_stream as delta_pace
 from teamwright.agents.model.agent import ModelAgent
-from teamwright.journal.memory import MemoryJournal
+from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.runtime.engine import Engine
 from teamwright.runtime.followers import PartialOutput, _Written
 from teamwright.teams.team import Team

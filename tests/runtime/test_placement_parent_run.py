@@ -9,7 +9,7 @@ import pytest
 from teamwright import Engine, FunctionAgent, Limits, RunResult, Team
 from teamwright.errors import UsageError
 from teamwright.runtime.placement import child_run_id
-from teamwright.teams.load import load_team
+from teamwright.teams.team_loader import load_team
 from teamwright.testing.chat import Say
 from teamwright.testing.model_server import ModelServer
 from teamwright.values.names import check_name

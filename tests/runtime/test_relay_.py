@@ -12,7 +12,7 @@ import pytest
 from teamwright import Engine, RunResult, Team
 from teamwright.agents.contract.agent import Agent, Context
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
-from teamwright.journal.memory import MemoryJournal
+from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.runtime import relay as relay_module
 from teamwright.runtime.relay import Bus, Relay, followers_channel
 from teamwright.runtime.transport import InProcessTransport, LiveSignal, Traffic, Transport

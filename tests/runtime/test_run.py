@@ -12,10 +12,10 @@ import pytest
 
 from teamwright import Context, Engine, FunctionAgent, Message, Team, Turn
 from teamwright.errors import NotResumable, RunIsLive, UsageError
-from teamwright.journal.memory import MemoryJournal
+from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.strategies import Outcome, Task
 from teamwright.strategies.protocol import Members
-from teamwright.teams.load import load_team
+from teamwright.teams.team_loader import load_team
 from teamwright.values.events.event import Event
 from teamwright.values.events.run import RUN_FORMAT, Custom, RunStarted
 from teamwright.values.people import Answer, Answered, Question

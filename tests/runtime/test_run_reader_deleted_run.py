@@ -15,7 +15,7 @@ import pytest
 
 from teamwright import Engine, FunctionAgent, Team
 from teamwright.errors import RunNotFound
-from teamwright.journal.memory import MemoryJournal
+from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.journal.protocol import Batch, Committed
 from teamwright.journal.sqlite.journal import SqliteJournal
 from teamwright.values.events.agent import Body

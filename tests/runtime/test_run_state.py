@@ -8,7 +8,7 @@ import pytest
 
 from teamwright.errors import JournalUnavailable, NonDeterminism
 from teamwright.history.record.run_record import RunRecord
-from teamwright.journal.memory import MemoryJournal
+from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.runtime.driver.delivery import OrderedDelivery
 from teamwright.runtime.driver.recorder import Recorder
 from teamwright.runtime.driver.redaction import Redactor

@@ -14,8 +14,8 @@ import pytest
 
 from teamwright.journal import MemoryJournal
 from teamwright.server import jobs as lab_pool
-from teamwright.server.catalogue import Catalogue
 from teamwright.server.jobs import answer
+from teamwright.server.team_catalogue import Catalogue
 from tests.kit.server import TestServer, serving
 from tests.kit.terminal import write_team
 

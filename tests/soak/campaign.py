@@ -13,7 +13,7 @@ from typing import Any
 import anyio
 
 from teamwright.runtime.engine import Engine
-from teamwright.teams.load import load_team
+from teamwright.teams.team_loader import load_team
 from teamwright.values.people import Answer
 from tests.soak.episode import TASK, Episode, Place
 from tests.soak.laws import comparable

@@ -11,7 +11,7 @@ from pydantic_core import to_json
 from teamwright import Context, Engine, FunctionAgent, Message, ModelAgent, Reply, Team, Turn
 from teamwright.agents.scripted import Rule, ScriptedAgent, ToolRule
 from teamwright.errors import Refused
-from teamwright.journal.memory import MemoryJournal
+from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.strategies import Envelope, EnvelopeLimits, Members, Outcome, Task, TeamConversation
 from teamwright.strategies.envelopes import limits_of, shorten_texts
 from teamwright.testing.chat import CallTools, ChatAnswer, ChatRequest, Say, ToolCall

@@ -15,7 +15,7 @@ from pydantic import JsonValue, TypeAdapter, ValidationError
 from teamwright import Engine, Reply, RunResult, Team, Turn
 from teamwright.agents.contract.agent import Agent
 from teamwright.errors import Refused
-from teamwright.journal.memory import MemoryJournal
+from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.strategies.escalation import Ruling, ruling_schema
 from teamwright.values.events.event import Event
 from teamwright.values.events.run import PersonAsked

@@ -16,8 +16,8 @@ from teamwright.agents.scripted import Rule, ScriptedAgent
 from teamwright.errors import ManifestError, Refused
 from teamwright.runtime.engine import Engine
 from teamwright.strategies.fan_out import FanOutOptions
-from teamwright.teams.load import load_team
 from teamwright.teams.team import Team
+from teamwright.teams.team_loader import load_team
 from teamwright.values.limits import Limits
 from teamwright.values.turns.messages import Message
 from teamwright.values.turns.results import RunResult

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from teamwright.agents.contract.agent import Agent
 from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.errors import ManifestError, Refused
-from teamwright.journal.memory import MemoryJournal
+from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.runtime.engine import Engine
 from teamwright.strategies.hierarchical import HierarchicalOptions
 from teamwright.teams.team import Team

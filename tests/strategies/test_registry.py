@@ -15,7 +15,7 @@ from teamwright.errors import ManifestError, UnknownName, UsageError
 from teamwright.runtime.engine import Engine
 from teamwright.strategies.registry import find_strategy, strategy_names
 from teamwright.teams.manifests.code_references import Code, code_in
-from teamwright.teams.manifests.load import load
+from teamwright.teams.manifests.manifest_loader import load
 from teamwright.teams.manifests.schema import manifest_schema
 from teamwright.teams.team import Team
 from tests.kit.entry_points import registered_strategies

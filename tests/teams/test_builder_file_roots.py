@@ -9,9 +9,9 @@ import pytest
 from teamwright import Engine
 from teamwright.cli.main import main
 from teamwright.errors import UsageError
-from teamwright.journal.memory import MemoryJournal
+from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.teams.builder import allowed_roots, checked_root
-from teamwright.teams.load import load_team, read_manifest, source_of, source_with_roots, team_from_source
+from teamwright.teams.team_loader import load_team, read_manifest, source_of, source_with_roots, team_from_source
 from teamwright.values.specs.manifest import Source
 
 SCRIPT = """

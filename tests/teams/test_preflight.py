@@ -7,14 +7,14 @@ import pytest
 from pydantic_ai.models.test import TestModel
 
 from teamwright import Engine
-from teamwright.agents.clients.models import Models
+from teamwright.agents.clients.client_pool import Models
 from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.agents.model.agent import ModelAgent
 from teamwright.agents.scripted import Rule, ScriptedAgent
 from teamwright.errors import ManifestError, UsageError
-from teamwright.teams.load import load_team
 from teamwright.teams.preflight import check_ready
 from teamwright.teams.team import Team
+from teamwright.teams.team_loader import load_team
 from teamwright.testing.model_server import ModelServer
 from teamwright.values.limits import Limits
 from teamwright.values.specs.models import NamedModel, ServerModel

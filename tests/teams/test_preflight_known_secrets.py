@@ -16,13 +16,13 @@ from teamwright.agents import ServerModel
 from teamwright.agents.contract.agent import Agent, agent_spec_of
 from teamwright.agents.model.agent import ModelAgent
 from teamwright.errors import ManifestError, NotResumable, UsageError
-from teamwright.journal.memory import MemoryJournal
+from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.people import Notify, Question
 from teamwright.runtime.driver.redaction import HIDDEN
 from teamwright.strategies import Outcome, Task
 from teamwright.strategies.protocol import Members
-from teamwright.teams.load import team_from_source
 from teamwright.teams.preflight import known_secrets
+from teamwright.teams.team_loader import team_from_source
 from teamwright.values.events.event import Event
 from teamwright.values.events.run import PersonAsked, RunStarted
 from teamwright.values.specs.manifest import Source

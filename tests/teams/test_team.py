@@ -10,7 +10,7 @@ from pydantic import JsonValue
 from teamwright import Engine, FunctionAgent, Limits, Message, Policy, Reply, RunResult, Team, Turn
 from teamwright.agents.contract.agent import Agent, Context
 from teamwright.errors import InvalidName, ManifestError, Refused, UnknownName, UsageError
-from teamwright.journal.memory import MemoryJournal
+from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.strategies import Outcome, Task
 from teamwright.strategies.protocol import Members
 from teamwright.teams.team import require_team

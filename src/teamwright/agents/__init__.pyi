@@ -20,7 +20,7 @@ from teamwright.agents.functions.guardrails import (
 )
 from teamwright.agents.functions.instructions import TurnContext as TurnContext
 from teamwright.agents.registry import AgentRegistry as AgentRegistry
-from teamwright.agents.schemas import Schema as Schema
+from teamwright.agents.schema_validation import Schema as Schema
 from teamwright.agents.scripted import (
     Script as Script,
     ToolRule as ToolRule,

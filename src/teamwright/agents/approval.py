@@ -9,7 +9,7 @@ from pydantic import JsonValue
 from pydantic_core import from_json
 
 from teamwright.agents.contract.agent import Agent
-from teamwright.agents.schemas import Schema, with_data, with_preferred_data
+from teamwright.agents.schema_validation import Schema, with_data, with_preferred_data
 from teamwright.errors import AgentError
 from teamwright.values.people import APPROVE, EDIT, Answer, Question
 from teamwright.values.turns.messages import Message

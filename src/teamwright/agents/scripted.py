@@ -20,14 +20,14 @@ from pydantic_core import to_json
 
 from teamwright.agents.attachments import with_pointers
 from teamwright.agents.contract.agent import Agent, Context
-from teamwright.agents.contract.arguments import Mistakes, check_instance, checked_call, listed
+from teamwright.agents.contract.constructor_arguments import Mistakes, check_instance, checked_call, listed
 from teamwright.agents.contract.effect import Attempt, Effect, Returned, SentMessage, SentRequest
 from teamwright.agents.contract.retry import ERRORS
 from teamwright.agents.contract.settings import AgentKeywords, shared_settings
 from teamwright.agents.functions.guardrails import CheckFunction, make_guardrails
 from teamwright.agents.prices import rate_of
 from teamwright.agents.prompt_notices import low_budget_notice
-from teamwright.agents.schemas import check_input, with_data, with_preferred_data
+from teamwright.agents.schema_validation import check_input, with_data, with_preferred_data
 from teamwright.agents.tools.built_in import final_response, transfer_message
 from teamwright.agents.tools.protocol import Arguments
 from teamwright.agents.tools.registry import ToolLike
@@ -48,7 +48,7 @@ from teamwright.values.turns.turn import Reply, Signal, Turn
 from teamwright.values.value import Value
 
 if TYPE_CHECKING:
-    from teamwright.agents.clients.models import Models
+    from teamwright.agents.clients.client_pool import Models
 
 PIECES = 8
 MOST_COMPARED = 200

@@ -1,1 +1,1 @@
-from teamwright.cli.team_picture import draw_team as draw_team
+from teamwright.cli.views.team_picture import draw_team as draw_team

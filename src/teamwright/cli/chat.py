@@ -99,8 +99,8 @@ def chat(
     """
     from anyio.from_thread import start_blocking_portal
 
+    from teamwright.cli.terminal.command_setup import new_engine
     from teamwright.cli.terminal.interrupts import raise_on_interrupt
-    from teamwright.cli.terminal.open import new_engine
     from teamwright.cli.validate import validate_on_error
     from teamwright.runtime.driver.cancellation import has_abandoned_tasks
 
@@ -139,11 +139,17 @@ async def _open(
     limits: Limits | None,
 ) -> ChatSession:
     """Load the team and return the session of a conversation."""
-    from teamwright.cli.terminal.open import extend_sys_path, last_turn, load_manifest, no_manifest, recorded_source
+    from teamwright.cli.terminal.command_setup import (
+        extend_sys_path,
+        last_turn,
+        load_manifest,
+        no_manifest,
+        recorded_source,
+    )
     from teamwright.runtime.run_reader import TeamSource
     from teamwright.runtime.run_request import new_run_id
-    from teamwright.teams.load import source_of
     from teamwright.teams.preflight import check_ready
+    from teamwright.teams.team_loader import source_of
     from teamwright.values.names import check_name
 
     places = None
@@ -221,8 +227,8 @@ class ChatSession:
 
     async def _finish(self, handle: Handle) -> RunResult:
         """Show a turn until it ends, and report how."""
+        from teamwright.cli.foreground_run import ViewOptions, drive
         from teamwright.cli.views.chat import ChatView, can_stream
-        from teamwright.cli.views.drive import ViewOptions, drive
 
         self.handle = handle
         try:
@@ -246,9 +252,9 @@ class ChatSession:
                 await self.engine.runs.cancel(self.handle.run_id, STOPPED)
 
     async def _report(self, ended: RunResult, view: ChatView) -> None:
+        from teamwright.cli.foreground_run import is_free
         from teamwright.cli.views.chat import can_stream
-        from teamwright.cli.views.drive import is_free
-        from teamwright.cli.views.results import failure_text, status_text, usage_text
+        from teamwright.cli.views.result_wording import failure_text, status_text, usage_text
 
         if self.json:
             write_json_line({**ended.to_json(), "conversation": self.name})
@@ -278,7 +284,7 @@ class ChatSession:
 
     async def cost(self) -> str:
         """What the conversation has used."""
-        from teamwright.cli.views.results import usage_text
+        from teamwright.cli.views.result_wording import usage_text
 
         try:
             conversation = await self.engine.conversations.read(self.name)

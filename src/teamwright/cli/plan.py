@@ -95,9 +95,9 @@ def _read(file: Path, task: str | None, team: str | None, more: list[Path] | Non
 
 def _read_team(file: Path, task: str | None, team: str | None, more: list[Path] | None) -> tuple[Plan, PlannerSettings]:
     from teamwright.agents.functions.imports import code_not_loaded
-    from teamwright.cli.terminal.open import report_unloaded_code
-    from teamwright.teams.load import read_manifest, source_of
+    from teamwright.cli.terminal.command_setup import report_unloaded_code
     from teamwright.teams.manifests.plans import preview_plan
+    from teamwright.teams.team_loader import read_manifest, source_of
 
     with code_not_loaded():
         loaded = read_manifest([file, *(more or ())], models_replaced=True)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from teamwright.cli.terminal.open import (
+from teamwright.cli.terminal.command_setup import (
     ManifestArguments,
     last_turn,
     new_engine,
@@ -49,10 +49,10 @@ from teamwright.cli.terminal.output import Json, Out, check_out, redirect_prints
 from teamwright.errors import UsageError
 
 if TYPE_CHECKING:
-    from teamwright.cli.views.drive import ViewOptions
+    from teamwright.cli.foreground_run import ViewOptions
     from teamwright.runtime.engine import Engine
     from teamwright.runtime.run_reader import TeamSource
-    from teamwright.teams.manifests.load import Loaded
+    from teamwright.teams.manifests.manifest_loader import Loaded
     from teamwright.values.limits import Limits
     from teamwright.values.specs.manifest import Source
 
@@ -155,7 +155,7 @@ def run(
 
 
 def _view_options(json: bool, events: bool, quiet: bool, out: Path | None, no_input: bool, full: bool) -> ViewOptions:
-    from teamwright.cli.views.drive import ViewOptions
+    from teamwright.cli.foreground_run import ViewOptions
 
     return ViewOptions(json, events, quiet, out, no_input, full)
 
@@ -176,7 +176,7 @@ def _manifest_and_task(
 
 def _run_guarded(request: Request, shown: ViewOptions) -> int:
     """Run a request. Only results go to stdout, and an invalid manifest is reported with every mistake."""
-    from teamwright.cli.terminal.open import check_new_id
+    from teamwright.cli.terminal.command_setup import check_new_id
     from teamwright.cli.validate import validate_on_error
 
     check_new_id(request.run_id)
@@ -186,8 +186,8 @@ def _run_guarded(request: Request, shown: ViewOptions) -> int:
 
 
 async def _run(request: Request, shown: ViewOptions) -> int:
-    from teamwright.cli.terminal.open import extend_sys_path
-    from teamwright.cli.views.drive import drive, local_hint, report_end
+    from teamwright.cli.foreground_run import drive, local_hint, report_end
+    from teamwright.cli.terminal.command_setup import extend_sys_path
     from teamwright.teams.preflight import check_ready
 
     extend_sys_path()
@@ -247,7 +247,7 @@ async def _source_and_task(
 
 
 async def _finished_run_id(engine: Engine, run: str) -> str:
-    from teamwright.cli.terminal.open import find_run
+    from teamwright.cli.terminal.command_setup import find_run
     from teamwright.errors import UsageError
     from teamwright.values.turns.results import FINAL
 

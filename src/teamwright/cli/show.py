@@ -48,11 +48,11 @@ def draw(
 ) -> int:
     """Draw the team that these manifests declare, and return the exit code."""
     from teamwright.agents.functions.imports import code_not_loaded
-    from teamwright.cli.team_picture import draw_picture, mermaid as chart, picture_of
-    from teamwright.cli.terminal.open import report_unloaded_code
+    from teamwright.cli.terminal.command_setup import report_unloaded_code
+    from teamwright.cli.views.team_picture import draw_picture, mermaid as chart, picture_of
     from teamwright.errors import UsageError
     from teamwright.teams.builder import Builder
-    from teamwright.teams.load import read_manifest, source_of
+    from teamwright.teams.team_loader import read_manifest, source_of
 
     if manifest is None:
         raise UsageError("Name the manifest of the team to draw: a file or a folder.")

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pydantic import JsonValue
 
     from teamwright.errors import Problem
-    from teamwright.teams.manifests.load import Loaded
+    from teamwright.teams.manifests.manifest_loader import Loaded
 
 MANIFEST, ENVELOPE = "manifest", "envelope"
 """The schemas that `teamwright schema` prints."""
@@ -40,7 +40,7 @@ def validate(
     Functions and strategies that it names are imported, as python would: for a manifest that you do not trust, use
     --no-import.
     """
-    from teamwright.cli.terminal.open import report_unloaded_code
+    from teamwright.cli.terminal.command_setup import report_unloaded_code
 
     check_out(out)
     paths, roots = [manifest, *(more or ())], tuple(allow_root or ())
@@ -95,7 +95,7 @@ def validate_on_error(paths: Sequence[Path], model: str | None, allow_roots: Seq
 
 def _check(paths: Sequence[Path], model: str | None, allow_roots: Sequence[Path]) -> Loaded:
     """Return the valid manifest, or raise every mistake at once; needs no environment variables."""
-    from teamwright.cli.terminal.open import extend_sys_path
+    from teamwright.cli.terminal.command_setup import extend_sys_path
 
     extend_sys_path()
     return _read(paths, model, allow_roots)
@@ -112,7 +112,7 @@ def _check_without_code(paths: Sequence[Path], model: str | None, allow_roots: S
 @redirect_prints()
 def _read(paths: Sequence[Path], model: str | None, allow_roots: Sequence[Path]) -> Loaded:
     from teamwright.errors import ManifestError
-    from teamwright.teams.load import read_manifest
+    from teamwright.teams.team_loader import read_manifest
 
     problems = _problems_of(model) if model is not None else []
     try:
@@ -129,7 +129,7 @@ def _problems_of(model: str) -> list[Problem]:
     from teamwright.agents.scripted import Script
     from teamwright.errors import ManifestError, Problem, UsageError
     from teamwright.teams.builder import SCRIPTED
-    from teamwright.teams.load import resolve_model
+    from teamwright.teams.team_loader import resolve_model
 
     try:
         whole = resolve_model(model)
@@ -149,7 +149,7 @@ def _build(loaded: Loaded, model: str | None, allow_roots: Sequence[Path]) -> li
     from teamwright.journal.location import database_url
     from teamwright.runtime.placement import require_no_placement
     from teamwright.teams.builder import Builder, allowed_roots, replace_models
-    from teamwright.teams.load import resolve_model
+    from teamwright.teams.team_loader import resolve_model
 
     manifest = loaded.manifest if model is None else replace_models(loaded.manifest, resolve_model(model))
     builder = Builder(manifest, loaded.base, roots=allowed_roots(loaded.base, loaded.files, allow_roots))

@@ -13,8 +13,8 @@ from threading import Condition
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 from teamwright.errors import JournalError, JournalUnavailable, MissingExtra, UsageError
-from teamwright.journal.postgres.budgets import refused_budget
 from teamwright.journal.postgres.connection import DURABLE, DatabaseAddress, settings_of
+from teamwright.journal.postgres.tenant_budgets import refused_budget
 from teamwright.values.names import check_name
 
 if TYPE_CHECKING:

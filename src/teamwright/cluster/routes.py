@@ -12,8 +12,8 @@ from teamwright.errors import UsageError
 from teamwright.server.error_responses import responses
 from teamwright.server.frames import RecentBodies
 from teamwright.server.routes.runs import TeamTask
-from teamwright.server.security.access import MAY_RUN, Server
 from teamwright.server.security.audit import note_started
+from teamwright.server.security.visitor import MAY_RUN, Server
 
 if TYPE_CHECKING:
     from teamwright.journal.postgres.journal import PostgresJournal
@@ -55,7 +55,7 @@ async def submit_run(server: Server, request: Request, queue: str, new: QueuedRu
     from teamwright.cluster.queue_client import QueueClient
     from teamwright.cluster.queue_database import check_own_queue
     from teamwright.cluster.submission import prepare_team
-    from teamwright.runtime.same_run import require_same_run
+    from teamwright.runtime.run_identity import require_same_run
 
     check_own_queue(queue)
     team = await anyio.to_thread.run_sync(server.catalogue.load, new.team)

@@ -21,7 +21,7 @@ from uuid import uuid4
 
 from teamwright.errors import JournalError
 from teamwright.journal.postgres.connection import DatabaseAddress
-from teamwright.journal.postgres.paces import PostgresPaces
+from teamwright.journal.postgres.rate_limits import PostgresPaces
 from teamwright.runtime.budget.rate_limiter import PaceShare, SharingLimiter
 from teamwright.runtime.budget.rate_limits import MINUTE, Departure, RateWindow
 from teamwright.values.limits import Pace

@@ -15,7 +15,7 @@ from teamwright.cluster.queue_database import QueueLimits, QueueLoad
 from teamwright.errors import UsageError
 from teamwright.journal.location import JOURNAL_VARIABLE, resolve_journal
 from teamwright.journal.postgres.journal import PostgresJournal
-from teamwright.journal.postgres.paces import ModelPace
+from teamwright.journal.postgres.rate_limits import ModelPace
 from teamwright.journal.postgres.stores import WorkerRow
 from teamwright.runtime.engine import Engine
 from teamwright.values.events.event import AnyDelta, Event

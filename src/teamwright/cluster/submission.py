@@ -19,19 +19,19 @@ from tempfile import TemporaryDirectory
 import anyio
 from pydantic import JsonValue, ValidationError
 
-from teamwright.agents.clients.models import Models
-from teamwright.cluster.needs import VARIABLE, CodeFolder, check_code, missing_here, needs_of, place_in_code
+from teamwright.agents.clients.client_pool import Models
 from teamwright.cluster.permissions import ROOTLESS, Permissions
 from teamwright.cluster.queue_client import QueueClient
+from teamwright.cluster.run_requirements import VARIABLE, CodeFolder, check_code, missing_here, needs_of, place_in_code
 from teamwright.errors import NotResumable, UsageError
 from teamwright.journal.codec import decode_body
 from teamwright.journal.protocol import Batch, Journal, commit
-from teamwright.teams.load import team_from_source
-from teamwright.teams.manifests.load import LOCAL, SCRIPTED, relocate
-from teamwright.teams.manifests.secrets import lenient_environment, resolve_secrets
+from teamwright.teams.manifests.environment_variables import lenient_environment, resolve_secrets
+from teamwright.teams.manifests.manifest_loader import LOCAL, SCRIPTED, relocate
 from teamwright.teams.preflight import check_declared, check_ready
 from teamwright.teams.run_files import LARGEST_FILE, LARGEST_TOTAL, MOST_FILES, FileCache, check_files
 from teamwright.teams.team import Team
+from teamwright.teams.team_loader import team_from_source
 from teamwright.values.events.event import Event
 from teamwright.values.events.run import RunEnded, RunPaused, RunQueued, RunStarted
 from teamwright.values.specs.manifest import Manifest, Source

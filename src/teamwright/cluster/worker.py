@@ -18,11 +18,11 @@ from typing import Self
 from uuid import uuid4
 
 from teamwright.cluster.dbos_queue import QueueRunner
-from teamwright.cluster.needs import CodeFolder
 from teamwright.cluster.permissions import Permissions
 from teamwright.cluster.placement import WorkerPlacement
 from teamwright.cluster.queue_client import QueueClient
 from teamwright.cluster.queue_database import DEFAULT_QUEUE, QueueEntry, check_own_queue, queue_watch, worker_lock
+from teamwright.cluster.run_requirements import CodeFolder
 from teamwright.cluster.schedules import Scheduler
 from teamwright.cluster.shared_limits import ClusterLimits
 from teamwright.cluster.status import ClusterStatus, read_status

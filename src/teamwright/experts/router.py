@@ -20,7 +20,7 @@ from teamwright.experts.formation import MOST_ROLES, FormedStrategy, TeamDraft, 
 from teamwright.experts.templates import ExpertTemplates, words_of
 from teamwright.runtime.engine import Engine
 from teamwright.strategies.reply_parsing import ParseFailure, read_answer
-from teamwright.teams.load import team_from_source
+from teamwright.teams.team_loader import team_from_source
 from teamwright.values.limits import NOTHING, Limits, Usage
 from teamwright.values.specs.manifest import AgentSpec, Manifest, Source, check_expert_name
 from teamwright.values.specs.models import AnyModel

@@ -7,7 +7,7 @@ from pydantic import JsonValue
 
 from teamwright.experts.templates import ExpertTemplates
 from teamwright.server.error_responses import responses
-from teamwright.server.security.access import MAY_READ
+from teamwright.server.security.visitor import MAY_READ
 
 router = APIRouter(prefix="/api/experts", tags=["experts"])
 

@@ -30,7 +30,7 @@ from teamwright.agents.evaluators import EVALUATOR, Evaluator, criteria_problems
 from teamwright.agents.functions.imports import load_function, own_folder
 from teamwright.agents.functions.instructions import call_off_loop
 from teamwright.agents.review import is_passing, weighted_score
-from teamwright.agents.schemas import check as check_schema
+from teamwright.agents.schema_validation import check as check_schema
 from teamwright.errors import AgentError, InvalidOutput, UsageError
 from teamwright.experts.judge import Judge, Judgement
 from teamwright.values.specs.evaluation import Criterion, CriterionResult, Evaluate, EvaluationVerdict, JudgeRecord

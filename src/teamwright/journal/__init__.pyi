@@ -5,7 +5,7 @@ from teamwright.journal.codec import (
     encode_event as encode_event,
     encode_intervention as encode_intervention,
 )
-from teamwright.journal.memory import MemoryJournal as MemoryJournal
+from teamwright.journal.in_memory_journal import MemoryJournal as MemoryJournal
 from teamwright.journal.protocol import (
     Batch as Batch,
     Committed as Committed,

@@ -73,7 +73,7 @@ def resolve_journal(journal: Journal | Path | str | None = None, *, busy_timeout
     if journal == "":
         raise UsageError("The journal's path is empty; pass a path, 'memory', or None for the default journal.")
     if journal == MEMORY:
-        from teamwright.journal.memory import MemoryJournal
+        from teamwright.journal.in_memory_journal import MemoryJournal
 
         return MemoryJournal()
     if is_url(journal):

@@ -18,7 +18,7 @@ from teamwright.errors import UnknownName, UsageError
 from teamwright.journal.location import data_folder
 from teamwright.lab.evaluation.options import refusal
 from teamwright.lab.observations import Observation
-from teamwright.lab.simulation.agents import Learnt
+from teamwright.lab.simulation.simulated_agents import Learnt
 from teamwright.lab.topology_decision import OwnRuns
 from teamwright.lab.topology_model import (
     MOST_CACHED,

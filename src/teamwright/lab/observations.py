@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from teamwright.errors import JournalCorrupt, UsageError
 from teamwright.history.kpis import TurnFigures, kpis_of, turns_of
 from teamwright.journal.protocol import Journal, damaged
-from teamwright.lab.simulation.agents import RIGHT, WRONG, Learnt
+from teamwright.lab.simulation.simulated_agents import RIGHT, WRONG, Learnt
 from teamwright.lab.simulation.trials import average_tokens, messages_in
 from teamwright.lab.topology_profiles import TOPOLOGY_NAMES, Protocol, Topology
 from teamwright.strategies.plan.step_options import STEPS

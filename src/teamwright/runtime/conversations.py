@@ -26,7 +26,7 @@ from teamwright.values.value import check_text
 
 if TYPE_CHECKING:
     from teamwright.journal.protocol import Journal
-    from teamwright.runtime.runs import Runs
+    from teamwright.runtime.recorded_runs import Runs
     from teamwright.values.turns.results import RunSummary
 
 LOCK = ".conversation."

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal, Self, Unpack
 
 import anyio
 
-from teamwright.agents.contract.arguments import check_number, checked_call, listed, value_of
+from teamwright.agents.contract.constructor_arguments import check_number, checked_call, listed, value_of
 from teamwright.errors import NotResumable, UsageError
 from teamwright.journal.location import resolve_journal
 from teamwright.journal.protocol import commit, driver_lock
@@ -39,13 +39,13 @@ if TYPE_CHECKING:
     from teamwright.agents.attachments import AttachmentLike
     from teamwright.agents.contract.agent import Agent
     from teamwright.history.checkpoints import Checkpoint
-    from teamwright.history.event_texts import Texts
+    from teamwright.history.event_bodies import Texts
     from teamwright.journal.protocol import Batch, Journal
     from teamwright.runtime.budget.rate_limiter import SharedLimits
     from teamwright.runtime.conversations import Conversations
     from teamwright.runtime.handle import Handle
     from teamwright.runtime.placement import Placement
-    from teamwright.runtime.runs import Runs
+    from teamwright.runtime.recorded_runs import Runs
     from teamwright.runtime.transport import Transport
     from teamwright.values.events.event import Delta, Event
     from teamwright.values.turns.results import RunResult
@@ -217,7 +217,7 @@ class Engine:
 
     async def _existing(self, run_id: str, asked: RunRequest) -> Handle:
         """Return the handle of a run that exists; raises `RunExists` if its team or task is not what is asked for."""
-        from teamwright.runtime.same_run import require_same_run
+        from teamwright.runtime.run_identity import require_same_run
 
         team, continues, conversation = require_team(asked.team), asked.continues, asked.conversation or ""
         files = await read_files(team, asked.attachments, continues=continues is not None)

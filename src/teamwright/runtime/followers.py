@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Generic, Literal, TypeVar
 import anyio
 
 from teamwright.errors import InterventionRefused, NotResumable
-from teamwright.history.event_texts import Texts
+from teamwright.history.event_bodies import Texts
 from teamwright.journal.protocol import Journal
 from teamwright.runtime.live_runs import NOTIFIED_INTERVAL, POLL_INTERVAL, LiveRuns
 from teamwright.runtime.relay import Bus, Relay, RemoteRun

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 
 import anyio
 
-from teamwright.agents.clients.models import SHARED_MODELS, Models
+from teamwright.agents.clients.client_pool import SHARED_MODELS, Models
 from teamwright.agents.tools.mcp_connection import SHARED_POOL, McpPool
 from teamwright.agents.tools.protocol import SHARED_DEPENDENCIES, Dependencies
 from teamwright.errors import BudgetUnavailable, FencedOut, RunIsLive, UsageError
@@ -27,8 +27,8 @@ from teamwright.runtime.budget.tenant_budgets import TenantBudgets
 from teamwright.runtime.driver.cancellation import CANCEL_GRACE
 from teamwright.runtime.live_runs import BackgroundTasks, LiveRuns
 from teamwright.runtime.people.webhook_deliveries import Deliveries
+from teamwright.runtime.recorded_runs import Runs
 from teamwright.runtime.relay import Bus, Relay
-from teamwright.runtime.runs import Runs
 from teamwright.runtime.transport import Transport, opened_transport
 
 if TYPE_CHECKING:

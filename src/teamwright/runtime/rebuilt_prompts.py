@@ -20,7 +20,7 @@ from teamwright.agents.functions.imports import code_not_loaded
 from teamwright.errors import NonDeterminism, TeamwrightError, UnknownName
 from teamwright.history.record.asks import RecordedBodies
 from teamwright.history.record.run_record import RunRecord, check_record
-from teamwright.journal.memory import MemoryJournal
+from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.runtime.budget.rate_limiter import RateLimiters
 from teamwright.runtime.relay import Bus
 from teamwright.runtime.run import Run
@@ -116,8 +116,8 @@ class PromptReplay:
         Environment variables need not be set here; a request that contains one is not exact then.
         """
         from teamwright.runtime.run_reader import TeamSource, read_source
-        from teamwright.teams.load import without_code
-        from teamwright.teams.manifests.secrets import lenient_environment
+        from teamwright.teams.manifests.environment_variables import lenient_environment
+        from teamwright.teams.team_loader import without_code
 
         events = await read_events(engine.journal, run_id)
         check_record(events)

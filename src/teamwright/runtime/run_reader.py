@@ -21,8 +21,8 @@ from teamwright.values.events.agent import Body
 from teamwright.values.events.event import Event
 
 if TYPE_CHECKING:
-    from teamwright.agents.clients.models import Models
-    from teamwright.history.event_texts import Texts
+    from teamwright.agents.clients.client_pool import Models
+    from teamwright.history.event_bodies import Texts
     from teamwright.history.record.run_record import RunRecord
     from teamwright.teams.team import Team
     from teamwright.values.limits import Limits
@@ -76,7 +76,7 @@ async def read_record(journal: Journal, run_id: str) -> RunRecord:
 
 async def read_texts(journal: Journal, event: Event) -> Texts:
     """Return the texts that an event refers to, by name."""
-    from teamwright.history.event_texts import bodies_of, texts_of
+    from teamwright.history.event_bodies import bodies_of, texts_of
     from teamwright.history.record.asks import RecordedBodies
 
     async with deleted_is_not_found(journal, event.run_id):
@@ -101,7 +101,7 @@ class TeamSource:
 
     def build(self, models: Models, *, recorded: bool = False, environment: Mapping[str, str] | None = None) -> Team:
         """Build the team; one that is `recorded` is not checked again."""
-        from teamwright.teams.load import team_from_source
+        from teamwright.teams.team_loader import team_from_source
 
         try:
             team = team_from_source(self.source, models, recorded=recorded, environment=environment)
@@ -143,7 +143,7 @@ async def read_team(
     journal: Journal, record: RunRecord, models: Models, limits: Limits | None = None, code: Path | str = ""
 ) -> Team:
     """Load the team of a record, in a thread: it reads files and imports functions."""
-    from teamwright.teams.load import source_with_limits
+    from teamwright.teams.team_loader import source_with_limits
 
     found = await read_source(journal, record, code)
     if limits is not None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypedDict, cast
 import anyio
 
 from teamwright.agents.attachments import Attachment, read_attachments
-from teamwright.agents.contract.arguments import listed, value_of
+from teamwright.agents.contract.constructor_arguments import listed, value_of
 from teamwright.errors import UsageError
 from teamwright.journal.protocol import Journal
 from teamwright.journal.stores import BudgetClaim

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 import anyio
 
-from teamwright.agents.contract.arguments import checked_call
+from teamwright.agents.contract.constructor_arguments import checked_call
 from teamwright.runtime.engine import Engine
 from teamwright.runtime.run_request import RUN_OPTIONS, RunOptions
 

@@ -31,10 +31,10 @@ from teamwright.server.error_responses import add_handlers
 from teamwright.server.feeds import Feeds
 from teamwright.server.frames import RecentBodies
 from teamwright.server.routes import chat_completions, interventions, page, records, runs, sockets
-from teamwright.server.security.access import known_visitor
 from teamwright.server.security.audit import Audited
 from teamwright.server.security.credentials import OWNER_NAME, Visitor, tokens_file
 from teamwright.server.security.guard import LOOPBACK, Guard
+from teamwright.server.security.visitor import known_visitor
 from teamwright.server.state import ServerState, open_state
 from teamwright.wings import hooks
 

@@ -15,7 +15,7 @@ from typing import Literal, Protocol
 import msgspec
 from pydantic import JsonValue
 
-from teamwright.history.event_texts import bodies_of, texts_of
+from teamwright.history.event_bodies import bodies_of, texts_of
 from teamwright.history.record.asks import RecordedBodies
 from teamwright.journal.protocol import Batch, Committed, InboxItem, Journal
 from teamwright.journal.stores import Budgets, Notes, TokenRates

@@ -25,9 +25,9 @@ import anyio
 from pydantic import JsonValue
 
 from teamwright.errors import TeamwrightError
-from teamwright.server.catalogue import Catalogue
 from teamwright.server.error_statuses import RefusedRequest, refusal_of
 from teamwright.server.security.credentials import Role, Visitor
+from teamwright.server.team_catalogue import Catalogue
 
 PROCESSES = 2
 """How many requests are computed at once; the others wait."""

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from teamwright.runtime.engine import Engine
-from teamwright.server.catalogue import Catalogue
 from teamwright.server.driven_runs import AwaitedRuns, DrivenRuns
 from teamwright.server.feeds import Feeds
 from teamwright.server.jobs import JobPool
@@ -16,6 +15,7 @@ from teamwright.server.overview import Inbox, Overview
 from teamwright.server.security.audit import Audit, AuditLine
 from teamwright.server.security.credentials import Sessions, Tokens
 from teamwright.server.security.guard import RateLimit
+from teamwright.server.team_catalogue import Catalogue
 from teamwright.server.webhook_notices import LOG_FILE, WebhookLog, WebhookNotices
 
 STRANGERS = (0.5, 60.0)

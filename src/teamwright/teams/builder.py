@@ -12,7 +12,7 @@ from pathlib import Path
 from shlex import quote
 from typing import TypedDict, cast
 
-from teamwright.agents.clients.models import Models
+from teamwright.agents.clients.client_pool import Models
 from teamwright.agents.contract.agent import Agent
 from teamwright.agents.contract.settings import AgentKeywords
 from teamwright.agents.evaluators import Evaluator, make_evaluator

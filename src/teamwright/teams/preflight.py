@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from teamwright.agents.attachments import Attachment, why_not_taken
-from teamwright.agents.clients.models import Models
+from teamwright.agents.clients.client_pool import Models
 from teamwright.agents.contract.agent import Agent, Preflight, check_ignored, has_policy, require_agent
 from teamwright.agents.evaluators import check_evaluations
 from teamwright.agents.model.agent import ModelAgent
@@ -18,7 +18,7 @@ from teamwright.errors import ManifestError, Problem, UsageError, nearest
 from teamwright.strategies.handoffs import handoff_flaws
 from teamwright.strategies.protocol import Members
 from teamwright.strategies.registry import settings_flaws
-from teamwright.teams.manifests.secrets import secrets_in
+from teamwright.teams.manifests.environment_variables import secrets_in
 from teamwright.teams.team import Team, successors
 from teamwright.values.owned_paths import wildcards_problem
 from teamwright.values.specs.models import model_key

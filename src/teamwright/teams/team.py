@@ -22,7 +22,7 @@ from teamwright.agents.contract.agent import (
     judges_of,
     require_agent,
 )
-from teamwright.agents.contract.arguments import (
+from teamwright.agents.contract.constructor_arguments import (
     Mistakes,
     check_arguments,
     check_instance,
@@ -32,7 +32,7 @@ from teamwright.agents.contract.arguments import (
 )
 from teamwright.agents.contract.settings import PolicySettings, policy_for
 from teamwright.agents.registry import depths
-from teamwright.agents.schemas import Schema, as_schema, with_data, with_preferred_data
+from teamwright.agents.schema_validation import Schema, as_schema, with_data, with_preferred_data
 from teamwright.errors import MemberFailed, Problem, UsageError
 from teamwright.strategies.parts import PlacedParts
 from teamwright.strategies.protocol import Members, Settings, Strategy, Task, require_strategy, run_strategy

@@ -27,7 +27,7 @@ from teamwright.agents.tools.protocol import Arguments, ToolContext, ToolDefinit
 from teamwright.agents.tools.registry import make_source
 from teamwright.agents.tools.toolbox import Toolbox
 from teamwright.errors import InvalidName, ToolError
-from teamwright.journal.memory import MemoryJournal
+from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.runtime.engine import Engine
 from teamwright.testing.trial import BodyJournal, TrialLog, run_checks
 from teamwright.values.call_limits import MAX_BYTES

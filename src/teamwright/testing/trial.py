@@ -19,7 +19,7 @@ from typing_extensions import override
 from teamwright.agents.contract.agent import UNSET, Agent, Context, Policy
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
 from teamwright.errors import Refused, TeamwrightError
-from teamwright.journal.memory import MemoryJournal
+from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.journal.protocol import Batch, Committed
 from teamwright.runtime.engine import Engine
 from teamwright.strategies.protocol import Issue, Members, Settings, Strategy, Task

@@ -7,7 +7,7 @@ from pydantic_ai.exceptions import ModelAPIError, ModelServerError, UnexpectedMo
 from pydantic_ai.messages import TextPart, ThinkingPart, ToolCallPart
 
 from teamwright.agents.clients.chat_response import usage_of
-from teamwright.agents.model.errors import classify
+from teamwright.agents.model.error_kinds import classify
 from tests.agents.clients.both_chat_clients import answer, body, both, chunk, ours, stream
 
 CALL = {"id": "c1", "type": "function", "function": {"name": "add", "arguments": '{"n": 1}'}}

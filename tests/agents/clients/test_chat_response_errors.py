@@ -7,7 +7,7 @@ import pytest
 from pydantic_ai.exceptions import ModelConnectionError, ModelContextWindowExceededError, ModelTimeoutError
 
 from teamwright.agents.clients.chat_response import reading_errors
-from teamwright.agents.model.errors import classify
+from teamwright.agents.model.error_kinds import classify
 from tests.agents.clients.both_chat_clients import Exchange, answer, both, ours
 
 ERRORS: dict[str, Any] = {

@@ -18,7 +18,7 @@ from teamwright import Engine, Limits, Team
 from teamwright.agents.clients.http_transport import EventWatch, ReadBounds
 from teamwright.agents.model.agent import ModelAgent
 from teamwright.errors import AgentError, AgentTimeout, InvalidOutput, Refused, ServiceError, UsageError
-from teamwright.journal.memory import MemoryJournal
+from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.values.call_limits import RetryPolicy
 from teamwright.values.events.agent import AgentCalled, AgentCallFailed, AgentReplied
 from teamwright.values.turns.turn import Reply, Turn

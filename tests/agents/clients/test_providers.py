@@ -117,7 +117,7 @@ def test_no_library_is_imported_to_know_them(tmp_path: Path) -> None:
     manifest = tmp_path / "team.yaml"
     manifest.write_text("agents: {a: {model: 'opena:x'}}")
     code = (
-        "import sys; from pathlib import Path; from teamwright.teams.manifests.load import load\n"
+        "import sys; from pathlib import Path; from teamwright.teams.manifests.manifest_loader import load\n"
         f"try: load([Path({str(manifest)!r})])\n"
         "except Exception as error: print(error)\n"
         "print('pydantic_ai' in sys.modules)"

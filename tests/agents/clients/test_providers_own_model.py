@@ -22,7 +22,7 @@ from pydantic_ai.providers.openai import OpenAIProvider
 
 from teamwright import Engine, Team
 from teamwright.agents import ServerModel
-from teamwright.agents.clients.models import Models
+from teamwright.agents.clients.client_pool import Models
 from teamwright.agents.clients.providers import own_model_name, own_secrets
 from teamwright.agents.model.agent import ModelAgent
 from teamwright.errors import AgentError, NotResumable, RateLimited, Refused, ServiceError, UsageError

@@ -21,7 +21,7 @@ from teamwright.agents import Mend, Refuse, Warn
 from teamwright.agents.functions.instructions import TurnContext
 from teamwright.agents.model.agent import ModelAgent
 from teamwright.errors import ManifestError, UsageError
-from teamwright.journal.memory import MemoryJournal
+from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.values.events.agent import AgentChecked
 from teamwright.values.events.event import Delta
 from teamwright.values.turns.results import RunResult

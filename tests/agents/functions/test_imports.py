@@ -16,7 +16,7 @@ import pytest
 from teamwright import Engine, load_team, run_sync
 from teamwright.agents.functions.imports import import_own, import_path, modules_of, portable
 from teamwright.errors import ManifestError, UsageError
-from teamwright.teams.manifests.load import load
+from teamwright.teams.manifests.manifest_loader import load
 
 MANIFEST = "agents: {a: {function: 'own_tools:answer'}}\n"
 

@@ -12,7 +12,7 @@ from teamwright import Engine, FunctionAgent, Message, Reply, Team, Turn, load_t
 from teamwright.agents.functions.instructions import TurnContext
 from teamwright.agents.model.agent import ModelAgent
 from teamwright.errors import ManifestError, NotResumable, UsageError
-from teamwright.journal.memory import MemoryJournal
+from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.strategies import Template
 from tests.kit.records import cut_and_resume
 

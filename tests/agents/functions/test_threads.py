@@ -11,7 +11,7 @@ from teamwright import Context, Engine, FunctionAgent, ScriptedAgent, Team, Turn
 from teamwright.agents.functions import threads as blocked_loop
 from teamwright.agents.functions.threads import await_steps
 from teamwright.agents.scripted import Rule, ToolRule
-from teamwright.journal.memory import MemoryJournal
+from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.values.events.run import RunLogged
 from tests.kit.records import cut_and_resume
 

@@ -28,7 +28,7 @@ from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.agents.model.agent import ModelAgent
 from teamwright.agents.model.conversation import FilesOfRequest, ModelConversation, PlacedFile
 from teamwright.errors import UsageError
-from teamwright.journal.memory import MemoryJournal
+from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team
 from teamwright.values.limits import Limits

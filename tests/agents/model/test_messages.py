@@ -20,7 +20,7 @@ from teamwright.agents.model.messages import (
     usage_of_response,
     with_unique_ids,
 )
-from teamwright.journal.memory import MemoryJournal
+from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.testing.chat import CallTools, ChatAnswer, ChatRequest, Say, ToolCall
 from teamwright.testing.model_server import ModelServer
 from teamwright.values.key import escape_place

@@ -63,7 +63,7 @@ async def test_settings_are_part_of_a_request_only_where_they_are_given_and_head
 
 
 async def test_agents_with_different_settings_share_the_client_of_their_model() -> None:
-    from teamwright.agents.clients.models import Models
+    from teamwright.agents.clients.client_pool import Models
 
     with ModelServer() as server:
         async with Models() as models:
@@ -109,7 +109,7 @@ async def test_a_mode_that_a_server_refuses_is_replaced_once_and_the_record_repl
             return CallTools(calls=(ToolCall(name="final_result", args={"n": 2}),))
         return CallTools(calls=(ToolCall(name="final_result", args={"n": "none"}),))
 
-    from teamwright.agents.clients.models import Models
+    from teamwright.agents.clients.client_pool import Models
 
     with ModelServer(answer) as server:
         async with Models() as models:

@@ -9,7 +9,6 @@ from pydantic_ai.models.test import TestModel
 from pydantic_ai.profiles import ModelProfile
 from pydantic_ai.settings import ModelSettings
 
-from teamwright.agents.model.output import AnswerSchema
 from teamwright.agents.model.request_template import (
     ANSWER_TOOL,
     OutputMode,
@@ -18,6 +17,7 @@ from teamwright.agents.model.request_template import (
     make_request_template,
     output_mode_of,
 )
+from teamwright.agents.model.structured_output import AnswerSchema
 from teamwright.agents.tools.protocol import ToolDefinition
 from teamwright.values.specs.manifest import JsonSchema
 

@@ -13,7 +13,7 @@ from teamwright.agents.model.agent import ModelAgent
 from teamwright.agents.model.conversation import ModelConversation
 from teamwright.agents.model.request_template import LOOKBACK, NO_CACHE, CachePlan, plan_cache
 from teamwright.errors import UsageError
-from teamwright.journal.memory import MemoryJournal
+from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team
 from teamwright.values.turns.messages import History, Message

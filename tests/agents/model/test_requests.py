@@ -10,11 +10,11 @@ import pytest
 from pydantic import JsonValue
 from typing_extensions import override
 
-from teamwright.agents.clients.models import Models
+from teamwright.agents.clients.client_pool import Models
 from teamwright.agents.model.agent import ModelAgent
-from teamwright.cli.views.view import PlainLines
+from teamwright.cli.views.line_views import PlainLines
 from teamwright.errors import AgentError, InvalidOutput
-from teamwright.journal.memory import MemoryJournal
+from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.journal.protocol import Batch, Committed
 from teamwright.journal.sqlite.journal import SqliteJournal
 from teamwright.runtime.engine import Engine

@@ -23,7 +23,7 @@ from pydantic_ai.models.function import (
 from teamwright.agents.model import response_stream as delta_pace
 from teamwright.agents.model.agent import ModelAgent
 from teamwright.agents.model.response_stream import CLOSE, OPEN, ThinkingFilter, with_thinking_apart
-from teamwright.journal.memory import MemoryJournal
+from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team
 from teamwright.values.events.event import AnyDelta, ArgumentsDelta, Event

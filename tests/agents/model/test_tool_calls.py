@@ -13,7 +13,7 @@ from teamwright.agents.model.conversation import ToolResult
 from teamwright.agents.model.tool_calls import call_tools
 from teamwright.agents.tools.toolbox import Toolbox
 from teamwright.errors import LimitReached
-from teamwright.journal.memory import MemoryJournal
+from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team
 from teamwright.values.events.agent import AgentCallRejected

@@ -9,7 +9,7 @@ from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, Thinking
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from teamwright.agents.model.agent import ModelAgent
-from teamwright.agents.model.output import AnswerSchema
+from teamwright.agents.model.structured_output import AnswerSchema
 from teamwright.agents.model.tool_calls import (
     MOST_CALLS,
     Malformed,
@@ -20,7 +20,7 @@ from teamwright.agents.model.tool_calls import (
 )
 from teamwright.errors import InvalidOutput
 from teamwright.history.script_export import to_script
-from teamwright.journal.memory import MemoryJournal
+from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team
 from teamwright.values.specs.manifest import JsonSchema

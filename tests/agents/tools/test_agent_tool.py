@@ -17,7 +17,7 @@ from teamwright.agents.scripted import Rule, ScriptedAgent, ToolRule
 from teamwright.agents.tools.agent_tool import AgentSource, as_tool
 from teamwright.agents.tools.registry import ToolLike
 from teamwright.errors import DuplicateName, InvalidRequest, ToolError, UsageError
-from teamwright.journal.memory import MemoryJournal
+from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team
 from teamwright.values.events.agent import AgentAsked

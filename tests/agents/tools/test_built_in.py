@@ -13,7 +13,7 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 from teamwright import Engine, ModelAgent, Team
 from teamwright.errors import UsageError
 from teamwright.journal.stores import Note, Notes
-from teamwright.teams.load import load_team
+from teamwright.teams.team_loader import load_team
 from teamwright.values.specs.tools import MemoryTool
 from tests.paths import ROOT
 
@@ -155,7 +155,7 @@ async def test_a_call_that_was_killed_after_its_write_writes_no_second_note(tmp_
         import os, signal, sys
         import anyio
         from teamwright import Engine
-        from teamwright.journal.sqlite.memory_notes import SqliteNotes
+        from teamwright.journal.sqlite.agent_notes import SqliteNotes
         from tests.agents.tools.test_built_in import desk
 
         add = SqliteNotes.add

@@ -12,7 +12,7 @@ from pydantic import JsonValue
 from teamwright import Context, Engine, FunctionAgent, ModelAgent, RunResult, ScriptedAgent, Team, Turn
 from teamwright.agents.contract.agent import Agent
 from teamwright.agents.scripted import Rule, ToolRule
-from teamwright.journal.memory import MemoryJournal
+from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.strategies import Outcome, Task
 from teamwright.strategies.protocol import Members
 from teamwright.testing.chat import CallTools, ChatAnswer, ChatRequest, Say, ToolCall

@@ -15,7 +15,7 @@ from teamwright.agents.tools.python import tool
 from teamwright.agents.tools.registry import ToolLike
 from teamwright.agents.tools.toolbox import Toolbox
 from teamwright.errors import AgentError, MissingDependency, UsageError
-from teamwright.journal.memory import MemoryJournal
+from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.values.events.agent import AgentCalled, AgentProgressed
 from teamwright.values.events.event import Event
 from teamwright.values.events.run import RunLogged

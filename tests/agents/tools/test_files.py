@@ -23,8 +23,8 @@ from teamwright.agents.tools.toolbox import Toolbox
 from teamwright.errors import DuplicateName, ToolError, UsageError
 from teamwright.runtime.engine import Engine
 from teamwright.teams.builder import Builder
-from teamwright.teams.load import load_team
 from teamwright.teams.team import Team
+from teamwright.teams.team_loader import load_team
 from teamwright.values.owned_paths import Owned
 from teamwright.values.people import Approve
 from teamwright.values.specs.manifest import Manifest

@@ -24,8 +24,8 @@ from teamwright.agents.tools.mcp_connection import McpConnection
 from teamwright.agents.tools.mcp_source import McpServer, McpSource
 from teamwright.agents.tools.toolbox import Toolbox
 from teamwright.errors import AgentError, CallInDoubt, InvalidValue, LimitReached, ServiceError, ToolError, UsageError
-from teamwright.journal.memory import MemoryJournal
-from teamwright.teams.manifests.load import load
+from teamwright.journal.in_memory_journal import MemoryJournal
+from teamwright.teams.manifests.manifest_loader import load
 from teamwright.testing.chat import CallTools, Say, ToolCall
 from teamwright.testing.model_server import ModelServer
 from teamwright.values.events.agent import AgentCalled, AgentCallFailed

@@ -17,9 +17,9 @@ from teamwright.agents.tools.python import PythonTool, tool
 from teamwright.agents.tools.registry import ToolLike, UnloadedSource
 from teamwright.errors import ManifestError, NotResumable, UsageError
 from teamwright.teams.builder import Builder
-from teamwright.teams.load import team_from_source
 from teamwright.teams.manifests.code_references import code_in
 from teamwright.teams.manifests.schema import manifest_schema
+from teamwright.teams.team_loader import team_from_source
 from teamwright.values.specs.manifest import Manifest
 from tests.kit.entry_points import registered_tools
 

@@ -54,7 +54,7 @@ def test_no_run_is_called_last(call: Call, team: Path) -> None:
 
 async def test_a_run_that_python_code_has_called_last_is_not_in_the_way(call: Call, team: Path) -> None:
     from teamwright import Engine, load_team
-    from teamwright.cli.terminal.open import find_run
+    from teamwright.cli.terminal.command_setup import find_run
 
     async with Engine() as engine:
         for name in ("last", "newer"):

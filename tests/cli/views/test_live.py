@@ -7,7 +7,7 @@ from rich.console import Console
 
 from teamwright.cli.views.live import LiveView, choose, picture
 from teamwright.history.member_board import Board, MemberRow
-from teamwright.journal.memory import MemoryJournal
+from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.values.events.agent import AgentCalled, AgentFailed
 from teamwright.values.events.budget import BudgetOpened
 from teamwright.values.events.event import Delta

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from teamwright.agents.schemas import check
+from teamwright.agents.schema_validation import check
 from teamwright.experts.collaboration.drafts import (
     APPROVAL_SCHEMA,
     ChangeDraft,

@@ -10,7 +10,7 @@ from teamwright.events import TeamMerged, TeamPhase, TeamPlanChanged, TeamPlanSt
 from teamwright.experts.router import Router, parse_request
 from teamwright.history import RunHistory
 from teamwright.runtime.engine import Engine
-from teamwright.teams.load import load_team, team_from_source
+from teamwright.teams.team_loader import load_team, team_from_source
 
 MEMBERS = ("lead", "ann", "ben", "cem")
 SPLIT, RACE = "subtask_parallel", "competitive_parallel"

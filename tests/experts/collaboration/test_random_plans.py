@@ -9,7 +9,7 @@ import anyio
 from hypothesis import given, settings, strategies as st
 
 from teamwright.agents.scripted import Rule, ScriptedAgent
-from teamwright.journal.memory import MemoryJournal
+from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team
 from teamwright.values.events.event import Event

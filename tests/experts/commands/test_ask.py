@@ -8,7 +8,7 @@ import pytest
 
 from teamwright.testing.chat import Say
 from teamwright.testing.model_server import ModelServer
-from tests.cli.views.test_prompt import Terminal
+from tests.cli.test_question_prompt import Terminal
 from tests.kit.terminal import Call
 
 pytestmark = pytest.mark.experts

@@ -13,7 +13,7 @@ from teamwright import Engine, load_team
 from teamwright.errors import ManifestError, Refused
 from teamwright.experts.coordination.expert import Expert
 from teamwright.history.kpis import kpis_of
-from teamwright.journal.memory import MemoryJournal
+from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.journal.protocol import Batch
 from teamwright.strategies.plan.step_options import has_evaluated_steps, without_evaluation
 from teamwright.strategies.protocol import Members, Settings, Strategy

@@ -10,7 +10,7 @@ import anyio
 from hypothesis import given, strategies as st
 
 from teamwright.errors import RateLimited, Refused
-from teamwright.journal.memory import MemoryJournal
+from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team
 from teamwright.values.call_limits import RetryPolicy

@@ -13,7 +13,7 @@ from hypothesis import given, strategies as st
 from teamwright.errors import ManifestError, Refused
 from teamwright.experts.coordination.options import ExpertStep
 from teamwright.experts.coordination.replan import example_replan, plan_lines, replan_schema
-from teamwright.journal.memory import MemoryJournal
+from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team
 from teamwright.values.events.event import Event

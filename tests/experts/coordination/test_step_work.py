@@ -14,7 +14,7 @@ from teamwright.agents.evaluators import EVALUATOR, Evaluator
 from teamwright.errors import InvalidRequest, Refused
 from teamwright.experts.coordination.step_work import states_nothing_found
 from teamwright.experts.rubric import Rubric
-from teamwright.journal.memory import MemoryJournal
+from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.teams.team import Team
 from teamwright.values.events.event import Event
 from teamwright.values.events.team import TeamHandoff, TeamStepCompleted, TeamStepFailed

@@ -16,7 +16,7 @@ from teamwright.errors import InterventionRefused, ManifestError
 from teamwright.experts.live.requests import MemberRequest, RequestKind, post_request
 from teamwright.experts.live.strategy import Live
 from teamwright.history.history import RunHistory
-from teamwright.journal.memory import MemoryJournal
+from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.runtime.run_reader import read_texts
 from teamwright.server.page.page_events import PageMessage
 from teamwright.server.page.projection import read_page_events

@@ -11,7 +11,7 @@ from teamwright.agents.scripted import ScriptedAgent
 from teamwright.errors import ToolError
 from teamwright.experts.live.requests import MemberRequest, Outbox
 from teamwright.experts.live.tools import LiveSource
-from teamwright.journal.memory import MemoryJournal
+from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.values.events.team import TeamMessage
 from tests.kit.records import cut_and_resume
 

@@ -12,7 +12,7 @@ from typing import ClassVar, cast
 import anyio
 from pydantic import JsonValue
 
-from teamwright.agents.clients.models import HEAVY
+from teamwright.agents.clients.client_pool import HEAVY
 from teamwright.agents.model.agent import ModelAgent
 from teamwright.journal.sqlite.journal import SqliteJournal
 from teamwright.runtime.engine import Engine

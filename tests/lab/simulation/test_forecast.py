@@ -11,7 +11,7 @@ import pytest
 from teamwright import Engine, FunctionAgent, Limits, ModelAgent, ScriptedAgent, Team
 from teamwright.agents.contract.agent import Context
 from teamwright.agents.scripted import Rule
-from teamwright.journal.memory import MemoryJournal
+from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.lab.simulation.forecast import ENOUGH_RUNS, FEWEST_SIMULATED, SIMULATED_RUNS, forecast_run
 from teamwright.strategies.protocol import Members, Task
 from teamwright.values.limits import Bounds, Price, Quantiles

@@ -13,8 +13,8 @@ import pytest
 from teamwright import Team
 from teamwright.errors import UnknownName, UsageError
 from teamwright.lab import simulate
-from teamwright.lab.simulation.agents import Learnt, Simulator
 from teamwright.lab.simulation.simulate import Spread, summarise
+from teamwright.lab.simulation.simulated_agents import Learnt, Simulator
 from teamwright.lab.simulation.trials import OWN, Trial, in_topology
 from teamwright.lab.topology_model import EvaluationSettings, evaluate_topology
 from teamwright.lab.topology_profiles import TOPOLOGIES, Topology

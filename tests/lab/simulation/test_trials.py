@@ -10,7 +10,7 @@ from hypothesis import given, strategies as st
 
 from teamwright.history.kpis import TurnFigures
 from teamwright.lab import simulate
-from teamwright.lab.simulation.agents import Simulator
+from teamwright.lab.simulation.simulated_agents import Simulator
 from teamwright.lab.simulation.trials import (
     OWN,
     Bottleneck,

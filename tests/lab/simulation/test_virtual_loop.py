@@ -15,10 +15,10 @@ import teamwright.lab.simulation.virtual_loop as bounds
 from teamwright import Engine, FunctionAgent, ModelAgent, Team
 from teamwright.errors import UsageError, VirtualTimeStuck
 from teamwright.history.kpis import kpis_of
-from teamwright.journal.memory import MemoryJournal
+from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.journal.protocol import InboxItem
-from teamwright.lab.simulation.agents import MOST_FILLED, Simulator, pad_text
 from teamwright.lab.simulation.simulate import simulate
+from teamwright.lab.simulation.simulated_agents import MOST_FILLED, Simulator, pad_text
 from teamwright.lab.simulation.virtual_loop import VirtualLoop, run_virtually, virtual_now
 from teamwright.strategies.protocol import Members
 from teamwright.strategies.team_conversation import MOST_ESTIMATED

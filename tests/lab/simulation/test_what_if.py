@@ -12,10 +12,10 @@ from teamwright.agents import Attachment, as_tool
 from teamwright.errors import UnknownName, UsageError
 from teamwright.history.fork import fork_limits
 from teamwright.history.history import RunHistory
-from teamwright.journal.memory import MemoryJournal
+from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.lab.simulation.replay import RecordedTurn, TimedCall
 from teamwright.lab.simulation.what_if import RunChanges, WhatIfReport, what_if
-from teamwright.teams.load import load_team
+from teamwright.teams.team_loader import load_team
 from teamwright.testing.chat import CallTools, ChatAnswer, ChatRequest, Fail, Say, ToolCall
 from teamwright.testing.model_server import ModelServer
 from teamwright.values.call_limits import RetryPolicy

@@ -12,7 +12,7 @@ from pydantic import JsonValue
 from teamwright import Context, Engine, FunctionAgent, Limits, ModelAgent, Reply, RunResult, Team, Turn
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
 from teamwright.errors import AgentTimeout, NonDeterminism
-from teamwright.journal.memory import MemoryJournal
+from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.runtime.budget.degradation import CUT, GO_ON, compact_history
 from teamwright.testing.chat import ChatAnswer, ChatRequest, Say
 from teamwright.testing.model_server import ModelServer

@@ -8,7 +8,7 @@ import pytest
 from msgspec import structs
 
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
-from teamwright.journal.memory import MemoryJournal
+from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.runtime.budget import prompt_meter
 from teamwright.runtime.budget.estimates import FEWEST_SAMPLES
 from teamwright.runtime.budget.prompt_meter import PromptMeter

@@ -13,8 +13,8 @@ from teamwright import Context, Engine, FunctionAgent, ScriptedAgent, Team, Turn
 from teamwright.agents.contract.effect import Effect
 from teamwright.agents.scripted import Rule
 from teamwright.errors import RateLimited, ServiceError
-from teamwright.journal.memory import MemoryJournal
-from teamwright.teams.load import load_team
+from teamwright.journal.in_memory_journal import MemoryJournal
+from teamwright.teams.team_loader import load_team
 from teamwright.values.call_limits import RetryPolicy
 from teamwright.values.events.agent import AgentCalled
 from teamwright.values.events.budget import BudgetEased, BudgetThrottled

@@ -11,7 +11,7 @@ from pydantic import JsonValue
 from teamwright import Context, Engine, FunctionAgent, Limits, Reply, Team, Turn
 from teamwright.agents.contract.agent import Agent, Policy
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
-from teamwright.journal.memory import MemoryJournal
+from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.runtime.budget.degradation import CUT
 from teamwright.strategies import ClosingAsk, Members, Outcome, Settings, Task
 from teamwright.strategies.protocol import Strategy

@@ -12,7 +12,7 @@ from teamwright.agents.contract.effect import Attempt, Effect, Returned
 from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.agents.model.agent import ModelAgent
 from teamwright.history.budget_levels import BudgetLevels
-from teamwright.journal.memory import MemoryJournal
+from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team
 from teamwright.testing.chat import ChatAnswer, ChatRequest, Drop, Say

@@ -12,7 +12,7 @@ from teamwright.agents.contract.agent import Agent, Policy
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
 from teamwright.agents.scripted import Rule, ScriptedAgent
 from teamwright.errors import AgentError, AgentTimeout, InvalidOutput, ServiceError
-from teamwright.journal.memory import MemoryJournal
+from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.values.costs import Rate, picodollars
 from teamwright.values.events.agent import AgentAsked
 from teamwright.values.events.budget import BudgetExceeded, BudgetOpened, BudgetRefused, BudgetUnpriced

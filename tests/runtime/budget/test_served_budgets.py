@@ -9,7 +9,7 @@ import pytest
 from bench.budget_provider import Provider
 from bench.budget_served import KINDS, Unit, serve
 from teamwright import Limits
-from teamwright.journal.memory import MemoryJournal
+from teamwright.journal.in_memory_journal import MemoryJournal
 
 # Its import reads large tables, which a worker that runs none of these tests can do without.
 pytestmark = pytest.mark.skipif(find_spec("bpe_openai") is None, reason="the extra 'tokens' is not installed")

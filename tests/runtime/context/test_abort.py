@@ -12,7 +12,7 @@ from pydantic import JsonValue
 from teamwright import Context, Engine, FunctionAgent, Reply, RunResult, Team, Turn
 from teamwright.agents.contract.agent import Agent
 from teamwright.errors import Refused
-from teamwright.journal.memory import MemoryJournal
+from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.values.call_limits import Recovery
 from tests.kit.records import cut, wait_for_question
 

@@ -12,7 +12,7 @@ import pytest
 from teamwright import Context, Engine, Limits, Message, Reply, RunResult, Team, Turn
 from teamwright.agents.contract.agent import Agent
 from teamwright.errors import DuplicateKey
-from teamwright.journal.memory import MemoryJournal
+from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.strategies import Outcome, Task
 from teamwright.strategies.protocol import Members
 from teamwright.values.turns.turn import Failure

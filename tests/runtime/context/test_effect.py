@@ -12,7 +12,7 @@ from teamwright import Context, Engine, FunctionAgent, Limits, Reply, RunResult,
 from teamwright.agents.contract.agent import Agent
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
 from teamwright.errors import AgentError, RateLimited, Refused, ServiceError
-from teamwright.journal.memory import MemoryJournal
+from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.runtime.handle import Handle
 from teamwright.strategies import Outcome, Task
 from teamwright.strategies.protocol import Members

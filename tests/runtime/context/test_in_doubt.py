@@ -12,7 +12,7 @@ from teamwright.agents.tools.protocol import ToolContext, ToolSource
 from teamwright.agents.tools.python import tool
 from teamwright.agents.tools.toolbox import Toolbox
 from teamwright.errors import AgentError, NotDone
-from teamwright.journal.memory import MemoryJournal
+from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.journal.protocol import Journal
 from teamwright.runtime.context.in_doubt import ALREADY_DONE
 from teamwright.values.events.agent import AgentCalled, AgentReturned

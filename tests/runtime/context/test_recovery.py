@@ -10,8 +10,8 @@ from teamwright import Engine, FunctionAgent, RunResult, ScriptedAgent, Team, Tu
 from teamwright.agents.compaction import CHUNK, SUMMARISE, split_transcript
 from teamwright.agents.scripted import Rule
 from teamwright.errors import AgentError, ContextTooLong, InvalidRequest, RateLimited, Refused, ServiceError
-from teamwright.journal.memory import MemoryJournal
-from teamwright.teams.load import load_team
+from teamwright.journal.in_memory_journal import MemoryJournal
+from teamwright.teams.team_loader import load_team
 from teamwright.values.call_limits import Recovery, RetryPolicy
 from teamwright.values.events.agent import AgentCallFailed, AgentRecovered
 from teamwright.values.events.event import Event

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from teamwright import Context, Engine, Team, Turn
-from teamwright.journal.memory import MemoryJournal
+from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.runtime.context.timers import ScopeClock
 from teamwright.strategies import Outcome, Task
 from teamwright.strategies.protocol import Members

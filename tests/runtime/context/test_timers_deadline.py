@@ -8,7 +8,7 @@ import pytest
 from teamwright import Context, Engine, FunctionAgent, Limits, Reply, Team, Turn
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
 from teamwright.errors import AgentTimeout
-from teamwright.journal.memory import MemoryJournal
+from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.strategies import Outcome, Task
 from teamwright.strategies.protocol import Members
 from teamwright.values.people import Question

@@ -12,7 +12,7 @@ from teamwright import Context, Engine, FunctionAgent, Message, Reply, RunResult
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
 from teamwright.agents.scripted import Rule, ScriptedAgent, ToolRule
 from teamwright.errors import UsageError
-from teamwright.journal.memory import MemoryJournal
+from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.values.call_limits import MAX_BYTES, cut_text, text_size
 from teamwright.values.events.agent import AgentReturned
 from teamwright.values.limits import Usage

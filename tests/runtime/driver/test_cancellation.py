@@ -12,7 +12,7 @@ from pydantic import JsonValue
 
 from teamwright.agents.contract.agent import Agent, Context
 from teamwright.agents.functions.agent import FunctionAgent
-from teamwright.journal.memory import MemoryJournal
+from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.runtime.driver.cancellation import ContainedTask, has_abandoned_tasks
 from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team

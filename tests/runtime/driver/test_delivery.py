@@ -9,7 +9,7 @@ import pytest
 
 from teamwright import Context, Engine, Team, Turn
 from teamwright.errors import NonDeterminism
-from teamwright.journal.memory import MemoryJournal
+from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.runtime.driver.delivery import Lane, OrderedDelivery
 from teamwright.strategies import Outcome, Task
 from teamwright.strategies.protocol import Members

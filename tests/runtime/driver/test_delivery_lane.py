@@ -7,7 +7,7 @@ import pytest
 
 from teamwright import Context, Engine, FunctionAgent, Limits, RunResult, Team, Turn
 from teamwright.agents.contract.agent import Agent
-from teamwright.journal.memory import MemoryJournal
+from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.people import Question
 from teamwright.runtime.driver.delivery import Lane, update_timers, waiting_for_provider
 from teamwright.strategies import Outcome, Task

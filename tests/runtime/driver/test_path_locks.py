@@ -11,7 +11,7 @@ import pytest
 from teamwright import Context, Engine, FunctionAgent, Limits, RunResult, Team, Turn
 from teamwright.agents.contract.agent import Agent
 from teamwright.errors import AgentTimeout, ManifestError, NotOwned
-from teamwright.journal.memory import MemoryJournal
+from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.people import Question
 from teamwright.strategies import Outcome, Task
 from teamwright.strategies.plan.dag import DagOptions

@@ -9,7 +9,7 @@ import pytest
 from pydantic import JsonValue
 
 from teamwright.errors import FencedOut, JournalError, JournalUnavailable
-from teamwright.journal.memory import MemoryJournal
+from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.journal.protocol import Batch, Committed
 from teamwright.runtime.driver.recorder import Recorder
 from teamwright.values.events.event import Event

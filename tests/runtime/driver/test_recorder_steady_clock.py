@@ -14,7 +14,7 @@ from teamwright import Context, Engine, FunctionAgent, Limits, RunResult, Team, 
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
 from teamwright.errors import RateLimited
 from teamwright.history.kpis import kpis_of
-from teamwright.journal.memory import MemoryJournal
+from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.journal.protocol import RunStatus
 from teamwright.runtime.driver.recorder import remaining_wait, steady_clock
 from teamwright.strategies import Outcome, Task

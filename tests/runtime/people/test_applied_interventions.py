@@ -13,10 +13,10 @@ from pydantic import JsonValue
 from teamwright import Engine, ModelAgent, Team, load_team
 from teamwright.agents.contract.agent import Agent, AppliedChange, Context
 from teamwright.errors import InterventionRefused, NotResumable, UsageError
-from teamwright.journal.memory import MemoryJournal
+from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.strategies.protocol import STEERABLE, Members, Strategy, Task
 from teamwright.strategies.team_conversation import TeamConversation
-from teamwright.teams.load import build_new_member
+from teamwright.teams.team_loader import build_new_member
 from teamwright.values.events.budget import BudgetRaised
 from teamwright.values.events.event import Event
 from teamwright.values.events.run import RunApplied, RunIntervened, RunRefused

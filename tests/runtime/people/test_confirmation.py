@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from teamwright import Engine, FunctionAgent, Limits, Team
-from teamwright.journal.memory import MemoryJournal
+from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.runtime.people.confirmation import forecast_text
 from teamwright.values.events.budget import BudgetOpened
 from teamwright.values.events.run import RunStarted

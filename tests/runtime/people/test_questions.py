@@ -11,7 +11,7 @@ from pydantic import JsonValue
 from teamwright import Context, Engine, FunctionAgent, Reply, RunResult, ScriptedAgent, Team, Turn
 from teamwright.agents.scripted import Rule
 from teamwright.errors import NonDeterminism, Refused, UsageError
-from teamwright.journal.memory import MemoryJournal
+from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.strategies import Task
 from teamwright.strategies.protocol import Members
 from teamwright.values.events.agent import AgentAsked, AgentFailed

@@ -14,8 +14,8 @@ from teamwright.runtime.engine import Engine
 from teamwright.strategies.plan.dag import DagOptions
 from teamwright.strategies.plan.graph import StepGraph, StepNode
 from teamwright.strategies.plan.step_options import template_flaws
-from teamwright.teams.load import load_team
 from teamwright.teams.team import Team
+from teamwright.teams.team_loader import load_team
 from teamwright.values.events.event import Event
 from teamwright.values.events.team import StepSkipped
 from teamwright.values.specs.plan import Step

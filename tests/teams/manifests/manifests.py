@@ -6,7 +6,7 @@ from textwrap import dedent
 import pytest
 
 from teamwright.errors import ManifestError, Problem
-from teamwright.teams.manifests.load import Loaded, load
+from teamwright.teams.manifests.manifest_loader import Loaded, load
 
 
 def loaded(folder: Path, text: str, *, name: str = "team.yaml", replaced: bool = False) -> Loaded:

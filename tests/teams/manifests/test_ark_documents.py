@@ -6,10 +6,10 @@ import pytest
 
 from teamwright import Engine
 from teamwright.errors import ManifestError
-from teamwright.journal.memory import MemoryJournal
+from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.strategies.registry import strategy_names
-from teamwright.teams.load import load_team
-from teamwright.teams.manifests.load import Loaded, load
+from teamwright.teams.manifests.manifest_loader import Loaded, load
+from teamwright.teams.team_loader import load_team
 from tests.paths import EXAMPLES
 from tests.teams.manifests.manifests import loaded, only_problem, problems
 

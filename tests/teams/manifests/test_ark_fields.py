@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from teamwright.cli.main import main
-from teamwright.teams.manifests.load import Loaded
+from teamwright.teams.manifests.manifest_loader import Loaded
 from tests.teams.manifests.manifests import loaded, problems
 
 HEAD = "apiVersion: ark.mckinsey.com/v1alpha1\n"

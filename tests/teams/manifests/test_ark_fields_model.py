@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from teamwright.teams.manifests.load import Loaded
+from teamwright.teams.manifests.manifest_loader import Loaded
 from teamwright.values.specs.models import ServerModel
 from tests.teams.manifests.manifests import loaded, only_problem
 

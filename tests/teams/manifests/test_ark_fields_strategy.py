@@ -6,7 +6,7 @@ import pytest
 from pydantic import JsonValue
 
 from teamwright.teams.builder import Builder
-from teamwright.teams.manifests.load import Loaded
+from teamwright.teams.manifests.manifest_loader import Loaded
 from tests.teams.manifests.manifests import loaded, only_problem
 
 HEAD = "apiVersion: ark.mckinsey.com/v1alpha1\n"

@@ -9,7 +9,7 @@ import pytest
 
 from teamwright.errors import UsageError
 from teamwright.teams.builder import Builder
-from teamwright.teams.manifests.load import load
+from teamwright.teams.manifests.manifest_loader import load
 from tests.growth import assert_linear_calls, assert_linear_count
 from tests.teams.manifests.manifests import loaded as load_text, only_problem, problems
 

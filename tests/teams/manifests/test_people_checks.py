@@ -8,8 +8,8 @@ import pytest
 
 from teamwright.agents.model.agent import ModelAgent
 from teamwright.errors import ManifestError
-from teamwright.teams.load import load_team
 from teamwright.teams.team import Team
+from teamwright.teams.team_loader import load_team
 from teamwright.values.people import Approve, Notify
 from tests.teams.manifests.manifests import loaded, only_problem, problems
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from teamwright.errors import InvalidName, ManifestError
-from teamwright.teams.load import load_team
 from teamwright.teams.manifests.plans import read_plan
+from teamwright.teams.team_loader import load_team
 from teamwright.values.limits import Limits
 from teamwright.values.specs.plan import Step
 from tests.paths import EXAMPLES

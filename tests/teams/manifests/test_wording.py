@@ -13,7 +13,7 @@ from teamwright.agents.scripted import Script
 from teamwright.cli.main import main
 from teamwright.errors import ManifestError, UsageError
 from teamwright.strategies.registry import BUILT_IN_STRATEGIES
-from teamwright.teams.manifests.load import load
+from teamwright.teams.manifests.manifest_loader import load
 from teamwright.teams.manifests.plans import read_plan
 from teamwright.teams.manifests.schema import manifest_schema
 from teamwright.values.specs.plan import Step

@@ -33,7 +33,7 @@ from teamwright.agents.clients.chat_request import SYSTEM, request_body
 from teamwright.agents.clients.chat_response import ResponseOrigin, read_response, reading_errors, status_error
 from teamwright.agents.clients.chat_stream import ChatStream
 from teamwright.agents.clients.http_transport import GuardedTransport, guarded_client
-from teamwright.agents.clients.local import SLOTS, LocalModel
+from teamwright.agents.clients.local_model import SLOTS, LocalModel
 from teamwright.agents.clients.providers import (
     can_send_whole,
     can_stream,

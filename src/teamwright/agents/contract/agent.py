@@ -36,7 +36,7 @@ from teamwright.values.turns.artifacts import Artifact, SharedValue
 from teamwright.values.turns.turn import Failure, Reply, Turn
 
 if TYPE_CHECKING:
-    from teamwright.agents.clients.models import Models
+    from teamwright.agents.clients.client_pool import Models
     from teamwright.values.specs.manifest import TeamSpec
 
 PACKAGE = "teamwright."

@@ -23,8 +23,8 @@ from teamwright.agents.contract.agent import (
     check_not_both,
     declared_fields,
 )
-from teamwright.agents.contract.arguments import Mistakes, check_arguments
-from teamwright.agents.schemas import Schema, as_schema
+from teamwright.agents.contract.constructor_arguments import Mistakes, check_arguments
+from teamwright.agents.schema_validation import Schema, as_schema
 from teamwright.errors import InvalidValue
 from teamwright.values.call_limits import DEFAULT_RETRY, Compact, RetryPolicy, TooLong
 from teamwright.values.limits import Limits

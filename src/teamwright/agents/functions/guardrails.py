@@ -13,7 +13,7 @@ from msgspec import structs
 from pydantic import JsonValue
 
 from teamwright.agents.contract.agent import Context
-from teamwright.agents.contract.arguments import Mistakes
+from teamwright.agents.contract.constructor_arguments import Mistakes
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
 from teamwright.agents.functions.imports import import_path
 from teamwright.agents.functions.instructions import TurnContext, call_off_loop, check_arity, turn_context

@@ -24,7 +24,7 @@ from pydantic_ai.tools import ToolDefinition as ModelTool
 
 from teamwright.agents.clients.providers import profile_of
 from teamwright.agents.model.messages import MODE
-from teamwright.agents.model.output import AnswerSchema
+from teamwright.agents.model.structured_output import AnswerSchema
 from teamwright.agents.tools.protocol import ToolDefinition
 from teamwright.values.call_limits import text_size
 from teamwright.values.events.event import OutputForm

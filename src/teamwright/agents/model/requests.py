@@ -34,7 +34,7 @@ from teamwright.agents.clients.model_client import ModelClient
 from teamwright.agents.contract.agent import Context
 from teamwright.agents.contract.effect import Attempt, Effect, OfferedTool, Returned, SentMessage, SentRequest
 from teamwright.agents.model.conversation import FilesOfRequest, ModelConversation, Send, check_files, name_files
-from teamwright.agents.model.errors import classify, is_too_long
+from teamwright.agents.model.error_kinds import classify, is_too_long
 from teamwright.agents.model.messages import (
     cut_response,
     decode_response,
@@ -49,9 +49,9 @@ from teamwright.agents.model.messages import (
     with_plain_usage,
     with_unique_ids,
 )
-from teamwright.agents.model.output import AnswerSchema
 from teamwright.agents.model.request_template import OutputMode, RequestTemplate, output_mode_of
 from teamwright.agents.model.response_stream import OutputMeter, ResponseDeltas, Stop, with_thinking_apart
+from teamwright.agents.model.structured_output import AnswerSchema
 from teamwright.agents.model.tool_calls import with_written_calls
 from teamwright.agents.prices import rate_of
 from teamwright.agents.prompt_notices import CUT_NOTICE_TOKENS, output_cut_notice

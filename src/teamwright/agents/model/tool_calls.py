@@ -23,7 +23,7 @@ from pydantic_core import from_json
 from teamwright.agents.contract.agent import Context
 from teamwright.agents.model.conversation import ToolResult
 from teamwright.agents.model.messages import arguments_text, response_text
-from teamwright.agents.model.output import AnswerSchema
+from teamwright.agents.model.structured_output import AnswerSchema
 from teamwright.agents.tools.protocol import Arguments
 from teamwright.agents.tools.toolbox import Tools
 from teamwright.errors import AgentError, InvalidOutput, ToolError

@@ -23,9 +23,9 @@ from teamwright.agents.envelope_note import note_instructions
 from teamwright.agents.functions.guardrails import Mend, Refuse, with_verdict, with_warnings
 from teamwright.agents.model.conversation import ModelConversation, ToolResult
 from teamwright.agents.model.messages import compact_arguments, response_text
-from teamwright.agents.model.output import AnswerSchema, answer_schema
 from teamwright.agents.model.request_template import answer_modes, make_request_template, plan_cache
 from teamwright.agents.model.requests import ModelRequests
+from teamwright.agents.model.structured_output import AnswerSchema, answer_schema
 from teamwright.agents.model.tool_calls import call_tools, correction_of, in_order
 from teamwright.agents.prompt_notices import low_budget_notice
 from teamwright.agents.tools.built_in import final_response, transfer_message

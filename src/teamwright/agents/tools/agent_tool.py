@@ -14,8 +14,8 @@ from typing import cast
 from pydantic import JsonValue
 
 from teamwright.agents.contract.agent import Agent, Context, agent_spec_of, require_agent
-from teamwright.agents.contract.arguments import checked_call
-from teamwright.agents.schemas import check
+from teamwright.agents.contract.constructor_arguments import checked_call
+from teamwright.agents.schema_validation import check
 from teamwright.agents.tools.protocol import Arguments, BuildOptions, ToolContext, ToolDefinition, ToolKind, ToolSource
 from teamwright.documents.nodes import Fields
 from teamwright.errors import InvalidOutput, ToolError, UsageError

@@ -15,7 +15,7 @@ from pydantic import JsonValue
 from teamwright.agents.approval import ask_for_decision
 from teamwright.agents.attachments import with_pointers
 from teamwright.agents.contract.agent import Agent, Context
-from teamwright.agents.contract.arguments import Mistakes, listed
+from teamwright.agents.contract.constructor_arguments import Mistakes, listed
 from teamwright.agents.contract.effect import Returned
 from teamwright.agents.tools.agent_tool import AgentSource
 from teamwright.agents.tools.built_in import OPEN_ARTIFACT, WorkspaceSource, transfer_definition

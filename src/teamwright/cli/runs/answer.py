@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from teamwright.cli.terminal.open import with_run
+from teamwright.cli.terminal.command_setup import with_run
 from teamwright.cli.terminal.options import STDIN, MaxTokens, MaxUsd, Run
 from teamwright.cli.terminal.output import Json, Out, check_out, say, write_json, write_result
 from teamwright.errors import JournalError, UsageError
@@ -164,7 +164,7 @@ class OpenQuestions:
 
     def to_text(self) -> str:
         """Each question with its draft and the command that answers it."""
-        from teamwright.cli.views.results import draft_text, pending_answer_text
+        from teamwright.cli.views.result_wording import draft_text, pending_answer_text
         from teamwright.history.event_wording import question_text
         from teamwright.runtime.people.webhook import answer_command, resume_command
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from teamwright.cli.terminal.open import with_engine
+from teamwright.cli.terminal.command_setup import with_engine
 from teamwright.cli.terminal.output import Json, Out, check_out, columns, one_line, say, write_json, write_result
 from teamwright.values.text.display import NOTHING, cut, number_text, price_text
 

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from teamwright.cli.terminal.command_setup import with_journal
 from teamwright.cli.terminal.interrupts import raise_on_interrupt
-from teamwright.cli.terminal.open import with_journal
 from teamwright.cli.terminal.options import check_statuses, seconds_of
 from teamwright.cli.terminal.output import Json, Out, check_out, write_json, write_result
 from teamwright.errors import RunIsLive, UsageError
@@ -73,7 +73,7 @@ def _chosen(
     run: str | None, older_than: str | None, status: list[str] | None, keep: int | None
 ) -> Callable[[Journal], Awaitable[tuple[str, ...]]]:
     """What finds the runs that the arguments name."""
-    from teamwright.cli.terminal.open import find_run
+    from teamwright.cli.terminal.command_setup import find_run
 
     named = older_than is not None or bool(status) or keep is not None
     if run is None and not named:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from teamwright.cli.terminal.open import with_run
+from teamwright.cli.terminal.command_setup import with_run
 from teamwright.cli.terminal.output import Json, Out, check_out, clean, columns, json_text, write_json, write_result
 from teamwright.values.text.display import NOTHING, count_text, number_text, price_text, seconds_text
 
@@ -48,7 +48,7 @@ def diff(
     check_out(out)
 
     async def work(engine: Engine, found: RunSummary) -> int:
-        from teamwright.cli.terminal.open import find_run
+        from teamwright.cli.terminal.command_setup import find_run
         from teamwright.history.diff import compare
 
         a, b = found.id, (await find_run(engine.journal, second)).id

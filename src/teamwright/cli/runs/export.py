@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from teamwright.cli.terminal.open import with_run
+from teamwright.cli.terminal.command_setup import with_run
 from teamwright.cli.terminal.options import Run
 from teamwright.cli.terminal.output import Json, Out, check_out, say, write_file, write_json
 from teamwright.values.text.display import size_text
@@ -55,7 +55,7 @@ async def export_run(engine: Engine, run_id: str) -> dict[str, JsonValue]:
 
     Files of the task and of tools are named by the events, with type and size; their bytes are left out.
     """
-    from teamwright.history.event_texts import bodies_of
+    from teamwright.history.event_bodies import bodies_of
     from teamwright.journal.codec import decode_body
     from teamwright.values.events.agent import AgentReplied
 

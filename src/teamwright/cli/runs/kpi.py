@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from teamwright.cli.terminal.open import with_journal
+from teamwright.cli.terminal.command_setup import with_journal
 from teamwright.cli.terminal.output import Json, Out, check_files, report_failed_gates, say, write_json, write_result
 from teamwright.values.text.display import NOTHING, count_text, number_text
 
@@ -89,7 +89,7 @@ def kpi(
 
 async def _run_ids(journal: Journal, named: Sequence[str], limit: int | None, team: str | None) -> list[str]:
     """Return the runs that are named, or else the newest ones; with `team`, those of this team."""
-    from teamwright.cli.terminal.open import find_run
+    from teamwright.cli.terminal.command_setup import find_run
     from teamwright.errors import UsageError
 
     if named and limit is not None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from teamwright.cli.terminal.open import with_journal
+from teamwright.cli.terminal.command_setup import with_journal
 from teamwright.cli.terminal.options import check_statuses
 from teamwright.cli.terminal.output import Json, Out, check_out, say, write_json, write_result
 from teamwright.cli.views.run_tables import run_table

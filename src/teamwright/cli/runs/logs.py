@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from teamwright.cli.terminal.open import with_run
+from teamwright.cli.terminal.command_setup import with_run
 from teamwright.cli.terminal.options import Events, Full, Run
 from teamwright.cli.terminal.output import Json, Out, check_out, clean, one_line, say, write_json, write_result
 from teamwright.errors import UnknownName, UsageError
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
     from pydantic import JsonValue
 
-    from teamwright.cli.views.drive import ViewOptions
+    from teamwright.cli.foreground_run import ViewOptions
+    from teamwright.cli.views.line_views import View
     from teamwright.cli.views.tool_calls import ToolCalls
-    from teamwright.cli.views.view import View
     from teamwright.history.history import RunHistory
     from teamwright.journal.protocol import Journal
     from teamwright.runtime.engine import Engine
@@ -271,8 +271,8 @@ class LogBook:
                 return await self._text_of_call(event)
 
     async def _text_of_call(self, event: Event) -> str | None:
+        from teamwright.cli.views.line_views import message_texts
         from teamwright.cli.views.tool_calls import call_text
-        from teamwright.cli.views.view import message_texts
         from teamwright.history.event_wording import detail_text, note_text
         from teamwright.values.events.agent import AgentCalled, AgentProgressed, AgentReplied, AgentReturned
 
@@ -343,7 +343,7 @@ def tail(
 
     Another process may drive it. Each line starts with its event number, from which --after can continue.
     """
-    from teamwright.cli.views.drive import ViewOptions
+    from teamwright.cli.foreground_run import ViewOptions
 
     shown = ViewOptions(json=json, events=events, out=out, full=full)
     check_out(out)
@@ -357,8 +357,8 @@ def tail(
 
 async def follow(engine: Engine, run_id: str, after: int, shown: ViewOptions) -> None:
     """Show the events after a number as they arrive, then the run's status."""
-    from teamwright.cli.views.results import status_text, why_text
-    from teamwright.cli.views.view import EventLines, PlainLines, Silent
+    from teamwright.cli.views.line_views import EventLines, PlainLines, Silent
+    from teamwright.cli.views.result_wording import status_text, why_text
 
     lines: list[str] = []
     write = write_result if shown.out is None else lines.append

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from teamwright.cli.runs.steer import Member, report_receipt
-from teamwright.cli.terminal.open import (
+from teamwright.cli.runs.interventions import Member, report_receipt
+from teamwright.cli.terminal.command_setup import (
     extend_sys_path,
     find_run,
     load_manifest,
@@ -41,7 +41,7 @@ from teamwright.values.text.display import NOTHING, number_text, price_text
 from teamwright.wings import required_hook
 
 if TYPE_CHECKING:
-    from teamwright.cli.views.drive import ViewOptions
+    from teamwright.cli.foreground_run import ViewOptions
     from teamwright.history.checkpoints import Checkpoint
     from teamwright.runtime.engine import Engine
     from teamwright.teams.team import Team
@@ -78,7 +78,7 @@ def resume(
     Recorded calls are not made or paid again. Code that the run's manifest names is loaded, as when it was started, and
     folders that were allowed then still are. --code is recorded: the next resume finds the folder by itself.
     """
-    from teamwright.cli.views.drive import ViewOptions, drive, report_end
+    from teamwright.cli.foreground_run import ViewOptions, drive, report_end
     from teamwright.errors import UsageError
 
     shown = ViewOptions(json, events, quiet, out, no_input, full)
@@ -92,7 +92,7 @@ def resume(
         if submit:
             resubmit_run = required_hook("resubmit_run", "--submit")
             return await resubmit_run(engine, found.id, quiet=quiet, json=json, out=out)
-        from teamwright.cli.terminal.open import extend_sys_path
+        from teamwright.cli.terminal.command_setup import extend_sys_path
 
         if member is not None:
             receipt = await engine.runs.resume_member(found.id, member)
@@ -141,8 +141,8 @@ def fork(
     Calls that are unchanged are not paid again. Code that the run's manifest names is loaded, as when it was started;
     folders that were allowed then still are.
     """
-    from teamwright.cli.terminal.open import check_new_id
-    from teamwright.cli.views.drive import ViewOptions
+    from teamwright.cli.foreground_run import ViewOptions
+    from teamwright.cli.terminal.command_setup import check_new_id
     from teamwright.errors import UsageError
 
     shown = ViewOptions(json, events, quiet, out, no_input, full)
@@ -171,7 +171,7 @@ class Fork:
 
     async def run(self, engine: Engine, shown: ViewOptions) -> int:
         """Fork and drive the new run."""
-        from teamwright.cli.views.drive import drive, report_end
+        from teamwright.cli.foreground_run import drive, report_end
         from teamwright.teams.preflight import check_ready
 
         found = await find_run(engine.journal, self.run_id)
@@ -196,7 +196,7 @@ class Fork:
 
     async def _team(self, engine: Engine, run_id: str) -> Team | None:
         """The team with another model or other folders; None lets the engine build it from the record."""
-        from teamwright.teams.load import source_with_limits
+        from teamwright.teams.team_loader import source_with_limits
 
         if self.model is None and not self.allow_roots and self.code is None:
             return None
@@ -210,7 +210,7 @@ async def team_to_resume(
     engine: Engine, run_id: str, allow_roots: Sequence[Path] | None, code: Path | None, file: Path | None
 ) -> Team | None:
     """The team of a run in other folders, or of another file; None lets the engine build it from the record."""
-    from teamwright.teams.load import source_of, team_from_source
+    from teamwright.teams.team_loader import source_of, team_from_source
 
     if file is None:
         if not allow_roots and code is None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from teamwright.cli.terminal.open import with_run
+from teamwright.cli.terminal.command_setup import with_run
 from teamwright.cli.terminal.options import Full, Run
 from teamwright.cli.terminal.output import Json, Out, check_out, clean, say, write_json, write_result
 from teamwright.values.key import join_key, root_key

@@ -181,7 +181,7 @@ class LoopWatchdog:
 
     def _has_pending_cancel(self) -> bool:
         """Whether the run's inbox holds a cancel, which the engine of the blocked loop can't read."""
-        from teamwright.cli.terminal.open import with_journal
+        from teamwright.cli.terminal.command_setup import with_journal
         from teamwright.errors import JournalError
         from teamwright.values.people import Cancel
 

@@ -16,7 +16,8 @@ from pydantic import JsonValue
 
 from teamwright.agents.attachments import file_text
 from teamwright.cli.terminal.output import clean, json_text
-from teamwright.cli.views.results import (
+from teamwright.cli.views.line_views import ShownFailures
+from teamwright.cli.views.result_wording import (
     budget_lines,
     can_retry,
     failure_text,
@@ -31,7 +32,6 @@ from teamwright.cli.views.results import (
 )
 from teamwright.cli.views.run_tables import children_table
 from teamwright.cli.views.tool_calls import ToolCalls, call_text, tool_names, with_texts
-from teamwright.cli.views.view import ShownFailures
 from teamwright.history.budget_levels import BudgetLevels
 from teamwright.history.event_wording import detail_text, note_text, question_text
 from teamwright.history.member_board import Board, OpenTurn

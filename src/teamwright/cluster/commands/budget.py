@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from teamwright.cli.terminal.open import with_journal
+from teamwright.cli.terminal.command_setup import with_journal
 from teamwright.cli.terminal.output import Json, Out, check_out, write_json, write_result
 
 if TYPE_CHECKING:

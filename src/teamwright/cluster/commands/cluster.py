@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from teamwright.cluster.queue_database import QueueLimits
     from teamwright.cluster.status import ClusterStatus
-    from teamwright.journal.postgres.paces import ModelPace
+    from teamwright.journal.postgres.rate_limits import ModelPace
     from teamwright.journal.postgres.stores import PostgresSchedules, ScheduleRow
 
 WATCH_SECONDS = 2.0

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from teamwright.cli.terminal.open import ManifestArguments, require_task, run_on_loop
+from teamwright.cli.terminal.command_setup import ManifestArguments, require_task, run_on_loop
 from teamwright.cli.terminal.options import (
     AllowRoot,
     Attach,
@@ -44,7 +44,7 @@ from teamwright.errors import UsageError
 from teamwright.values.text.display import minute_text
 
 if TYPE_CHECKING:
-    from teamwright.cli.views.drive import ViewOptions
+    from teamwright.cli.foreground_run import ViewOptions
     from teamwright.cluster.submission import PreparedTeam
     from teamwright.journal.postgres.stores import PostgresSchedules
     from teamwright.journal.protocol import Batch
@@ -201,14 +201,14 @@ def submit(
 
 
 def _view_options(json: bool, events: bool, quiet: bool, out: Path | None, full: bool) -> ViewOptions:
-    from teamwright.cli.views.drive import ViewOptions
+    from teamwright.cli.foreground_run import ViewOptions
 
     return ViewOptions(json, events, quiet, out, no_input=True, full=full)
 
 
 def _submit_guarded(submission: Submission, shown: ViewOptions) -> int:
     """Submit a run. Only results go to stdout, and an invalid manifest is reported with every mistake."""
-    from teamwright.cli.terminal.open import check_new_id
+    from teamwright.cli.terminal.command_setup import check_new_id
     from teamwright.cli.validate import validate_on_error
 
     check_new_id(submission.run_id)
@@ -222,9 +222,9 @@ async def _submit(submission: Submission, shown: ViewOptions) -> int:
         from teamwright.cluster.queue_client import QueueClient
         from teamwright.cluster.queue_database import check_own_queue, check_priority
         from teamwright.cluster.status import cluster_journal, has_worker
-    from teamwright.cli.terminal.open import extend_sys_path
+    from teamwright.cli.terminal.command_setup import extend_sys_path
     from teamwright.runtime.engine import Engine
-    from teamwright.runtime.same_run import require_same_run
+    from teamwright.runtime.run_identity import require_same_run
 
     check_own_queue(submission.queue)
     check_priority(submission.priority)
@@ -284,7 +284,7 @@ async def _place_of(engine: Engine, run_id: str) -> QueuePlace:
 
 async def _team_and_task(engine: Engine, submission: Submission) -> tuple[PreparedTeam, str]:
     """Load the team as workers will, and find the task: that of the arguments, or the manifest's query."""
-    from teamwright.cluster.needs import CodeFolder
+    from teamwright.cluster.run_requirements import CodeFolder
     from teamwright.cluster.submission import prepare_team
     from teamwright.teams.builder import SCRIPTED
 
@@ -369,8 +369,8 @@ async def _wait(engine: Engine, run_id: str, place: QueuePlace, shown: ViewOptio
     """Show a run as it goes on, on whichever worker, until it has ended or waits for a person."""
     from asyncio import CancelledError
 
+    from teamwright.cli.foreground_run import report_end
     from teamwright.cli.terminal.interrupts import raise_on_interrupt
-    from teamwright.cli.views.drive import report_end
     from teamwright.cluster.status import follow_queued
 
     view = shown.view(engine)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 import typer
 
-from teamwright.cli.terminal.open import run_on_loop
+from teamwright.cli.terminal.command_setup import run_on_loop
 from teamwright.cli.terminal.options import seconds_of
 from teamwright.cli.terminal.output import flush_all, one_line, redirect_prints, say
 from teamwright.cluster.wing import RUNS_AT_ONCE, WING
@@ -87,15 +87,15 @@ def worker(
     worker that dies are taken over by others within seconds. The journal must be in Postgres.
     """
     with WING.needed("A queue with workers"):
-        from teamwright.cluster.needs import CodeFolder
         from teamwright.cluster.permissions import Permissions
+        from teamwright.cluster.run_requirements import CodeFolder
         from teamwright.cluster.status import cluster_journal
         from teamwright.cluster.worker import Worker
         from teamwright.cluster.worker_presence import WorkerLog, silence_libraries
         from teamwright.teams.run_files import FileCache
     from anyio.to_thread import run_sync
 
-    from teamwright.cli.terminal.open import extend_sys_path
+    from teamwright.cli.terminal.command_setup import extend_sys_path
 
     async def work() -> int:
         extend_sys_path()
@@ -124,7 +124,7 @@ def worker(
 
 async def _work(worker: Worker, report: WorkerLog, metrics: str | None, stop: _Stop) -> int:
     """Let the worker drive runs until a signal, and hand them back."""
-    from teamwright.cluster.monitor import monitoring
+    from teamwright.cluster.metrics_endpoint import monitoring
 
     stop.listen(worker)
     async with AsyncExitStack() as stack:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from teamwright.cli.terminal.open import require_task, run_on_loop
+from teamwright.cli.terminal.command_setup import require_task, run_on_loop
 from teamwright.cli.terminal.options import (
     Events,
     Full,
@@ -31,8 +31,8 @@ from teamwright.experts.commands.new_template import DEFAULT, Folder, open_templ
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
-    from teamwright.cli.views.drive import ViewOptions
-    from teamwright.cli.views.prompt import Prompt
+    from teamwright.cli.foreground_run import ViewOptions
+    from teamwright.cli.question_prompt import Prompt
     from teamwright.experts.router import AskRequest, DraftedTeam, Route, Router
     from teamwright.runtime.engine import Engine
     from teamwright.runtime.run_request import Confirmer
@@ -116,9 +116,9 @@ def ask(
     out: Out = None,
 ) -> int:
     """Answer a task with one agent or a team of experts, and say which and why."""
-    from teamwright.cli.terminal.open import check_new_id
-    from teamwright.cli.views.drive import ViewOptions
-    from teamwright.teams.load import resolve_model
+    from teamwright.cli.foreground_run import ViewOptions
+    from teamwright.cli.terminal.command_setup import check_new_id
+    from teamwright.teams.team_loader import resolve_model
 
     check_out(out)
     check_new_id(run_id)
@@ -130,12 +130,12 @@ def ask(
 
 
 async def _ask(options: AskOptions, shown: ViewOptions) -> int:
-    from teamwright.cli.terminal.open import new_engine
-    from teamwright.cli.views.drive import drive, report_end
+    from teamwright.cli.foreground_run import drive, report_end
+    from teamwright.cli.terminal.command_setup import new_engine
     from teamwright.experts.router import parse_request
-    from teamwright.runtime.same_run import require_same_task
-    from teamwright.teams.load import team_from_source
+    from teamwright.runtime.run_identity import require_same_task
     from teamwright.teams.preflight import check_ready
+    from teamwright.teams.team_loader import team_from_source
 
     request = parse_request(options.text)
     async with new_engine() as engine:
@@ -159,7 +159,7 @@ async def _ask(options: AskOptions, shown: ViewOptions) -> int:
 
 async def _follow(engine: Engine, run_id: str, shown: ViewOptions) -> int:
     """Report a run that exists already: nothing is routed or formed again."""
-    from teamwright.cli.views.drive import report_end
+    from teamwright.cli.foreground_run import report_end
 
     say(f"run {run_id} exists already; nothing new is started")
     return await report_end(engine, await engine.runs.result(run_id), shown)
@@ -174,7 +174,7 @@ def _router(engine: Engine, options: AskOptions) -> Router:
 
 async def _routed_task(router: Router, request: AskRequest, options: AskOptions) -> RoutedTask:
     """Route the task, form its team, and say why."""
-    from teamwright.cli.views.results import formation_of
+    from teamwright.cli.views.result_wording import formation_of
 
     route = await router.route(request)
     tell = _silent if options.quiet else say
@@ -202,8 +202,8 @@ async def _confirmed(router: Router, request: AskRequest, routed: RoutedTask) ->
     """Show the plan with its forecast until the person decides or puts it off; an edit shows it again."""
     from rich.console import Console
 
-    from teamwright.cli.views.prompt import Keyboard, Prompt
-    from teamwright.cli.views.results import formation_of
+    from teamwright.cli.question_prompt import Keyboard, Prompt
+    from teamwright.cli.views.result_wording import formation_of
 
     prompt = Prompt(Console(stderr=True), Keyboard(sys.stdin.fileno()))
     while True:
@@ -224,7 +224,7 @@ def _answering(*, begin: bool) -> Confirmer:
 
 async def _forecast(router: Router, request: AskRequest, routed: RoutedTask) -> str:
     from teamwright.runtime.people.confirmation import forecast_text
-    from teamwright.teams.load import team_from_source
+    from teamwright.teams.team_loader import team_from_source
     from teamwright.wings import required_hook
 
     team = team_from_source(routed.source, router.engine.models)

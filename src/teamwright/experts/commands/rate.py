@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from teamwright.cli.terminal.open import with_journal
+from teamwright.cli.terminal.command_setup import with_journal
 from teamwright.cli.terminal.output import Json, Out, check_out, one_line, say, write_json, write_result
 from teamwright.values.text.display import NOTHING, number_text
 
@@ -66,7 +66,7 @@ def rate(
 
 
 async def _run_ids(journal: Journal, runs: Sequence[str] | None, team: str | None) -> list[str]:
-    from teamwright.cli.terminal.open import find_run
+    from teamwright.cli.terminal.command_setup import find_run
 
     found = [await find_run(journal, run) for run in runs] if runs else await journal.top_runs(MOST_RUNS)
     wanted = [one.id for one in found if team is None or one.team == team]

@@ -15,7 +15,6 @@ from typing import TypeVar
 import psycopg
 
 from teamwright.errors import EventsLost, FencedOut, JournalError, JournalUnavailable
-from teamwright.journal.postgres.budgets import refused_budget
 from teamwright.journal.postgres.connection import (
     HEARTBEAT_SECONDS,
     Connection,
@@ -27,6 +26,7 @@ from teamwright.journal.postgres.connection import (
 from teamwright.journal.postgres.driver_connection import DriverConnection, PreparedStatements, Statement
 from teamwright.journal.postgres.queries import read_events, read_run
 from teamwright.journal.postgres.rows import DrivenRun, commit_statement
+from teamwright.journal.postgres.tenant_budgets import refused_budget
 from teamwright.journal.protocol import Batch, Committed, RunStatus, events_lost, fenced_out, missing_source
 
 T = TypeVar("T")

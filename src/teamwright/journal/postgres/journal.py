@@ -13,7 +13,6 @@ from uuid import uuid4
 
 import anyio
 
-from teamwright.journal.postgres.budgets import PostgresBudgets
 from teamwright.journal.postgres.connection import (
     Connection,
     ConnectionPool,
@@ -36,6 +35,7 @@ from teamwright.journal.postgres.queries import (
     send_item,
 )
 from teamwright.journal.postgres.stores import ClusterTables, PostgresNotes, PostgresTokenRates
+from teamwright.journal.postgres.tenant_budgets import PostgresBudgets
 from teamwright.journal.protocol import Batch, Committed, InboxItem, Journal, missing_bodies
 from teamwright.journal.stores import Budgets, Notes, TokenRates
 from teamwright.values.events.agent import Body

@@ -13,10 +13,10 @@ from psycopg import AsyncConnection
 from psycopg.rows import TupleRow
 
 from teamwright.errors import JournalTooNew
-from teamwright.journal.postgres.budgets import BUDGET_TABLES
 from teamwright.journal.postgres.connection import DatabaseAddress
-from teamwright.journal.postgres.paces import PACE_TABLES
+from teamwright.journal.postgres.rate_limits import PACE_TABLES
 from teamwright.journal.postgres.stores import QUEUE_TABLES, SCHEDULE_TABLES, TOKEN_RATE_TABLES, WORKER_TABLES
+from teamwright.journal.postgres.tenant_budgets import BUDGET_TABLES
 
 
 class Version(NamedTuple):

@@ -11,8 +11,8 @@ from functools import cache
 from typing import LiteralString
 
 from teamwright.journal.codec import references, to_row
-from teamwright.journal.postgres.budgets import reserve_parameters
 from teamwright.journal.postgres.driver_connection import Statement
+from teamwright.journal.postgres.tenant_budgets import reserve_parameters
 from teamwright.journal.protocol import STATUS_FACTS, Batch, RunStatus
 from teamwright.values.events.agent import Body
 from teamwright.values.events.event import Event, fold

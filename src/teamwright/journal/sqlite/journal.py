@@ -20,10 +20,10 @@ from teamwright.errors import JournalUnavailable
 from teamwright.journal.codec import decode_intervention, encode_intervention
 from teamwright.journal.location import BUSY_TIMEOUT
 from teamwright.journal.protocol import Batch, Committed, InboxItem, Journal, missing_bodies
+from teamwright.journal.sqlite.agent_notes import SqliteNotes, SqliteTokenRates
 from teamwright.journal.sqlite.commits import Committer, Writer
 from teamwright.journal.sqlite.database import Database
 from teamwright.journal.sqlite.files import LOCKS, DriverLocks
-from teamwright.journal.sqlite.memory_notes import SqliteNotes, SqliteTokenRates
 from teamwright.journal.sqlite.queries import lenient_text, read_bodies, read_events, read_place, read_summaries
 from teamwright.journal.stores import Notes, TokenRates
 from teamwright.values.events.agent import Body

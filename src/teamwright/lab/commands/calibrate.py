@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from teamwright.cli.terminal.open import with_journal
+from teamwright.cli.terminal.command_setup import with_journal
 from teamwright.cli.terminal.options import ManifestPath, TeamName, With
 from teamwright.cli.terminal.output import Json, Out, check_out, say, write_file, write_json, write_result
 
@@ -63,7 +63,7 @@ def calibrate(
     topology = topology_named(as_topology) if as_topology is not None else None
 
     async def work(journal: Journal) -> int:
-        from teamwright.cli.terminal.open import find_run
+        from teamwright.cli.terminal.command_setup import find_run
         from teamwright.lab.calibration import calibrate as fitted
         from teamwright.lab.observations import observe
 
@@ -197,9 +197,9 @@ def advise(
 def _team(manifest: Path, team: str | None, more: list[Path] | None) -> Team:
     """The team as its manifest declares it, without loading its code."""
     from teamwright.agents.functions.imports import code_not_loaded
-    from teamwright.cli.terminal.open import report_unloaded_code
+    from teamwright.cli.terminal.command_setup import report_unloaded_code
     from teamwright.lab.simulation.trials import declared_team
-    from teamwright.teams.load import read_manifest, source_of
+    from teamwright.teams.team_loader import read_manifest, source_of
 
     with code_not_loaded():
         source = source_of(read_manifest([manifest, *(more or ())]), team=team)

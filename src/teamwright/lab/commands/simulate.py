@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from teamwright.cli.terminal.command_setup import with_journal
 from teamwright.cli.terminal.interrupts import raise_on_interrupt
-from teamwright.cli.terminal.open import with_journal
 from teamwright.cli.terminal.options import (
     AllowRoot,
     ManifestPath,
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from teamwright.journal.protocol import Journal
-    from teamwright.lab.simulation.agents import Learnt
     from teamwright.lab.simulation.simulate import SimulatedShape, SimulationReport, Spread
+    from teamwright.lab.simulation.simulated_agents import Learnt
     from teamwright.teams.team import Team
 
 ALL = "single,lead,star,mesh"
@@ -109,9 +109,9 @@ def simulate(
 @redirect_prints()
 def read_team(manifest: Path, team: str | None, more: list[Path] | None, allow_roots: Sequence[Path] = ()) -> Team:
     """The team as its manifest declares it; loads its code, but needs no provider keys."""
-    from teamwright.cli.terminal.open import extend_sys_path
+    from teamwright.cli.terminal.command_setup import extend_sys_path
     from teamwright.lab.simulation.trials import declared_team
-    from teamwright.teams.load import read_manifest, source_of
+    from teamwright.teams.team_loader import read_manifest, source_of
 
     extend_sys_path()
     source = source_of(read_manifest([manifest, *(more or ())]), team=team, allow_roots=allow_roots)
@@ -182,7 +182,7 @@ def _learnt(runs: Sequence[str] | None, profile: str | None) -> Learnt | None:
 
 
 def _from_runs(runs: Sequence[str]) -> Learnt:
-    from teamwright.cli.terminal.open import find_run
+    from teamwright.cli.terminal.command_setup import find_run
     from teamwright.errors import UsageError
     from teamwright.lab.observations import learn
 

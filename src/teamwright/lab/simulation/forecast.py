@@ -14,8 +14,8 @@ from teamwright.agents.prices import rate_of
 from teamwright.errors import JournalError, TeamwrightError
 from teamwright.history.kpis import Kpis, kpis_of
 from teamwright.journal.protocol import Journal
-from teamwright.lab.simulation.agents import Simulator, declared_behaviour
 from teamwright.lab.simulation.simulate import Spread
+from teamwright.lab.simulation.simulated_agents import Simulator, declared_behaviour
 from teamwright.lab.simulation.trials import Trial
 from teamwright.teams.team import Team
 from teamwright.values.costs import Rate

@@ -22,7 +22,7 @@ from pydantic import JsonValue
 from teamwright.agents.contract.agent import Agent
 from teamwright.errors import UsageError
 from teamwright.history.kpis import Kpis
-from teamwright.lab.simulation.agents import NOTHING_LEARNT, Learnt, Simulator, declared_behaviour
+from teamwright.lab.simulation.simulated_agents import NOTHING_LEARNT, Learnt, Simulator, declared_behaviour
 from teamwright.lab.simulation.trials import (
     OWN,
     Bottleneck,

@@ -19,8 +19,8 @@ from pydantic import JsonValue
 from teamwright.agents.functions.imports import modules_of
 from teamwright.errors import ManifestError, UsageError
 from teamwright.history.kpis import Kpis, TurnFigures, kpis_of, turns_of
-from teamwright.journal.memory import MemoryJournal
-from teamwright.lab.simulation.agents import RIGHT, Simulator
+from teamwright.journal.in_memory_journal import MemoryJournal
+from teamwright.lab.simulation.simulated_agents import RIGHT, Simulator
 from teamwright.lab.simulation.virtual_loop import bounded_run, run_virtually, virtual_now
 from teamwright.lab.topology_profiles import Topology
 from teamwright.runtime.engine import Engine

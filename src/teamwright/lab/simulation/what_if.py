@@ -21,19 +21,19 @@ from teamwright.history.fork import fork_limits
 from teamwright.history.history import RunHistory
 from teamwright.history.kpis import kpis_of, turns_of
 from teamwright.journal.codec import decode_body
-from teamwright.journal.memory import MemoryJournal
+from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.journal.protocol import Batch, Journal
 from teamwright.lab.observations import learn
-from teamwright.lab.simulation.agents import Simulator, declared_behaviour
 from teamwright.lab.simulation.replay import RecordedTurn, Replay, recorded_turns, replayed_team
+from teamwright.lab.simulation.simulated_agents import Simulator, declared_behaviour
 from teamwright.lab.simulation.trials import Trial, declared_team, in_topology
 from teamwright.lab.simulation.virtual_loop import run_virtually, virtual_now
 from teamwright.lab.topology_profiles import topology_named
 from teamwright.runtime.engine import Engine
 from teamwright.runtime.run_reader import read_source
 from teamwright.strategies.registry import find_strategy
-from teamwright.teams.load import STAND_IN, resolve_model, source_with_limits, without_code
 from teamwright.teams.team import Team
+from teamwright.teams.team_loader import STAND_IN, resolve_model, source_with_limits, without_code
 from teamwright.values.costs import refusal_text
 from teamwright.values.events.agent import AgentCalled, AgentReturned, WorkspaceKept
 from teamwright.values.events.budget import BudgetRefused

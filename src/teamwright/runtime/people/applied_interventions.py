@@ -230,7 +230,7 @@ def _joining(interventions: Interventions, change: TeamChange | Tell) -> Agent |
     if not isinstance(change, AddMember):
         return None
     if change.member not in interventions.joined:
-        from teamwright.teams.load import build_new_member  # with the manifests, which most runs never need
+        from teamwright.teams.team_loader import build_new_member  # with the manifests, which most runs never need
 
         interventions.joined[change.member] = build_new_member(interventions.team, change.member, change.spec)
     return interventions.joined[change.member]

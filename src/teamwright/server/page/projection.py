@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from teamwright.errors import UnknownName
-from teamwright.history.event_texts import bodies_of
+from teamwright.history.event_bodies import bodies_of
 from teamwright.history.event_wording import detail_text, mark_of, note_text
 from teamwright.history.record.asks import RecordedBodies
 from teamwright.journal.codec import decode_body

@@ -27,8 +27,8 @@ from teamwright.server.error_responses import NotAllowed, NotKnown, error_respon
 from teamwright.server.feeds import TooSlow
 from teamwright.server.frames import Frame
 from teamwright.server.routes.sockets import HEARTBEAT, EventStream
-from teamwright.server.security.access import MAY_READ, Runner, Server, need
 from teamwright.server.security.audit import note_started
+from teamwright.server.security.visitor import MAY_READ, Runner, Server, need
 from teamwright.server.state import ServerState
 from teamwright.strategies.handoffs import handoff_targets
 from teamwright.strategies.protocol import Members

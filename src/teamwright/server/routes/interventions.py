@@ -19,8 +19,8 @@ from teamwright.server.client_connection import require_run, while_connected
 from teamwright.server.error_responses import responses
 from teamwright.server.jobs import FEW_LINES, PLAN_DIFFERENCE, difference, lines_of
 from teamwright.server.overview import WaitingQuestion
-from teamwright.server.security.access import MAY_READ, Answerer, Reader, Runner, Server
 from teamwright.server.security.masked_json import contains_mask, masked, unmasked
+from teamwright.server.security.visitor import MAY_READ, Answerer, Reader, Runner, Server
 from teamwright.values.limits import Limits
 from teamwright.values.people import EDIT, Answer
 from teamwright.values.specs.manifest import AgentSpec

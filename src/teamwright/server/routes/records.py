@@ -18,9 +18,9 @@ from teamwright.server.client_connection import require_run
 from teamwright.server.error_responses import responses
 from teamwright.server.page.page_events import encode
 from teamwright.server.page.projection import list_artifacts, read_artifact, read_page_events
-from teamwright.server.security.access import MAY_ADMIN, MAY_READ, Server
 from teamwright.server.security.audit import AuditLine
 from teamwright.server.security.masked_json import masked
+from teamwright.server.security.visitor import MAY_ADMIN, MAY_READ, Server
 from teamwright.server.webhook_notices import WebhookLine
 
 router = APIRouter(prefix="/api/runs/{run_id}", tags=["records"])

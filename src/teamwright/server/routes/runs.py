@@ -15,9 +15,9 @@ from teamwright.server.error_responses import responses
 from teamwright.server.frames import EventProjection
 from teamwright.server.overview import RunRow
 from teamwright.server.routes.sockets import After
-from teamwright.server.security.access import MAY_READ, MAY_RUN, Runner, Server
 from teamwright.server.security.audit import note_started
 from teamwright.server.security.masked_json import masked, unmasked
+from teamwright.server.security.visitor import MAY_READ, MAY_RUN, Runner, Server
 from teamwright.values.limits import Limits
 from teamwright.values.text.secret_names import HIDDEN
 from teamwright.wings import required_hook

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from teamwright.agents.scripted import ScriptedAgent
 from teamwright.runtime.engine import Engine
-from teamwright.teams.load import load_team
+from teamwright.teams.team_loader import load_team
 from tests.teams.manifests.manifests import loaded, only_problem
 
 REPLIES = """\

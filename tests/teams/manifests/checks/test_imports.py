@@ -6,7 +6,7 @@ import pytest
 
 from teamwright.errors import ManifestError
 from teamwright.strategies.registry import strategy_names
-from teamwright.teams.manifests.load import Loaded, load
+from teamwright.teams.manifests.manifest_loader import Loaded, load
 
 BAD = "- repl: x\n- reply: x\n  delay: .inf\n"
 

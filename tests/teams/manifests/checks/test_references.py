@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from teamwright.errors import ManifestError
-from teamwright.teams.manifests.load import load
+from teamwright.teams.manifests.manifest_loader import load
 from teamwright.values.specs.manifest import FallbackModel
 from teamwright.values.specs.models import NamedModel
 from tests.teams.manifests.manifests import loaded, only_problem, problems

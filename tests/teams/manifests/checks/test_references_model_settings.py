@@ -8,8 +8,8 @@ import pytest
 
 from teamwright import ModelAgent
 from teamwright.errors import NotResumable
-from teamwright.teams.load import source_of, team_from_source
-from teamwright.teams.manifests.secrets import resolve_secrets
+from teamwright.teams.manifests.environment_variables import resolve_secrets
+from teamwright.teams.team_loader import source_of, team_from_source
 from tests.teams.manifests.manifests import loaded, problems
 
 TEAM = """\

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from teamwright.teams.load import load_team
+from teamwright.teams.team_loader import load_team
 from tests.teams.manifests.manifests import loaded, only_problem, problems
 
 AGENTS = """\

@@ -10,10 +10,10 @@ from teamwright import load_team
 from teamwright.documents.nodes import Fields, ProblemReport
 from teamwright.documents.reader import read_file
 from teamwright.errors import ManifestError
-from teamwright.teams.load import source_of, team_from_source
 from teamwright.teams.manifests.checks.variables import check_variables
 from teamwright.teams.manifests.declarations import Declarations, read_native
-from teamwright.teams.manifests.load import FORM, load
+from teamwright.teams.manifests.manifest_loader import FORM, load
+from teamwright.teams.team_loader import source_of, team_from_source
 from tests.growth import assert_linear_calls, count_calls
 
 # S-04

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from teamwright.errors import ManifestError
-from teamwright.teams.load import load_team, read_manifest
 from teamwright.teams.manifests.checks.variables import sent_variables
+from teamwright.teams.team_loader import load_team, read_manifest
 
 KEY = "sk-proj-0123456789abcdef"
 

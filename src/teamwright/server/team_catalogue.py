@@ -1,0 +1,181 @@
+"""The teams that a server may run: those in the folders that it was given, and no others.
+
+A team is loaded once, and again after its folder or the environment has changed. One that is too large to look
+through, or that names files elsewhere, is loaded each time.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pydantic import JsonValue
+
+from teamwright.errors import ManifestError, Problem, TeamwrightError, UnknownName, UsageError
+
+if TYPE_CHECKING:
+    from teamwright.teams.team import Team
+    from teamwright.values.specs.manifest import AgentSpec
+
+MANIFESTS = ("team.yaml", "team.yml")
+MOST_ENTRIES = 500
+"""Files and folders that are looked at for changes of a team."""
+ELSEWHERE = re.compile(r"^[~/\\]|\.\.[/\\]|:[/\\](?!/)|\$\{[^}]*\}[/\\]")
+"""What a text matches that may name a file outside of a team's folder: up, absolute, or where a variable says."""
+Version = tuple[object, ...]
+"""What changes whenever a team may load to something else."""
+
+
+@dataclass(frozen=True, slots=True)
+class TeamEntry:
+    """A manifest in one of the folders; `problem` says why it can't be loaded, where that is so."""
+
+    id: str
+    path: Path
+    team: Team | None = None
+    problem: str = ""
+
+    def to_json(self) -> dict[str, JsonValue]:
+        """The entry for clients, without paths of this machine."""
+        if self.team is None:
+            return {"id": self.id, "problem": self.problem}
+        members: list[JsonValue] = [{"name": one.name, "description": one.description} for one in self.team.members]
+        return {
+            "id": self.id,
+            "name": self.team.name,
+            "description": self.team.description,
+            "strategy": self.team.strategy.name,
+            "members": members,
+        }
+
+
+class Catalogue:
+    """Finds teams by id: the path of their folder within the one that the server was given."""
+
+    def __init__(self, folders: Sequence[Path]) -> None:
+        self._folders = [folder.resolve() for folder in folders]
+        self._loaded: dict[Path, tuple[Version, Team]] = {}
+
+    def entries(self) -> list[TeamEntry]:
+        """Return all teams, by id. Each is loaded, which takes a while: call it in a thread."""
+        return [self._entry(id_, path) for id_, path in sorted(dict(self._manifests()).items())]
+
+    def ids(self) -> list[str]:
+        """Return the ids of all teams, also of those that can't be loaded."""
+        return sorted(dict(self._manifests()))
+
+    def load(self, id_: str) -> Team:
+        """Return the team with this id; raises `UnknownName`, or `ManifestError` with every mistake.
+
+        Messages have paths within the team's folder, and none of this machine.
+        """
+        path = self._find(id_)
+        try:
+            return self._load(path)
+        except ManifestError as error:
+            raise ManifestError([_relative(one, path, id_) for one in error.problems]) from error
+        except UsageError as error:
+            raise UsageError(_within(str(error), path, id_)) from error
+
+    def agent(self, id_: str, name: str) -> AgentSpec:
+        """Return the declaration of an agent in the manifest with this id; raises `UnknownName` if there is none."""
+        from teamwright.teams.team_loader import read_manifest
+
+        agents = read_manifest([self._find(id_)]).manifest.agents
+        if name not in agents:
+            raise UnknownName("agent", name, agents)
+        return agents[name]
+
+    def _load(self, path: Path) -> Team:
+        """Return the team of a manifest, from memory if nothing has changed since it was loaded."""
+        version = _version(path.parent)  # before it is loaded: a change meanwhile makes it load again
+        known = self._loaded.get(path)
+        if known is not None and version is not None and known[0] == version:
+            return known[1]
+        from teamwright.teams.team_loader import load_team
+
+        team = load_team(path)
+        if version is not None and not _names_files_elsewhere(team):
+            self._loaded[path] = version, team
+        return team
+
+    def _entry(self, id_: str, path: Path) -> TeamEntry:
+        try:
+            return TeamEntry(id_, path, self._load(path))
+        except TeamwrightError as error:
+            return TeamEntry(id_, path, problem=_within(str(error), path, id_))
+
+    def _find(self, id_: str) -> Path:
+        known = dict(self._manifests())
+        if id_ not in known:
+            raise UnknownName("team", id_, known)
+        return known[id_]
+
+    def _manifests(self) -> Iterator[tuple[str, Path]]:
+        for folder in self._folders:
+            for name in MANIFESTS:
+                for file in (folder / name, *sorted(folder.glob(f"*/{name}"))):
+                    if file.is_file() and file.resolve().is_relative_to(folder):  # a link may lead anywhere
+                        yield file.parent.name, file
+
+
+def _version(folder: Path) -> Version | None:
+    """Return what identifies the state of a folder and of the environment; `None` if that takes too long.
+
+    A link to another folder could hide changes, so that there is none then, either.
+    """
+    found: list[object] = [hash(frozenset(os.environ.items()))]
+    folders = [str(folder)]
+    while folders:
+        with suppress(OSError), os.scandir(folders.pop()) as entries:
+            for entry in entries:
+                if entry.name == "__pycache__":  # loading the team writes there
+                    continue
+                is_folder = entry.is_dir()
+                if len(found) > MOST_ENTRIES or (is_folder and entry.is_symlink()):
+                    return None
+                if is_folder:
+                    folders.append(entry.path)
+                    found.append(entry.path)
+                    continue
+                with suppress(OSError):  # a link that leads nowhere
+                    one = entry.stat()
+                    found.append((entry.path, one.st_ino, one.st_size, one.st_mtime_ns, one.st_ctime_ns))
+    return tuple(found)
+
+
+def _names_files_elsewhere(team: Team) -> bool:
+    """Whether a team may name files outside of its folder, whose changes the version of the folder does not show."""
+    manifest = team.source.to_json()["manifest"]
+    return any(ELSEWHERE.search(text) for text in _texts(manifest))
+
+
+def _texts(value: JsonValue) -> Iterator[str]:
+    match value:
+        case str():
+            yield value
+        case list():
+            for item in value:
+                yield from _texts(item)
+        case dict():
+            for item in value.values():
+                yield from _texts(item)
+        case _:
+            return
+
+
+def _relative(problem: Problem, path: Path, id_: str) -> Problem:
+    message, file, suggestion = (
+        _within(text, path, id_) for text in (problem.message, problem.file, problem.suggestion)
+    )
+    return replace(problem, message=message, file=file, suggestion=suggestion)
+
+
+def _within(text: str, path: Path, id_: str) -> str:
+    """Return a text with paths relative to the folder of a team."""
+    return text.replace(f"{path.parent}/", "").replace(str(path.parent), id_)

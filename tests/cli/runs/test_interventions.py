@@ -1,0 +1,185 @@
+"""Interventions from another process: what the commands print, and what the run makes of them."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+
+from tests.cli.test_processes import start
+from tests.cli.test_question_prompt import Terminal
+from tests.kit.program import Program
+from tests.kit.terminal import Call, write_team
+
+TEAM = """\
+agents:
+  first: {function: 'steps:first'}
+  second: {function: 'steps:second'}
+teams:
+  report: {members: [first, second], limits: {calls: 1}}
+"""
+STEPS = """\
+import pathlib, time
+
+def first(task: str) -> str:
+    while not pathlib.Path({go!r}).exists():
+        time.sleep(0.02)
+    return "first is done"
+
+def second(turn) -> str:
+    return turn.prompt
+"""
+
+
+@pytest.fixture
+def waiting(tmp_path: Path) -> Generator[Program]:
+    """A run in another process, whose first member waits for the file `go`."""
+    team = write_team(tmp_path / "team", TEAM)
+    (team / "steps.py").write_text(STEPS.format(go=str(tmp_path / "go")))
+    process = start("run", team, "Go", "--run-id", "one", "--events")
+    assert process.stdout is not None
+    while "agent.called" not in process.stdout.readline():
+        pass
+    yield process
+    process.kill()
+    process.communicate()
+
+
+def ends(process: Program, folder: Path) -> int:
+    (folder / "go").touch()
+    process.communicate(timeout=20)
+    return process.returncode
+
+
+def test_a_running_team_is_told_something_and_its_budget_is_raised(  # A-13
+    waiting: Program, tmp_path: Path, call: Call
+) -> None:
+    assert call("runs", "say", "one", "Be brief.", "--by", "ann").out.startswith("say: accepted (event ")
+    raised = call("runs", "raise-budget", "one", "--max-calls", "5", "--json").json
+    assert {**raised, "number": 0} == {
+        "run_id": "one",
+        "intervention": "raise_budget",
+        "inbox_id": 2,
+        "status": "accepted",
+        "number": 0,
+        "key": "",
+    }
+    assert ends(waiting, tmp_path) == 0
+    assert "Be brief." in call("runs", "show", "one", "--json").json["output"]
+    notes = call("runs", "show", "one").out
+    assert "ann sent: 'Be brief.'" in notes
+    assert "in effect: 'Be brief.'" in notes
+    assert "in effect: raise the budget to 5 calls" in notes
+
+
+def test_one_member_of_a_running_team_is_paused_and_resumed(  # A-13
+    waiting: Program, tmp_path: Path, call: Call
+) -> None:
+    assert call("runs", "raise-budget", "one", "--max-calls", "5").code == 0
+    assert call("runs", "pause", "one", "--member", "second").out.startswith("pause member: accepted")
+    assert ends(waiting, tmp_path) == 7
+    assert "resume with: teamwright runs resume one --member second" in call("runs", "show", "one").out
+    sent = call("runs", "say", "one", "Welcome back.")
+    assert sent.out == "say: sent\n"
+    assert "the run has no driver; it takes effect after: teamwright runs resume one" in sent.err
+    resumed = call("runs", "resume", "one", "--member", "second", "--quiet")
+    assert resumed.code == 0
+    assert "Welcome back." in resumed.out
+
+
+def test_what_a_run_cannot_take_is_an_error_in_words(  # A-13
+    waiting: Program, tmp_path: Path, call: Call
+) -> None:
+    refused = call("runs", "say", "one", "Hi", "--member", "secnd")
+    assert refused.code == 1
+    assert "Run 'one' can't take it: there is no member 'secnd'; did you mean 'second'?" in refused.err
+    unreadable = call("runs", "say", "one", "-", stdin=b"\xff")
+    assert unreadable.code == 2
+    assert "The message in stdin is not UTF-8 text" in unreadable.err
+    assert call("runs", "raise-budget", "one").code == 2
+    assert call("runs", "cancel", "one").code == 0
+    assert waiting.wait(20) == 6
+    assert call("runs", "say", "one", "Hi").code == 1
+
+
+LIVE = """\
+agents:
+  lead: {scripted: replies.yaml}
+  joiner: {scripted: replies.yaml, approve: {before: true}}
+  painter: {scripted: replies.yaml}
+teams:
+  shed:
+    strategy: live
+    members: [lead, joiner]
+    live: {steps: [{id: walls, agent: joiner, task: Build the walls.}, {id: roof, agent: joiner, task: Build it.}]}
+"""
+LIVE_REPLIES = """\
+rules:
+  - {agent: painter, reply: The walls are blue.}
+  - {agent: joiner, reply: It stands.}
+  - {agent: lead, reply: The shed is built.}
+"""
+EDITOR = """\
+import pathlib, sys
+print("an editor draws on the terminal")
+path = pathlib.Path(sys.argv[-1])
+path.write_text(path.read_text().replace("Build it.", "Build a green roof."))
+"""
+
+
+@pytest.mark.experts
+def test_the_plan_of_a_team_is_edited_and_its_members_change(  # A-10, A-13, A-16
+    tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    team = write_team(tmp_path / "shed", LIVE, LIVE_REPLIES)
+    (tmp_path / "editor.py").write_text(EDITOR)
+    monkeypatch.setenv("EDITOR", f"{sys.executable} {tmp_path / 'editor.py'}")
+    assert call("run", team, "Build a shed.", "--team", "shed", "--run-id", "one", "--no-input").code == 7
+    edited = call("runs", "edit-plan", "one", "--yes")
+    assert '-      "task": "Build it."' in edited.err
+    assert '+      "task": "Build a green roof."' in edited.err
+    assert edited.out == "edit plan: sent\n"
+    assert call("runs", "add-member", "one", "painter", "--from", team).out == "add member: sent\n"
+    walls = {"id": "walls", "agent": "joiner", "task": "Build the walls."}
+    (tmp_path / "plan.yaml").write_text(json.dumps({"steps": [walls, {"id": "paint", "agent": "painter"}]}))
+    assert call("runs", "edit-plan", "one", "--file", tmp_path / "plan.yaml", "--json").json["status"] == "sent"
+    assert call("runs", "remove-member", "one", "lead").out == "remove member: sent\n"
+    call("runs", "answer", "one", "approve")
+    assert call("runs", "resume", "one", "--quiet", "--no-input").code == 7
+    call("runs", "answer", "one", "approve")
+    assert call("runs", "resume", "one", "--quiet", "--no-input").code == 0
+    shown = call("runs", "show", "one").out
+    assert "+ paint (painter); - roof (joiner): Build it." in shown
+    assert "joiner leads now: joiner, painter; left: lead" in shown
+    assert "the team is dissolved; its outputs stay" in shown
+    assert "The walls are blue." in shown
+
+
+@pytest.mark.experts
+def test_a_person_edits_the_plan_at_the_terminal_and_sends_it_or_not(  # A-13
+    tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    team = write_team(tmp_path / "shed", LIVE, LIVE_REPLIES)
+    (tmp_path / "editor.py").write_text(EDITOR)
+    monkeypatch.setenv("EDITOR", f"{sys.executable} {tmp_path / 'editor.py'}")
+    assert call("run", team, "Build a shed.", "--team", "shed", "--run-id", "one", "--no-input").code == 7
+    for typed, sent in (("\n", ""), ("y\n", "edit plan: sent\n")):
+        terminal = Terminal("runs", "edit-plan", "one")
+        terminal.until("send this plan? [y/N] ")
+        terminal.types(typed)
+        assert terminal.ended() == (0, sent)
+        assert "an editor draws on the terminal" in terminal.shown
+
+
+def test_a_run_without_a_plan_says_so(tmp_path: Path, call: Call) -> None:  # A-13
+    team = write_team(tmp_path / "team", "agents: {a: {scripted: replies.yaml}}", "rules: [{reply: Hi.}]")
+    call("run", team, "Go", "--run-id", "one", "--quiet")
+    refused = call("runs", "edit-plan", "one")
+    assert refused.code == 2
+    assert "has no plan that can be edited" in refused.err
+    unknown = call("runs", "add-member", "one", "z", "--from", team)
+    assert unknown.code == 2
+    assert "'z'" in unknown.err
