@@ -26,7 +26,6 @@ from teamwright.experts.formation import (
     form_team as form_team,
 )
 from teamwright.experts.judge import compare_works as compare_works
-from teamwright.experts.ratings import rate_runs as rate_runs
 from teamwright.experts.router import parse_request as parse_request
 from teamwright.experts.rubric import (
     CheckContext as CheckContext,

@@ -1,4 +1,4 @@
-"""The wing of expert teams: roles, reviews, skills, templates and ratings, on the plans of the core."""
+"""The wing of expert teams: roles, reviews, skills and templates, on the plans of the core."""
 
 from teamwright.wings import Wing
 

@@ -10,14 +10,12 @@ import typer
 
 from teamwright.cli.terminal.output import Json, Out, check_out, one_line, say, write_json, write_result
 from teamwright.experts.commands.new_template import DEFAULT, Folder, Name, new, open_templates
-from teamwright.experts.commands.rate import rate
 
 if TYPE_CHECKING:
     from teamwright.experts.templates import ExpertTemplate, ExpertTemplates
 
 
-app = typer.Typer(help="List, show, create and rate experts.", no_args_is_help=True, rich_markup_mode=None)
-app.command()(rate)
+app = typer.Typer(help="List, show and create experts.", no_args_is_help=True, rich_markup_mode=None)
 
 
 @app.command("list")
