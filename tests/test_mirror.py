@@ -22,7 +22,6 @@ COVERED_BY = {
     "cluster/worker_presence.py": "cluster/test_worker_database_away.py",
     "server/security/private_files.py": "server/security/test_audit.py",
     "server/client_connection.py": "server/routes/test_runs.py",
-    "experts/commands/new_template.py": "experts/commands/test_templates.py",
     "server/page/state.py": "server/page/test_projection.py",
     "history/fork.py": "history/test_checkpoints.py",
     "agents/contract/effect.py": "runtime/context/test_effect.py",

@@ -5,8 +5,8 @@ from teamwright.wings import Wing
 WING = Wing(
     name="experts",
     commands={
-        "ask": "teamwright.experts.commands.ask:ask",
-        "experts": "teamwright.experts.commands.templates:app",
+        "ask": "teamwright.experts.ask_command:ask",
+        "experts": "teamwright.experts.template_commands:app",
     },
     hooks={
         "team_templates": "teamwright.experts.team_templates:TEMPLATES",

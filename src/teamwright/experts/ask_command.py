@@ -26,7 +26,7 @@ from teamwright.cli.terminal.options import (
     run_limits,
 )
 from teamwright.cli.terminal.output import Json, Out, check_out, redirect_prints, say
-from teamwright.experts.commands.new_template import DEFAULT, Folder, open_templates
+from teamwright.experts.template_commands import DEFAULT, Folder, open_templates
 
 if TYPE_CHECKING:
     from pydantic import JsonValue

@@ -1,1 +1,0 @@
-"""`teamwright ask` and `teamwright experts`; each command imports experts when it is called."""
