@@ -27,11 +27,9 @@ from teamwright.errors import (
     UnknownName,
     UsageError,
     a,
-    install_command,
-    installer,
     nearest,
-    origin_in,
 )
+from teamwright.install_command import install_command, installer, origin_in
 from teamwright.wings import find_wings
 from tests.paths import ROOT
 
@@ -158,7 +156,7 @@ def test_an_extra_is_installed_from_where_the_package_came_from(
     said: dict[str, object] | None, command: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     written = None if said is None else json.dumps(said)
-    monkeypatch.setattr("teamwright.errors._origin", lambda: ("pip install", *origin_in(written)))
+    monkeypatch.setattr("teamwright.install_command._origin", lambda: ("pip install", *origin_in(written)))
     assert install_command("models") == command
     assert str(MissingExtra("models", "Talking")).endswith(command)
 

@@ -14,7 +14,7 @@ from types import ModuleType
 
 import pytest
 
-from teamwright._lazy import import_uncollected
+from teamwright.garbage_collector import import_uncollected
 from tools import tree
 
 PACKAGE = tree.ROOT / "src" / "teamwright"

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import gc
 import re
 import sys
 from collections.abc import Callable
-from importlib import import_module
-from types import ModuleType
 
 IMPORT = re.compile(r"^from (\S+) import (\([^)]*\)|.*)", re.MULTILINE)
 
@@ -24,6 +21,8 @@ def lazy_names(facade: str, file: str) -> tuple[list[str], Callable[[str], objec
     def load(name: str) -> object:
         if name not in modules:
             raise AttributeError(f"module {facade!r} has no attribute {name!r}")
+        from teamwright.garbage_collector import import_uncollected  # importing a package stays cheap
+
         value: object = getattr(import_uncollected(modules[name]), name)
         setattr(sys.modules[facade], name, value)
         return value
@@ -32,20 +31,3 @@ def lazy_names(facade: str, file: str) -> tuple[list[str], Callable[[str], objec
         return sorted({*vars(sys.modules[facade]), *modules})
 
     return sorted(modules), load, names
-
-
-def import_uncollected(name: str) -> ModuleType:
-    """Import a module without collecting garbage, which takes a tenth of the time: what an import creates stays.
-
-    Afterwards all of it counts as old, else the next collection, of what is young, would look through it once more.
-    """
-    if name in sys.modules or not gc.isenabled():
-        return import_module(name)
-    gc.disable()
-    try:
-        return import_module(name)
-    finally:
-        if not gc.get_freeze_count():  # else the program has frozen what it forks with
-            gc.freeze()
-            gc.unfreeze()  # what was frozen is now in the oldest generation
-        gc.enable()

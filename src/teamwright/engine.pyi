@@ -5,8 +5,8 @@ from teamwright.runtime.budget.rate_limiter import (
     SharingLimiter as SharingLimiter,
 )
 from teamwright.runtime.conversations import Conversations as Conversations
-from teamwright.runtime.followers import PartialOutput as PartialOutput
 from teamwright.runtime.handle import Handle as Handle
+from teamwright.runtime.output_stream import PartialOutput as PartialOutput
 from teamwright.runtime.rebuilt_prompts import rebuild_prompt as rebuild_prompt
 from teamwright.runtime.recorded_runs import Runs as Runs
 from teamwright.runtime.sync import resume_sync as resume_sync

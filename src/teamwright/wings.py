@@ -14,7 +14,7 @@ from functools import cache
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, cast
 
-from teamwright.errors import MissingExtra, UsageError, install_command
+from teamwright.errors import MissingExtra, UsageError
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint, EntryPoints
@@ -105,6 +105,8 @@ def absent_names() -> list[str]:
 
 def absent_words() -> str:
     """The optional parts that are declared and not there, with the command that adds one; empty if all are there."""
+    from teamwright.install_command import install_command  # for mistakes alone
+
     absent = absent_names()
     return f" ({', '.join(absent)}); add it with, for example,  {install_command(absent[0])}" if absent else ""
 

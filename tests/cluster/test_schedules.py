@@ -6,8 +6,8 @@ from msgspec import structs
 from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.cluster.schedules import batch_at, next_tick, run_id_at, template_of
 from teamwright.errors import InvalidName, JournalCorrupt
-from teamwright.journal.postgres.stores import ScheduleRow
-from teamwright.journal.stores import BudgetClaim
+from teamwright.journal.postgres.cluster_tables import ScheduleRow
+from teamwright.journal.tenant_budgets import BudgetClaim
 from teamwright.runtime.engine import Engine
 from teamwright.values.events.run import RunStarted
 

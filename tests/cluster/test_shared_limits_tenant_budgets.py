@@ -19,7 +19,7 @@ from teamwright.journal.postgres.connection import Connection
 from teamwright.journal.postgres.journal import PostgresJournal
 from teamwright.journal.protocol import commit
 from teamwright.journal.sqlite.journal import SqliteJournal
-from teamwright.journal.stores import BudgetClaim, Budgets, TenantBudget
+from teamwright.journal.tenant_budgets import BudgetClaim, Budgets, TenantBudget
 from teamwright.runtime.budget.tenant_budgets import TenantBudgets
 from teamwright.values.limits import Limits, Usage
 from tests.kit.postgres import schema_url

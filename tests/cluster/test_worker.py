@@ -17,9 +17,9 @@ from teamwright.cluster.queue_client import QueueClient
 from teamwright.cluster.queue_database import QueueLimits
 from teamwright.cluster.status import SetAside, read_set_aside
 from teamwright.cluster.submission import prepare_team
-from teamwright.cluster.sweeps import TakeOver
+from teamwright.cluster.take_over import TakeOver
 from teamwright.cluster.worker import Worker
-from teamwright.cluster.worker_presence import WorkerLog
+from teamwright.cluster.worker_log import WorkerLog
 from teamwright.journal.postgres.journal import PostgresJournal
 from teamwright.teams.team_loader import load_team, read_manifest, source_of
 from tests.kit.workers import Cluster, eventually
@@ -167,7 +167,7 @@ async def test_an_unexpected_error_leaves_the_entry_claimed_until_it_is_taken_ov
 
     monkeypatch.setattr(QueueClient, "park", park_broken_once)
     monkeypatch.setattr(TakeOver, "look", look_broken_once)
-    monkeypatch.setattr("teamwright.cluster.sweeps.LOAD_SECONDS", 0.0)
+    monkeypatch.setattr("teamwright.cluster.take_over.LOAD_SECONDS", 0.0)
     await _submit_asking(cluster)
     said: list[str] = []
     allow = Permissions(modules=frozenset(("tests",)))

@@ -12,7 +12,7 @@ import httpx2
 import pytest
 
 from teamwright.cli.main import main
-from teamwright.errors import install_command
+from teamwright.install_command import install_command
 from tests.kit.program import Program
 from tests.kit.server import PATIENCE
 from tests.kit.terminal import TEAM, write_team

@@ -9,7 +9,7 @@ import pytest
 
 from teamwright import Limits, RetryPolicy, Step
 from teamwright.errors import InvalidValue, UsageError
-from teamwright.values.value import collection_paused
+from teamwright.garbage_collector import collection_paused
 
 
 @pytest.mark.parametrize(

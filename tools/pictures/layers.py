@@ -28,6 +28,8 @@ PURPOSE = {
     "wings": "finds the optional packages, which nothing below them imports or names",
     "errors": "the exception tree",
     "_lazy": "names that load on first use",
+    "garbage_collector": "pauses of Python's collector",
+    "install_command": "how to install an extra",
 }
 WIDTH, BAND, GAP = 900.0, 34.0, 9.0
 FACADES = {"engine", "plans", "events", "people"}
@@ -74,5 +76,5 @@ def _package(x: float, y: float, width: float, name: str) -> list[str]:
     return [
         box(x, y, width, BAND, colour=colour),
         text(x + 12, y + 22, name, size=13.5, weight=700, fill=colour, mono=True),
-        text(x + 106, y + 22, PURPOSE[name], size=13, fill=MUTED),
+        text(x + max(106, 22 + len(name) * 8.5), y + 22, PURPOSE[name], size=13, fill=MUTED),
     ]

@@ -18,7 +18,7 @@ import typer
 
 from teamwright.cli.terminal.interrupts import raise_on_interrupt
 from teamwright.cli.terminal.output import Json, Out, check_out, say, write_json, write_result
-from teamwright.errors import install_command
+from teamwright.install_command import install_command
 from teamwright.wings import find_wings
 
 if TYPE_CHECKING:

@@ -15,19 +15,10 @@ from teamwright.cli.terminal.errors import FAILED, INTERRUPTED
 from teamwright.cli.terminal.interrupts import LoopWatchdog, Stopper
 from teamwright.cli.terminal.output import ClosedOutput, LostOutput, result_stream, say, write_json, write_result
 from teamwright.cli.views.line_views import EventLines, View, live_view
-from teamwright.cli.views.result_wording import (
-    can_retry,
-    draft_text,
-    failure_text,
-    next_steps,
-    output_heading,
-    status_text,
-    usage_text,
-)
+from teamwright.cli.views.result_wording import can_retry, draft_text, failure_text, next_steps, output_heading, summary
 from teamwright.errors import RunNotFound, UsageError
 from teamwright.history.event_wording import question_text
 from teamwright.values.people import is_confirmation
-from teamwright.values.text.display import price_text, seconds_text
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -237,13 +228,6 @@ async def is_free(engine: Engine, ended: RunResult, history: RunHistory | None =
     if ended.usage.usd is not None:
         return False
     return not ended.usage.requests or (history or await engine.runs.history(ended.run_id)).is_free_of_charge
-
-
-def summary(ended: RunResult, *, free: bool) -> str:
-    """One line with the run's status, usage, price, time and id."""
-    price = price_text(ended.usage.usd, free=free)
-    parts = (status_text(ended), usage_text(ended.usage), price, seconds_text(ended.seconds), f"run {ended.run_id}")
-    return " · ".join(filter(None, parts))
 
 
 def local_hint(manifest: Manifest, command: str) -> str | None:

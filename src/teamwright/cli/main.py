@@ -26,7 +26,8 @@ from teamwright.cli.runs import (
     delete,
     diff,
     export,
-    interventions as steer,
+    fork,
+    interventions,
     kpi,
     list as run_list,
     logs,
@@ -77,16 +78,16 @@ runs.command("undo")(conversations.undo)
 runs.command("diff")(diff.diff)
 runs.command("kpi")(kpi.kpi)
 runs.command("resume")(resume.resume)
-runs.command("fork")(resume.fork)
-runs.command("checkpoints")(resume.checkpoints)
+runs.command("fork")(fork.fork)
+runs.command("checkpoints")(fork.checkpoints)
 runs.command("answer")(answer.answer)
-runs.command("pause")(steer.pause)
-runs.command("cancel")(steer.cancel)
-runs.command("say")(steer.say_to_run)
-runs.command("raise-budget")(steer.raise_budget)
-runs.command("edit-plan")(steer.edit_plan)
-runs.command("add-member")(steer.add_member)
-runs.command("remove-member")(steer.remove_member)
+runs.command("pause")(interventions.pause)
+runs.command("cancel")(interventions.cancel)
+runs.command("say")(interventions.say_to_run)
+runs.command("raise-budget")(interventions.raise_budget)
+runs.command("edit-plan")(interventions.edit_plan)
+runs.command("add-member")(interventions.add_member)
+runs.command("remove-member")(interventions.remove_member)
 runs.command("export")(export.export)
 runs.command("delete")(delete.delete)
 

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
     from pydantic import JsonValue
 
+    from teamwright.journal.agent_notes import Note, Notes
     from teamwright.journal.protocol import Journal
-    from teamwright.journal.stores import Note, Notes
 
 EVERY_NOTE = 1_000_000
 
@@ -76,7 +76,7 @@ async def _list_memories(notes: Notes, out: Path | None, *, json: bool) -> None:
 async def _list_notes(notes: Notes, memory: str, words: Sequence[str], out: Path | None, *, json: bool) -> None:
     """Print the notes of a memory with these words; a memory that is not there gets the nearest names."""
     from teamwright.errors import nearest
-    from teamwright.journal.stores import words_of
+    from teamwright.journal.agent_notes import words_of
 
     found = await notes.search(memory, words_of(" ".join(words)), EVERY_NOTE)
     if json:

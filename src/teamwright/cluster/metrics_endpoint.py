@@ -1,6 +1,6 @@
-"""The monitoring of a worker over HTTP: metrics in the text format of Prometheus, health and readiness.
+"""The endpoint of a worker for monitoring: metrics in the text format of Prometheus, health and readiness.
 
-The endpoint only answers GET and HEAD.
+It only answers GET and HEAD.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from teamwright.cluster.status import ClusterStatus
 from teamwright.cluster.worker import Worker
-from teamwright.cluster.worker_presence import WorkerLog
+from teamwright.cluster.worker_log import WorkerLog
 from teamwright.errors import JournalError, UsageError
 from teamwright.runtime.transport import Traffic
 from teamwright.values.events.agent import AgentCallFailed, AgentReturned

@@ -18,12 +18,12 @@ from msgspec import convert, structs
 from pydantic import JsonValue
 from pydantic_core import from_json, to_json
 
-from teamwright.cluster.worker_presence import WorkerReport
+from teamwright.cluster.worker_log import WorkerReport
 from teamwright.errors import BudgetUnavailable, JournalCorrupt, JournalError, JournalUnavailable, RunIsLive, UsageError
 from teamwright.journal.codec import decode_event, encode_event
-from teamwright.journal.postgres.stores import PostgresSchedules, ScheduleRow
+from teamwright.journal.postgres.cluster_tables import PostgresSchedules, ScheduleRow
 from teamwright.journal.protocol import Batch, Journal
-from teamwright.journal.stores import BudgetClaim
+from teamwright.journal.tenant_budgets import BudgetClaim
 from teamwright.runtime.budget.tenant_budgets import TenantBudgets
 from teamwright.values.events.event import Event
 from teamwright.values.events.run import RunStarted

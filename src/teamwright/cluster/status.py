@@ -8,21 +8,20 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Literal, cast
+from typing import Literal, cast
 
+from teamwright.cluster.heartbeat import LOST_SECONDS
 from teamwright.cluster.queue_client import QueueClient
 from teamwright.cluster.queue_database import QueueLimits, QueueLoad
 from teamwright.errors import UsageError
 from teamwright.journal.location import JOURNAL_VARIABLE, resolve_journal
+from teamwright.journal.postgres.cluster_tables import WorkerRow
 from teamwright.journal.postgres.journal import PostgresJournal
 from teamwright.journal.postgres.rate_limits import ModelPace
-from teamwright.journal.postgres.stores import WorkerRow
 from teamwright.runtime.engine import Engine
 from teamwright.values.events.event import AnyDelta, Event
 from teamwright.values.turns.results import FINAL
 
-LOST_SECONDS: Final = 10.0
-"""A worker that was not seen for so long has died or is cut off."""
 WorkerState = Literal["ready", "draining", "lost"]
 POLL_SECONDS = 0.2
 

@@ -1,3 +1,4 @@
+from teamwright.journal.agent_notes import Notes as Notes
 from teamwright.journal.codec import (
     body_references as body_references,
     decode_event as decode_event,
@@ -12,14 +13,11 @@ from teamwright.journal.protocol import (
     InboxItem as InboxItem,
     Journal as Journal,
     RunStatus as RunStatus,
+    TokenRates as TokenRates,
     fenced_out as fenced_out,
     missing_bodies as missing_bodies,
     missing_source as missing_source,
 )
 from teamwright.journal.sqlite.journal import SqliteJournal as SqliteJournal
-from teamwright.journal.stores import (
-    Budgets as Budgets,
-    Notes as Notes,
-    TokenRates as TokenRates,
-)
+from teamwright.journal.tenant_budgets import Budgets as Budgets
 from teamwright.values.events.agent import Body as Body

@@ -12,6 +12,7 @@ from itertools import islice
 from operator import attrgetter
 
 from teamwright.errors import JournalError, RunIsLive
+from teamwright.journal.agent_notes import Note, rank_notes
 from teamwright.journal.codec import references, to_text
 from teamwright.journal.protocol import (
     Batch,
@@ -23,7 +24,6 @@ from teamwright.journal.protocol import (
     missing_bodies,
     missing_source,
 )
-from teamwright.journal.stores import Note, rank_notes
 from teamwright.values.events.agent import Body
 from teamwright.values.events.event import Event, fold
 from teamwright.values.people import Intervention

@@ -9,13 +9,13 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import anyio
 from msgspec import Struct
 
 from teamwright.errors import EventsLost, FencedOut, JournalCorrupt, JournalError
-from teamwright.journal.stores import BudgetClaim
+from teamwright.journal.tenant_budgets import BudgetClaim
 from teamwright.values.events.agent import AgentReturned, Body
 from teamwright.values.events.event import Event, Fact
 from teamwright.values.events.run import (
@@ -32,7 +32,8 @@ from teamwright.values.people import Intervention
 from teamwright.values.turns.results import FINAL, RunSummary, Status, StopReason, iso
 
 if TYPE_CHECKING:
-    from teamwright.journal.stores import Budgets, Notes, TokenRates
+    from teamwright.journal.agent_notes import Notes
+    from teamwright.journal.tenant_budgets import Budgets
 
 
 STATUS_FACTS = frozenset((RunStarted, RunResumed, RunPaused, RunInterrupted, RunQueued, RunEnded))
@@ -171,6 +172,22 @@ class InboxItem:
     id: int
     run_id: str
     intervention: Intervention
+
+
+class TokenRates(Protocol):
+    """A store of one text for each model: the latest requests that its tokens per byte are learnt from.
+
+    They are an aid and no record: a run needs none of them to resume, and of several processes that write at once the
+    last one wins.
+    """
+
+    async def load(self, model: str) -> str | None:
+        """Return what was saved for a model last, if anything."""
+        ...
+
+    async def save(self, model: str, samples: str) -> None:
+        """Keep this for a model, in place of what was saved before."""
+        ...
 
 
 class Journal(ABC):

@@ -19,13 +19,14 @@ from teamwright.agents.clients.client_pool import SHARED_MODELS, Models
 from teamwright.agents.tools.mcp_connection import SHARED_POOL, McpPool
 from teamwright.agents.tools.protocol import SHARED_DEPENDENCIES, Dependencies
 from teamwright.errors import BudgetUnavailable, FencedOut, RunIsLive, UsageError
+from teamwright.journal.agent_notes import SHARED_NOTES, SharedNotes
 from teamwright.journal.protocol import commit, driver_lock
-from teamwright.journal.stores import SHARED_NOTES, SharedNotes
 from teamwright.runtime.budget.prompt_meter import PromptMeter
 from teamwright.runtime.budget.rate_limiter import RateLimiters, SharedLimits
 from teamwright.runtime.budget.tenant_budgets import TenantBudgets
+from teamwright.runtime.driver.background_tasks import BackgroundTasks
 from teamwright.runtime.driver.cancellation import CANCEL_GRACE
-from teamwright.runtime.live_runs import BackgroundTasks, LiveRuns
+from teamwright.runtime.live_runs import LiveRuns
 from teamwright.runtime.people.webhook_deliveries import Deliveries
 from teamwright.runtime.recorded_runs import Runs
 from teamwright.runtime.relay import Bus, Relay

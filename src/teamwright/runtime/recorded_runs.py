@@ -47,8 +47,9 @@ if TYPE_CHECKING:
     from teamwright.history.checkpoints import Checkpoint
     from teamwright.history.history import RunHistory
     from teamwright.runtime.driver.redaction import Redactor
-    from teamwright.runtime.followers import PartialOutput, Receipt
     from teamwright.runtime.live_runs import LiveRuns
+    from teamwright.runtime.output_stream import PartialOutput
+    from teamwright.runtime.people.receipts import Receipt
     from teamwright.runtime.relay import Bus, Relay
     from teamwright.runtime.transport import Transport
 
@@ -207,7 +208,7 @@ class Runs(RunInterventions):
         `output_type` is a pydantic model or another type of data; what has arrived is validated as this type. A run
         of which this engine gets no pieces yields only final outputs.
         """
-        from teamwright.runtime.followers import OutputStream
+        from teamwright.runtime.output_stream import OutputStream
         from teamwright.runtime.run_reader import read_texts
 
         return OutputStream(partial(read_texts, self._journal), output_type, member).outputs(
@@ -285,8 +286,8 @@ class Runs(RunInterventions):
     @override
     async def _steer(self, run_id: str, steer: Steer, *, wait: bool = False) -> Receipt:
         """Send an intervention and return how far it came."""
-        from teamwright.runtime.followers import Sender
         from teamwright.runtime.people.interventions import redacted_steer
+        from teamwright.runtime.people.receipts import Sender
 
         if (wrong := misfit_of(steer)) is not None:
             raise UsageError(f"The intervention {steer.kind!r} can't be recorded: {wrong}.")

@@ -18,7 +18,7 @@ from teamwright.agents.attachments import Attachment, read_attachments
 from teamwright.agents.contract.constructor_arguments import listed, value_of
 from teamwright.errors import UsageError
 from teamwright.journal.protocol import Journal
-from teamwright.journal.stores import BudgetClaim
+from teamwright.journal.tenant_budgets import BudgetClaim
 from teamwright.teams.team import Team, require_team
 from teamwright.values.call_limits import Recovery
 from teamwright.values.events.agent import Body

@@ -17,8 +17,9 @@ from pydantic import JsonValue
 
 from teamwright.history.event_bodies import bodies_of, texts_of
 from teamwright.history.record.asks import RecordedBodies
-from teamwright.journal.protocol import Batch, Committed, InboxItem, Journal
-from teamwright.journal.stores import Budgets, Notes, TokenRates
+from teamwright.journal.agent_notes import Notes
+from teamwright.journal.protocol import Batch, Committed, InboxItem, Journal, TokenRates
+from teamwright.journal.tenant_budgets import Budgets
 from teamwright.runtime.run_reader import deleted_is_not_found
 from teamwright.server.page.page_events import encode as encode_page_event, kind_of
 from teamwright.server.page.projection import MaskedDeltas, PageProjection, needed_bodies

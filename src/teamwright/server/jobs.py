@@ -9,7 +9,6 @@ goes nowhere.
 from __future__ import annotations
 
 import asyncio
-import difflib
 import json
 import os
 import sys
@@ -40,9 +39,6 @@ PARENT_SECONDS = 1.0
 """How often a process looks whether its server is still there."""
 NICENESS = 3
 """The server comes first, but a busy machine must not starve the jobs."""
-FEW_LINES = 400
-"""Plans with fewer lines are compared at once, longer ones in another process."""
-PLAN_DIFFERENCE = "teamwright.server.jobs:difference_job"
 Options = dict[str, Any]
 Job = Callable[[Catalogue, Options], JsonValue]
 
@@ -180,21 +176,6 @@ def _end_with_parent(parent: int) -> None:
     while os.getppid() == parent:
         time.sleep(PARENT_SECONDS)
     os._exit(1)
-
-
-def lines_of(plan: JsonValue) -> list[str]:
-    """Return a plan as lines of JSON."""
-    return json.dumps(plan, indent=2, ensure_ascii=False).splitlines()
-
-
-def difference(before: Sequence[str], after: Sequence[str]) -> list[str]:
-    """Return the difference of two plans as a unified diff."""
-    return list(difflib.unified_diff(before, after, "plan", "edited", lineterm="", n=2))
-
-
-def difference_job(_: object, options: dict[str, list[str]]) -> JsonValue:
-    """Return the difference of two plans for a process that does jobs of the server."""
-    return [*difference(options["before"], options["after"])]
 
 
 if __name__ == "__main__":

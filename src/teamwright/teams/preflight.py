@@ -12,7 +12,7 @@ from teamwright.agents.clients.client_pool import Models
 from teamwright.agents.contract.agent import Agent, Preflight, check_ignored, has_policy, require_agent
 from teamwright.agents.evaluators import check_evaluations
 from teamwright.agents.model.agent import ModelAgent
-from teamwright.agents.registry import MOST_NESTED, cycle_text, find_cycles
+from teamwright.agents.reference_graph import MOST_NESTED, cycle_text, find_cycles
 from teamwright.documents.nodes import Place
 from teamwright.errors import ManifestError, Problem, UsageError, nearest
 from teamwright.strategies.handoffs import handoff_flaws

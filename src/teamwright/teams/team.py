@@ -31,7 +31,7 @@ from teamwright.agents.contract.constructor_arguments import (
     value_of,
 )
 from teamwright.agents.contract.settings import PolicySettings, policy_for
-from teamwright.agents.registry import depths
+from teamwright.agents.reference_graph import depths
 from teamwright.agents.schema_validation import Schema, as_schema, with_data, with_preferred_data
 from teamwright.errors import MemberFailed, Problem, UsageError
 from teamwright.strategies.parts import PlacedParts
@@ -44,7 +44,8 @@ from teamwright.values.limits import ConfirmAbove, Degradation, Limits
 from teamwright.values.names import check_name
 from teamwright.values.people import Approve, Notify, signing_key
 from teamwright.values.specs.manifest import AgentSpec, Manifest, Share, Source, TeamSpec
-from teamwright.values.text.secret_names import HIDDEN, escape_references
+from teamwright.values.text.secret_names import HIDDEN
+from teamwright.values.text.variable_references import escape_references
 from teamwright.values.turns.envelope import EnvelopeSettings
 from teamwright.values.turns.turn import Reply, Turn
 from teamwright.values.value import Value

@@ -1,11 +1,9 @@
-"""Base classes of values, the check of records made in Python, and a pause of the garbage collector."""
+"""Base classes of values, and the check of records made in Python."""
 
 from __future__ import annotations
 
-import gc
 import re
-from collections.abc import Generator, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Self, cast
 
 from msgspec import Struct, ValidationError as RecordError, convert, structs, to_builtins
@@ -155,15 +153,3 @@ def _reworded(message: str) -> str:
         reason = f"expects {types['expected']}, found {types['found']}"
     reason = reason[:1].lower() + reason[1:]
     return f"{place}: {reason}" if place else reason
-
-
-@contextmanager
-def collection_paused() -> Generator[None]:
-    """Disable the cyclic garbage collector in a block that allocates in bulk; its scans would double the time."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()

@@ -10,7 +10,7 @@ from teamwright import Engine, ModelAgent, Team, Turn
 from teamwright.agents import ServerModel
 from teamwright.agents.clients import providers
 from teamwright.agents.clients.providers import EXTRAS, missing_extra
-from teamwright.errors import install_command
+from teamwright.install_command import install_command
 from teamwright.testing.model_server import ModelServer
 from tests.agents.recording import Recording
 from tests.paths import ROOT

@@ -31,7 +31,8 @@ from teamwright.agents.clients.local_model import (
     install_weights,
 )
 from teamwright.agents.model.agent import ModelAgent
-from teamwright.errors import MissingExtra, UsageError, install_command
+from teamwright.errors import MissingExtra, UsageError
+from teamwright.install_command import install_command
 from teamwright.values.turns.turn import Turn
 from tests.agents.recording import Recording
 from tests.kit.one_core import one_core

@@ -12,7 +12,7 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from teamwright import Engine, ModelAgent, Team
 from teamwright.errors import UsageError
-from teamwright.journal.stores import Note, Notes
+from teamwright.journal.agent_notes import Note, Notes
 from teamwright.teams.team_loader import load_team
 from teamwright.values.specs.tools import MemoryTool
 from tests.paths import ROOT

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from teamwright.errors import install_command
+from teamwright.install_command import install_command
 from teamwright.lab import compare, evaluate, sweep
 from tests.kit.terminal import Call
 

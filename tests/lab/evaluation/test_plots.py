@@ -12,7 +12,8 @@ from hypothesis import given, strategies as st
 from teamwright.errors import MissingExtra, UsageError
 from teamwright.history.kpis import Kpis
 from teamwright.lab import compare, evaluate, sweep
-from teamwright.lab.evaluation.plots import PANEL, ROOM, TALK, WORK, check_file, kpi_plot, save, short, ticks
+from teamwright.lab.evaluation.plots import PANEL, ROOM, TALK, WORK, kpi_plot
+from teamwright.lab.evaluation.svg import check_file, save, short, ticks
 
 
 @pytest.mark.parametrize("name", ["plot.svg", "plot.png", "PLOT.PNG"])
@@ -31,7 +32,7 @@ def test_another_kind_of_file_is_refused(name: str) -> None:
 
 
 def test_a_png_without_its_extra_is_refused_and_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("teamwright.lab.evaluation.plots.find_spec", lambda name: None)
+    monkeypatch.setattr("teamwright.lab.evaluation.svg.find_spec", lambda name: None)
     with pytest.raises(MissingExtra, match=r"\[lab\]"):
         check_file("plot.png")
     assert check_file("plot.svg") == Path("plot.svg")

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Self
 
 import anyio
 
-from teamwright._lazy import import_uncollected
 from teamwright.agents.clients.providers import missing_extra
+from teamwright.garbage_collector import import_uncollected
 from teamwright.values.specs.models import AnyModel, NamedModel, ServerModel
 
 if TYPE_CHECKING:

@@ -1,6 +1,7 @@
 """When a failed call is retried: kinds of errors, which of them a retry policy covers, and the wait before a retry.
 
-A retry is decided by the kind of an error, never by its text. Records keep the kind, so a replay decides the same.
+A retry is decided by the kind of an error, never by its text. Records keep the kind, so a replay decides the same. A
+status of HTTP or an exception of a client becomes a kind in `agents/model/error_kinds.py`.
 """
 
 from __future__ import annotations

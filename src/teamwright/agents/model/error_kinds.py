@@ -1,4 +1,7 @@
-"""Classifies pydantic-ai's exceptions as our errors, by type and error code, never by message text."""
+"""The kind of error that a failed model call is: by its HTTP status, exception and error code, never by message text.
+
+Which kinds are retried is decided in `agents/contract/retry.py`.
+"""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ from teamwright.agents.tools.protocol import (
 from teamwright.agents.tools.python import MethodSource
 from teamwright.documents.nodes import Fields
 from teamwright.errors import ArtifactNotFound, StaleWrite, ToolError, UsageError
-from teamwright.journal.stores import SHARED_NOTES, Note, Notes, words_of
+from teamwright.journal.agent_notes import SHARED_NOTES, Note, Notes, words_of
 from teamwright.values.call_limits import text_size
 from teamwright.values.names import transfer_tool_name
 from teamwright.values.specs.tools import MEMORY, TERMINATE, WORKSPACE, MemorySpec, MemoryTool

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from teamwright.documents.nodes import Node, ProblemReport
     from teamwright.history.history import RunHistory
     from teamwright.runtime.engine import Engine
-    from teamwright.runtime.followers import Receipt
+    from teamwright.runtime.people.receipts import Receipt
     from teamwright.runtime.recorded_runs import Runs
     from teamwright.values.turns.results import RunResult, RunSummary
 
@@ -185,7 +185,8 @@ def _intervene(
     check_out(out)
 
     async def work(engine: Engine, found: RunSummary) -> int:
-        from teamwright.cli.foreground_run import is_free, summary
+        from teamwright.cli.foreground_run import is_free
+        from teamwright.cli.views.result_wording import summary
 
         now = await intervention(engine, found.id)
         if json:

@@ -74,6 +74,13 @@ def status_text(result: RunResult) -> str:
     return result.status if redundant else f"{result.status} ({result.stop_reason})"
 
 
+def summary(ended: RunResult, *, free: bool) -> str:
+    """One line with the run's status, usage, price, time and id."""
+    price = price_text(ended.usage.usd, free=free)
+    parts = (status_text(ended), usage_text(ended.usage), price, seconds_text(ended.seconds), f"run {ended.run_id}")
+    return " · ".join(filter(None, parts))
+
+
 def failure_text(failure: Failure) -> str:
     """Why a run failed: the kind of error, and its message if that says more."""
     return failure.error if failure.message == failure.error else f"{failure.error}: {failure.message}"

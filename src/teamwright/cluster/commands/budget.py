@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pydantic import JsonValue
 
     from teamwright.journal.protocol import Journal
-    from teamwright.journal.stores import Budgets, Period, TenantBudget
+    from teamwright.journal.tenant_budgets import Budgets, Period, TenantBudget
 
 
 def budget(
@@ -64,7 +64,7 @@ def _check(name: str | None, usd: float | None, tokens: int | None, per: str | N
     from math import isfinite
 
     from teamwright.errors import UnknownName, UsageError
-    from teamwright.journal.stores import PERIODS
+    from teamwright.journal.tenant_budgets import PERIODS
     from teamwright.values.names import check_name
 
     if name is not None:
@@ -92,14 +92,14 @@ def _budgets_of(journal: Journal) -> Budgets:
 
 
 async def _remove(budgets: Budgets, name: str) -> None:
-    from teamwright.journal.stores import unknown_budget
+    from teamwright.journal.tenant_budgets import unknown_budget
 
     if not await budgets.remove(name):
         raise unknown_budget(name)
 
 
 def _write(shown: list[TenantBudget], name: str | None, json: bool, out: Out) -> None:
-    from teamwright.journal.stores import unknown_budget
+    from teamwright.journal.tenant_budgets import unknown_budget
 
     if not shown and name is not None:
         raise unknown_budget(name)
@@ -134,7 +134,7 @@ def _data(one: TenantBudget) -> JsonValue:
 
 def _lines(one: TenantBudget) -> str:
     """A budget in words: a line for each bound."""
-    from teamwright.journal.stores import money_text, tokens_text
+    from teamwright.journal.tenant_budgets import money_text, tokens_text
 
     when = "" if not one.until else f", until {one.until}"
     held = "" if not one.runs else f" by {one.runs} open {'run' if one.runs == 1 else 'runs'}"

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
     from teamwright.cluster.queue_database import QueueLimits
     from teamwright.cluster.status import ClusterStatus
+    from teamwright.journal.postgres.cluster_tables import PostgresSchedules, ScheduleRow
     from teamwright.journal.postgres.rate_limits import ModelPace
-    from teamwright.journal.postgres.stores import PostgresSchedules, ScheduleRow
 
 WATCH_SECONDS = 2.0
 MOST_SET_ASIDE = 20

@@ -46,7 +46,7 @@ from teamwright.values.text.display import minute_text
 if TYPE_CHECKING:
     from teamwright.cli.foreground_run import ViewOptions
     from teamwright.cluster.submission import PreparedTeam
-    from teamwright.journal.postgres.stores import PostgresSchedules
+    from teamwright.journal.postgres.cluster_tables import PostgresSchedules
     from teamwright.journal.protocol import Batch
     from teamwright.runtime.engine import Engine
     from teamwright.values.limits import Limits
@@ -321,7 +321,7 @@ async def _schedule(
     """Make a schedule whose runs begin with this batch, and print its name."""
     from teamwright.cluster.schedules import Cron, run_id_at, template_of
     from teamwright.errors import UsageError
-    from teamwright.journal.postgres.stores import ScheduleRow
+    from teamwright.journal.postgres.cluster_tables import ScheduleRow
 
     times = submission.times
     assert times.every is not None

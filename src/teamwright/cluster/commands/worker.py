@@ -18,7 +18,7 @@ from teamwright.cluster.wing import RUNS_AT_ONCE, WING
 
 if TYPE_CHECKING:
     from teamwright.cluster.worker import Worker
-    from teamwright.cluster.worker_presence import WorkerLog
+    from teamwright.cluster.worker_log import WorkerLog
 
 END_SECONDS = 5.0
 """How long a worker that has stopped may need to hand its runs back and to close its connections."""
@@ -91,7 +91,7 @@ def worker(
         from teamwright.cluster.run_requirements import CodeFolder
         from teamwright.cluster.status import cluster_journal
         from teamwright.cluster.worker import Worker
-        from teamwright.cluster.worker_presence import WorkerLog, silence_libraries
+        from teamwright.cluster.worker_log import WorkerLog, silence_libraries
         from teamwright.teams.run_files import FileCache
     from anyio.to_thread import run_sync
 

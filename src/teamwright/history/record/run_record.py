@@ -14,6 +14,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from teamwright.garbage_collector import collection_paused
 from teamwright.history.record.asks import RecordedAsk, RecordedBodies, RecordedCall, Recovered, superseded_asks
 from teamwright.history.record.charges import DriverTime, RecordedBudgets, RecordedCharges, cost_of_run
 from teamwright.history.record.deliveries import RecordedDeliveries, RecordedInterventions, RecordedWorkspace
@@ -65,7 +66,6 @@ from teamwright.values.key import in_scope, nearest_key, parent_key
 from teamwright.values.limits import Limits
 from teamwright.values.people import Cancel
 from teamwright.values.specs.manifest import Source
-from teamwright.values.value import collection_paused
 
 EXPIRED = "!expired"
 EVERYTHING = sys.maxsize

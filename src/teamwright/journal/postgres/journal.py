@@ -13,11 +13,15 @@ from uuid import uuid4
 
 import anyio
 
+from teamwright.journal.agent_notes import Notes
+from teamwright.journal.postgres.agent_notes import PostgresNotes
+from teamwright.journal.postgres.cluster_tables import ClusterTables
 from teamwright.journal.postgres.connection import (
     Connection,
     ConnectionPool,
     DatabaseAddress,
     Notifications,
+    UseConnection,
     connect,
     not_open,
     translated_errors,
@@ -34,10 +38,9 @@ from teamwright.journal.postgres.queries import (
     restore_item,
     send_item,
 )
-from teamwright.journal.postgres.stores import ClusterTables, PostgresNotes, PostgresTokenRates
 from teamwright.journal.postgres.tenant_budgets import PostgresBudgets
-from teamwright.journal.protocol import Batch, Committed, InboxItem, Journal, missing_bodies
-from teamwright.journal.stores import Budgets, Notes, TokenRates
+from teamwright.journal.protocol import Batch, Committed, InboxItem, Journal, TokenRates, missing_bodies
+from teamwright.journal.tenant_budgets import Budgets
 from teamwright.values.events.agent import Body
 from teamwright.values.events.event import Event
 from teamwright.values.people import Intervention
@@ -205,3 +208,31 @@ def _opened(part: T | None, address: DatabaseAddress) -> T:
     if part is None:
         raise not_open(address)
     return part
+
+
+class PostgresTokenRates:
+    """The rates of one journal."""
+
+    def __init__(self, use: UseConnection) -> None:
+        self._use = use
+
+    async def load(self, model: str) -> str | None:
+        """Return what was saved for a model last."""
+
+        async def work(connection: Connection) -> str | None:
+            cursor = await connection.execute("SELECT samples FROM token_rates WHERE model = %s", (model,))
+            row = await cursor.fetchone()
+            return None if row is None else row[0]
+
+        return await self._use(work)
+
+    async def save(self, model: str, samples: str) -> None:
+        """Keep this for a model."""
+
+        async def work(connection: Connection) -> None:
+            await connection.execute(
+                "INSERT INTO token_rates VALUES (%s, %s) ON CONFLICT (model) DO UPDATE SET samples = excluded.samples",
+                (model, samples),
+            )
+
+        await self._use(work)

@@ -13,10 +13,15 @@ from psycopg import AsyncConnection
 from psycopg.rows import TupleRow
 
 from teamwright.errors import JournalTooNew
+from teamwright.journal.postgres.cluster_tables import QUEUE_TABLES, SCHEDULE_TABLES, WORKER_TABLES
 from teamwright.journal.postgres.connection import DatabaseAddress
 from teamwright.journal.postgres.rate_limits import PACE_TABLES
-from teamwright.journal.postgres.stores import QUEUE_TABLES, SCHEDULE_TABLES, TOKEN_RATE_TABLES, WORKER_TABLES
 from teamwright.journal.postgres.tenant_budgets import BUDGET_TABLES
+
+TOKEN_RATE_TABLES: LiteralString = """
+    -- The latest requests to a model that its tokens per byte are learnt from.
+    CREATE TABLE token_rates (model text PRIMARY KEY, samples text NOT NULL);
+"""
 
 
 class Version(NamedTuple):

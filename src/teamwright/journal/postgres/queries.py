@@ -10,6 +10,7 @@ from collections.abc import Collection, Sequence
 from typing import LiteralString
 
 from teamwright.errors import JournalCorrupt, JournalTooNew, RunIsLive
+from teamwright.garbage_collector import collection_paused
 from teamwright.journal.codec import decode_events, decode_intervention, decode_run, encode_intervention, is_body
 from teamwright.journal.postgres.connection import Connection, DatabaseAddress
 from teamwright.journal.postgres.rows import STATUS_COLUMNS
@@ -18,7 +19,6 @@ from teamwright.values.events.agent import Body
 from teamwright.values.events.event import Event, fold
 from teamwright.values.people import Intervention
 from teamwright.values.turns.results import FINAL, RunSummary
-from teamwright.values.value import collection_paused
 
 _CHUNK = 1000
 

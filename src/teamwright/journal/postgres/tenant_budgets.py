@@ -18,7 +18,7 @@ from psycopg import Error
 
 from teamwright.errors import BudgetUnavailable
 from teamwright.journal.postgres.connection import Connection, UseConnection
-from teamwright.journal.stores import BudgetClaim, Period, TenantBudget, budget_refusal
+from teamwright.journal.tenant_budgets import BudgetClaim, Period, TenantBudget, budget_refusal
 from teamwright.values.turns.results import FINAL
 
 BUDGET_TABLES: LiteralString = """

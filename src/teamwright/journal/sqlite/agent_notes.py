@@ -1,6 +1,6 @@
-"""Notes and token rates in the SQLite file of the journal.
+"""The notes of agents in the SQLite file of the journal.
 
-The full-text index of the notes (FTS5) is created with the first note.
+Their full-text index (FTS5) is created with the first note.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol, TypeVar
 
 from teamwright.errors import JournalUnavailable
+from teamwright.journal.agent_notes import Note, similar_notes
 from teamwright.journal.sqlite.layout import CREATE_SEARCH, SEARCH, transaction
-from teamwright.journal.stores import Note, similar_notes
 
 T = TypeVar("T")
 
@@ -130,28 +130,3 @@ def _create_search(cursor: sqlite3.Cursor) -> None:
         raise JournalUnavailable(
             "The SQLite of this Python has no full-text search (FTS5), which `memory` needs: use another Python."
         ) from error
-
-
-class SqliteTokenRates:
-    """The rates of one journal."""
-
-    def __init__(self, file: NotesFile) -> None:
-        self._file = file
-
-    async def load(self, model: str) -> str | None:
-        """Return what was saved for a model last."""
-
-        def work(reader: sqlite3.Connection) -> str | None:
-            row = reader.execute("SELECT samples FROM token_rates WHERE model = ?", (model,)).fetchone()
-            return None if row is None else row[0]
-
-        return await self._file.query(work)
-
-    async def save(self, model: str, samples: str) -> None:
-        """Keep this for a model."""
-
-        def work(cursor: sqlite3.Cursor) -> None:
-            with transaction(cursor):
-                cursor.execute("INSERT OR REPLACE INTO token_rates VALUES (?, ?)", (model, samples))
-
-        await self._file.write(work)

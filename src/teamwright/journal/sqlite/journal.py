@@ -17,15 +17,16 @@ import anyio
 import anyio.to_thread
 
 from teamwright.errors import JournalUnavailable
+from teamwright.journal.agent_notes import Notes
 from teamwright.journal.codec import decode_intervention, encode_intervention
 from teamwright.journal.location import BUSY_TIMEOUT
-from teamwright.journal.protocol import Batch, Committed, InboxItem, Journal, missing_bodies
-from teamwright.journal.sqlite.agent_notes import SqliteNotes, SqliteTokenRates
+from teamwright.journal.protocol import Batch, Committed, InboxItem, Journal, TokenRates, missing_bodies
+from teamwright.journal.sqlite.agent_notes import NotesFile, SqliteNotes
 from teamwright.journal.sqlite.commits import Committer, Writer
 from teamwright.journal.sqlite.database import Database
-from teamwright.journal.sqlite.files import LOCKS, DriverLocks
+from teamwright.journal.sqlite.driver_locks import LOCKS, DriverLocks
+from teamwright.journal.sqlite.layout import transaction
 from teamwright.journal.sqlite.queries import lenient_text, read_bodies, read_events, read_place, read_summaries
-from teamwright.journal.stores import Notes, TokenRates
 from teamwright.values.events.agent import Body
 from teamwright.values.events.event import Event
 from teamwright.values.people import Intervention
@@ -236,3 +237,28 @@ class SqliteJournal(Journal):
 
 def _closed(path: Path) -> JournalUnavailable:
     return JournalUnavailable(f"The journal {str(path)!r} is not open: call open() before using it.")
+
+
+class SqliteTokenRates:
+    """The rates of one journal."""
+
+    def __init__(self, file: NotesFile) -> None:
+        self._file = file
+
+    async def load(self, model: str) -> str | None:
+        """Return what was saved for a model last."""
+
+        def work(reader: sqlite3.Connection) -> str | None:
+            row = reader.execute("SELECT samples FROM token_rates WHERE model = ?", (model,)).fetchone()
+            return None if row is None else row[0]
+
+        return await self._file.query(work)
+
+    async def save(self, model: str, samples: str) -> None:
+        """Keep this for a model."""
+
+        def work(cursor: sqlite3.Cursor) -> None:
+            with transaction(cursor):
+                cursor.execute("INSERT OR REPLACE INTO token_rates VALUES (?, ?)", (model, samples))
+
+        await self._file.write(work)

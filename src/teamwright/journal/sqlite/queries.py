@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from itertools import islice
 
 from teamwright.errors import JournalCorrupt, JournalTooNew
+from teamwright.garbage_collector import collection_paused
 from teamwright.journal.codec import (
     EVENT_COLUMNS,
     NUMBERS,
@@ -25,7 +26,6 @@ from teamwright.journal.protocol import COLUMNS, RunStatus, damaged
 from teamwright.values.events.agent import Body
 from teamwright.values.events.event import Event, fold
 from teamwright.values.turns.results import RunSummary
-from teamwright.values.value import collection_paused
 
 STATUS_COLUMNS = ", ".join(COLUMNS)
 """The columns of a run's status."""

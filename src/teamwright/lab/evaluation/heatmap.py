@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from teamwright.errors import UsageError
 from teamwright.lab.evaluation.options import AXES
-from teamwright.lab.evaluation.plots import FAINT, INK, PAPER, document, label, short, text_width, vertical_label
+from teamwright.lab.evaluation.svg import FAINT, INK, PAPER, document, label, short, text_width, vertical_label
 from teamwright.lab.evaluation.sweep import NUMBERS
 
 if TYPE_CHECKING:

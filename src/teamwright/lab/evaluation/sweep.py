@@ -180,7 +180,7 @@ class Sweep:
 
     def plot(self, file: str | Path, value: str | None = None, x: str | None = None, y: str | None = None) -> None:
         """Write the heat map to a file that ends in .svg or .png."""
-        from teamwright.lab.evaluation.plots import save
+        from teamwright.lab.evaluation.svg import save
 
         save(self.svg(value, x, y), file)
 

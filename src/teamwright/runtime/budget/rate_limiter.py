@@ -12,15 +12,9 @@ from typing import Protocol
 
 from teamwright.agents.contract.effect import Effect
 from teamwright.errors import AgentError, LimitReached, RateLimited
+from teamwright.runtime.budget.fair_queue import FairQueue
 from teamwright.runtime.budget.ledger import Unavailable
-from teamwright.runtime.budget.rate_limits import (
-    CONCURRENCY,
-    MINUTE,
-    ConcurrencyLimit,
-    Departure,
-    FairQueue,
-    RateWindow,
-)
+from teamwright.runtime.budget.sliding_window import MINUTE, Departure, RateWindow
 from teamwright.values.events.budget import BudgetEased, BudgetThrottled
 from teamwright.values.limits import Pace, Usage
 
@@ -120,10 +114,59 @@ class SharedLimits(Protocol):
         ...
 
 
+CONCURRENCY = 32
+"""Calls in flight that one model may have where the manifest declares no limit."""
+GROWTH = 0.25
+"""By how much each successful call raises a concurrency limit that was decreased."""
 LONGEST_COOLDOWN = 60.0
 """Longest pause, in seconds, that one response of a provider can impose on all calls to a model."""
 MIN_REPORTED_GROWTH = 1.0
 """Seconds by which a cooldown must grow to be reported again."""
+
+
+class ConcurrencyLimit:
+    """How many calls may be in flight at once, from one to `maximum`: additive increase, multiplicative decrease.
+
+    When the provider asks to slow down, the limit becomes half of the calls in flight, once for all of them: a new
+    epoch begins. Every fourth successful call raises it by one.
+    """
+
+    def __init__(self, maximum: int = CONCURRENCY) -> None:
+        self.maximum = maximum
+        self._limit = float(maximum)
+        self.epoch: int = 0
+        self.share: int | None = None
+        """The part of the calls that this process may make, if it shares the limit with others."""
+
+    @property
+    def current(self) -> int:
+        """The limit as it is now."""
+        return int(self._limit) if self.share is None else min(int(self._limit), self.share)
+
+    def set_maximum(self, maximum: int) -> None:
+        """Set another maximum; a limit that has not been decreased rises with it."""
+        reached = self._limit >= self.maximum
+        self.maximum = maximum
+        self._limit = float(maximum) if reached else min(self._limit, maximum)
+
+    def decrease(self, in_flight: int, epoch: int) -> bool:
+        """Halve the limit after a call of that epoch was rate limited; returns whether it is the first of its epoch.
+
+        A call that was in flight alone says nothing about how many are too many.
+        """
+        if epoch != self.epoch:
+            return False
+        self.epoch += 1
+        if in_flight > 1:
+            self._limit = max(1.0, min(self._limit, in_flight) / 2)
+        return True
+
+    def increase(self, epoch: int) -> bool:
+        """Raise the limit after a successful call of that epoch; returns whether this restored the maximum."""
+        if self._limit >= self.maximum or epoch != self.epoch:
+            return False
+        self._limit = min(float(self.maximum), self._limit + GROWTH)
+        return self._limit >= self.maximum
 
 
 class RateLimiters:

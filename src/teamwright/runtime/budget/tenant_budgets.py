@@ -13,7 +13,7 @@ from msgspec import structs
 from teamwright.errors import BudgetUnavailable, JournalError, NotResumable, UsageError
 from teamwright.history.record.run_record import RunRecord
 from teamwright.journal.protocol import Batch, InboxItem, Journal
-from teamwright.journal.stores import BudgetClaim, Budgets, unbounded_run, unknown_budget
+from teamwright.journal.tenant_budgets import BudgetClaim, Budgets, unbounded_run, unknown_budget
 from teamwright.values.costs import Cost, picodollars
 from teamwright.values.events.run import RunStarted
 from teamwright.values.limits import Limits, tighter

@@ -19,7 +19,7 @@ from pydantic_core import to_json
 
 from teamwright.errors import JournalError
 from teamwright.journal.protocol import Batch, Journal
-from teamwright.journal.stores import BudgetClaim
+from teamwright.journal.tenant_budgets import BudgetClaim
 from teamwright.values.events.agent import Body, MessageRef
 from teamwright.values.events.event import Event, Fact
 from teamwright.values.turns.messages import Message, digest

@@ -14,11 +14,11 @@ from fastapi import APIRouter, Request
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue
 
 from teamwright.errors import UsageError
-from teamwright.runtime.followers import Receipt
+from teamwright.runtime.people.receipts import Receipt
 from teamwright.server.client_connection import require_run, while_connected
 from teamwright.server.error_responses import responses
-from teamwright.server.jobs import FEW_LINES, PLAN_DIFFERENCE, difference, lines_of
 from teamwright.server.overview import WaitingQuestion
+from teamwright.server.plan_difference import FEW_LINES, PLAN_DIFFERENCE, difference, lines_of
 from teamwright.server.security.masked_json import contains_mask, masked, unmasked
 from teamwright.server.security.visitor import MAY_READ, Answerer, Reader, Runner, Server
 from teamwright.values.limits import Limits

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 
+from teamwright.garbage_collector import collection_paused
 from teamwright.values.owned_paths import WILD, Overlaps
 from teamwright.values.specs.plan import Plan, Step
 from teamwright.values.turns.envelope import Envelope, EnvelopeLimits, RiskLevel, envelope_tokens
-from teamwright.values.value import Record, collection_paused
+from teamwright.values.value import Record
 
 MISSING = (-1, -1)
 """The position of a task that another check reports as missing."""

@@ -23,7 +23,6 @@ from teamwright.teams.manifests.checks.variables import (
     is_address,
     misdirected_keys,
     not_an_address,
-    variables_of,
 )
 from teamwright.values.names import is_web_address
 from teamwright.values.provider_keys import PROVIDER_KEYS, KeyGrants
@@ -32,14 +31,13 @@ from teamwright.values.text.secret_names import (
     HIDDEN,
     NOTIFY,
     OWN_SECRETS,
-    REFERENCE,
-    escape_references,
     has_password,
     is_header,
     is_secret,
     is_secret_name,
     may_hold_secret,
 )
+from teamwright.values.text.variable_references import REFERENCE, escape_references, variables_of
 
 MOST_SECRETS = 1_000
 """A limit, because every text is searched for each secret."""

@@ -31,6 +31,7 @@ from teamwright.documents.nodes import (
 from teamwright.documents.reader import ReadLimits, mapping_form, read_file, read_text
 from teamwright.documents.schema_check import SchemaCheck
 from teamwright.errors import ManifestError, UsageError
+from teamwright.garbage_collector import collection_paused
 from teamwright.strategies.plan.dag import Dag
 from teamwright.strategies.plan.graph import Fault
 from teamwright.strategies.plan.planner import PlannerSettings, plan_faults
@@ -43,7 +44,6 @@ from teamwright.values.names import suggest_name
 from teamwright.values.specs.manifest import TeamSpec
 from teamwright.values.specs.plan import Plan, Step
 from teamwright.values.text.validation_messages import misfits_of
-from teamwright.values.value import collection_paused
 
 TASKS = "tasks"
 

@@ -14,6 +14,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote, urlsplit
 
+from teamwright.values.text.variable_references import REFERENCE
+
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
@@ -29,8 +31,6 @@ NOTIFY = frozenset(("webhook", "secret"))
 HEADER_FIELDS = frozenset(("headers", "extra_headers"))
 NAMED_BY_OTHERS = HEADER_FIELDS | {"env"}
 """Mappings whose keys are chosen by a server or a program."""
-REFERENCE = re.compile(r"\$\$\{|\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
-"""A reference to an environment variable in a manifest, or its escape."""
 
 FOR_SECRETS = frozenset(("api_key", "url"))
 SCHEMAS = frozenset(("input_schema", "output_schema"))
@@ -170,19 +170,6 @@ def _of_address(value: str) -> Iterator[str]:
 def _is_half(text: str) -> bool:
     """Whether a text contains a lone surrogate, which a URL can't encode."""
     return any("\ud800" <= char <= "\udfff" for char in text) if not text.isascii() else False
-
-
-def escape_references(declared: JsonValue) -> JsonValue:
-    """Escape what a reader of a declaration would take for a reference or an escape, so that it reads the same text."""
-    match declared:
-        case str():
-            return REFERENCE.sub(r"$\g<0>", declared) if "${" in declared else declared
-        case list():
-            return [escape_references(item) for item in declared]
-        case dict():
-            return {name: item and escape_references(item) for name, item in declared.items()}
-        case _:
-            return declared
 
 
 def without_secrets(declared: JsonValue, parent: str = "") -> JsonValue:

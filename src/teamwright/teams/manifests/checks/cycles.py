@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import islice, pairwise
 
-from teamwright.agents.registry import MOST_CYCLES, MOST_FALLBACKS, MOST_NESTED, cycle_text, depths, find_cycles
+from teamwright.agents.reference_graph import MOST_CYCLES, MOST_FALLBACKS, MOST_NESTED, cycle_text, depths, find_cycles
 from teamwright.agents.tools.agent_tool import AGENT
 from teamwright.documents.nodes import Fields, Items, Node, Place, ProblemReport, Scalar, shown
 from teamwright.teams.manifests.declarations import Declaration, Declarations

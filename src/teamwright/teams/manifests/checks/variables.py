@@ -28,8 +28,9 @@ from teamwright.values.provider_keys import (
 )
 from teamwright.values.specs.manifest import Manifest
 from teamwright.values.text.display import cut
-from teamwright.values.text.secret_names import NAMED_BY_OTHERS, OWN_SECRETS, REFERENCE, is_secret_name, may_hold_secret
+from teamwright.values.text.secret_names import NAMED_BY_OTHERS, OWN_SECRETS, is_secret_name, may_hold_secret
 from teamwright.values.text.secret_patterns import secret_spans
+from teamwright.values.text.variable_references import REFERENCE, resolved, variables_of
 
 MODELS = frozenset(("model", "economy", "fallback"))
 """The fields of an agent that declare models."""
@@ -97,16 +98,6 @@ def _check_values(
         return
     if not is_web_address(resolved(str(text.value), environment)):
         report.problem(text.place, f"{owner.words}: {not_an_address(path, names)}", FULL_ADDRESS)
-
-
-def variables_of(text: str) -> list[str]:
-    """Return the names of the variables that a text refers to, each once."""
-    return list(dict.fromkeys(found[1] for found in REFERENCE.finditer(text) if found[1])) if "${" in text else []
-
-
-def resolved(text: str, environment: Mapping[str, str]) -> str:
-    """Return a text with the values of its variables; a variable that is not set is empty."""
-    return REFERENCE.sub(lambda found: environment.get(found[1], "") if found[1] else "${", text)
 
 
 def is_address(path: Sequence[str]) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import psycopg
 
-from teamwright.cluster.sweeps import Retention
+from teamwright.cluster.cleanup import Retention
 from tests.kit.placed import PlacedCluster, placed
 from tests.kit.workers import eventually
 

@@ -4,8 +4,8 @@ from pathlib import Path
 import anyio
 import pytest
 
+from teamwright.journal.agent_notes import Note, Notes
 from teamwright.journal.postgres.journal import PostgresJournal
-from teamwright.journal.stores import Note, Notes
 from tests.kit.postgres import schema_url
 
 

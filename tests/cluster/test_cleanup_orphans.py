@@ -5,9 +5,9 @@ from __future__ import annotations
 import anyio
 
 from teamwright import Engine
+from teamwright.cluster.cleanup import Orphans
 from teamwright.cluster.placement import WorkerPlacement
 from teamwright.cluster.queue_database import branch_queue
-from teamwright.cluster.sweeps import Orphans
 from teamwright.errors import JournalUnavailable
 from tests.kit.placed import PlacedCluster
 from tests.kit.workers import Cluster

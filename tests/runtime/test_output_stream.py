@@ -14,7 +14,7 @@ from teamwright.agents.model import response_stream as delta_pace
 from teamwright.agents.model.agent import ModelAgent
 from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.runtime.engine import Engine
-from teamwright.runtime.followers import PartialOutput, _Written
+from teamwright.runtime.output_stream import PartialOutput, _Written
 from teamwright.teams.team import Team
 from tests.growth import assert_linear
 

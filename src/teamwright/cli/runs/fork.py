@@ -1,0 +1,182 @@
+"""`teamwright runs fork` and `checkpoints`: start another run from a point of a record, and list or set such points."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from itertools import takewhile
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from teamwright.cli.terminal.command_setup import extend_sys_path, find_run, recorded_source, with_engine, with_run
+from teamwright.cli.terminal.options import (
+    AllowRoot,
+    Events,
+    Full,
+    MaxCalls,
+    MaxSeconds,
+    MaxTokens,
+    MaxUsd,
+    MovedTo,
+    NoInput,
+    Quiet,
+    Run,
+    run_limits,
+)
+from teamwright.cli.terminal.output import Json, Out, check_out, columns, say, write_json, write_result
+from teamwright.errors import UsageError
+from teamwright.values.text.display import NOTHING, number_text, price_text
+
+if TYPE_CHECKING:
+    from teamwright.cli.foreground_run import ViewOptions
+    from teamwright.history.checkpoints import Checkpoint
+    from teamwright.runtime.engine import Engine
+    from teamwright.teams.team import Team
+    from teamwright.values.limits import Limits
+    from teamwright.values.turns.results import RunSummary
+
+
+CHECKPOINT_HEADS = ("EVENT", "NAME", "AT", "TOKENS", "PRICE", "AFTER")
+
+
+def fork(
+    run: Run,
+    *,
+    at: Annotated[
+        str | None,
+        typer.Option(
+            "--at",
+            metavar="POINT",
+            help="Fork at a checkpoint, by its name or number, or at an event number.",
+        ),
+    ] = None,
+    retry: Annotated[bool, typer.Option("--retry", help="Fork just before the failure.")] = False,
+    task: Annotated[str | None, typer.Option("--task", help="Use another task.")] = None,
+    model: Annotated[str | None, typer.Option("--model", "-m", help="Use this model for new calls.")] = None,
+    max_tokens: MaxTokens = None,
+    max_usd: MaxUsd = None,
+    max_calls: MaxCalls = None,
+    max_seconds: MaxSeconds = None,
+    run_id: Annotated[str | None, typer.Option("--run-id", metavar="ID", help="Id of the new run.")] = None,
+    events: Events = False,
+    full: Full = False,
+    quiet: Quiet = False,
+    no_input: NoInput = False,
+    allow_root: AllowRoot = None,
+    code: MovedTo = None,
+    json: Json = False,
+    out: Out = None,
+) -> int:
+    """Start a new run from the record of another one.
+
+    Calls that are unchanged are not paid again. Code that the run's manifest names is loaded, as when it was started;
+    folders that were allowed then still are.
+    """
+    from teamwright.cli.foreground_run import ViewOptions
+    from teamwright.cli.terminal.command_setup import check_new_id
+
+    shown = ViewOptions(json, events, quiet, out, no_input, full)
+    check_out(out)
+    check_new_id(run_id)
+    if at is not None and retry:
+        raise UsageError("--at and --retry both say where to fork; use one of them.")
+    limits = run_limits(max_tokens, max_usd, max_calls, max_seconds)
+    wanted = Fork(run, at, retry, task, run_id, model, limits, tuple(allow_root or ()), code)
+    return with_engine(lambda engine: wanted.run(engine, shown))
+
+
+@dataclass(frozen=True, slots=True)
+class Fork:
+    """Where to fork a run, and what to change."""
+
+    run_id: str
+    at: str | None
+    retry: bool
+    task: str | None
+    new_id: str | None
+    model: str | None
+    limits: Limits | None
+    allow_roots: tuple[Path, ...] = ()
+    code: Path | None = None
+
+    async def run(self, engine: Engine, shown: ViewOptions) -> int:
+        """Fork and drive the new run."""
+        from teamwright.cli.foreground_run import drive, report_end
+        from teamwright.teams.preflight import check_ready
+
+        found = await find_run(engine.journal, self.run_id)
+        extend_sys_path()
+        team = await self._team(engine, found.id)
+        if team is not None:
+            await check_ready(team, engine.models)
+        handle = await engine.start_fork(
+            found.id,
+            at=self.at,
+            retry=self.retry,
+            task=self.task,
+            new_id=self.new_id,
+            team=team,
+            limits=self.limits,
+        )
+        if not shown.quiet:
+            say(f"run {handle.run_id} is a fork of {found.id}")
+        shared = takewhile(lambda event: event.kind != "run.resumed", await engine.journal.read(handle.run_id))
+        ended = await drive(engine, handle, shown, [] if shown.events else list(shared))
+        return await report_end(engine, ended, shown)
+
+    async def _team(self, engine: Engine, run_id: str) -> Team | None:
+        """The team with another model or other folders; None lets the engine build it from the record."""
+        from teamwright.teams.team_loader import source_with_limits
+
+        if self.model is None and not self.allow_roots and self.code is None:
+            return None
+        found = await recorded_source(engine, run_id, self.model, self.allow_roots, self.code)
+        if self.limits is not None:
+            found = found.changed(partial(source_with_limits, limits=self.limits))
+        return found.build(engine.models, recorded=True)
+
+
+def checkpoints(
+    run: Run,
+    name: Annotated[
+        str | None, typer.Argument(metavar="[NAME]", help="Set a checkpoint of this name at the current point.")
+    ] = None,
+    by: Annotated[str, typer.Option("--by", help="Who sets it, which is recorded.")] = "",
+    json: Json = False,
+    out: Out = None,
+) -> int:
+    """List the checkpoints of a run, or set one; `runs fork RUN --at NAME` forks there."""
+    check_out(out)
+
+    async def work(engine: Engine, found: RunSummary) -> int:
+        if name is not None:
+            made = await engine.runs.checkpoint(found.id, name, by=by)
+            if json:
+                write_json(made.to_json(), out)
+            else:
+                write_result(f"checkpoint {made.name} (event {made.number})", out)
+            say(f"fork there with: teamwright runs fork {found.id} --at {made.name}")
+            return 0
+        points = await engine.runs.checkpoints(found.id)
+        if json:
+            write_json([point.to_json() for point in points], out)
+        else:
+            write_result(_points_table(points), out)
+        return 0
+
+    return with_run(run, work)
+
+
+def _points_table(points: Sequence[Checkpoint]) -> str:
+    """One line per checkpoint, oldest first."""
+    return columns([CHECKPOINT_HEADS, *(_cells(point) for point in points)])
+
+
+def _cells(point: Checkpoint) -> tuple[str, ...]:
+    clock = datetime.fromisoformat(point.at).astimezone().strftime("%H:%M:%S")
+    price = NOTHING if point.usd is None else price_text(point.usd)
+    return (str(point.number), point.name, clock, number_text(point.total_tokens), price, point.after)
