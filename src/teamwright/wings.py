@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from functools import cache
-from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, cast
+
+from msgspec import Struct
 
 from teamwright.errors import MissingExtra, UsageError
 
@@ -23,8 +23,7 @@ GROUP = "teamwright.wings"
 Hook = Callable[..., Any]
 
 
-@dataclass(frozen=True, slots=True)
-class ServerOption:
+class ServerOption(Struct, frozen=True):
     """An option of every command that names a server: the variable that says the same, and its line of help.
 
     Its value is an address, which may contain a password.
@@ -34,8 +33,7 @@ class ServerOption:
     help: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wing:
+class Wing(Struct, frozen=True, kw_only=True):
     """An optional part: its name, which is that of its extra, the libraries of the extra, its commands and hooks.
 
     `commands` maps the words of a command, below a group or alone, to a function or a Typer application. `hooks` maps
@@ -45,10 +43,10 @@ class Wing:
 
     name: str
     libraries: tuple[str, ...] = ()
-    commands: Mapping[str, str] = field(default_factory=dict[str, str])
-    hooks: Mapping[str, str] = field(default_factory=dict[str, str])
-    servers: Mapping[str, ServerOption] = field(default_factory=dict[str, ServerOption])
-    hints: Mapping[str, str] = field(default_factory=dict[str, str])
+    commands: Mapping[str, str] = {}
+    hooks: Mapping[str, str] = {}
+    servers: Mapping[str, ServerOption] = {}
+    hints: Mapping[str, str] = {}
 
     @contextmanager
     def needed(self, what: str) -> Generator[None]:
@@ -82,6 +80,8 @@ def find_wings() -> tuple[Wing, ...]:
 
 def hooks(place: str) -> list[Hook]:
     """Return the functions that the wings bring for a place."""
+    from pkgutil import resolve_name  # most programs use no hook
+
     return [resolve_name(wing.hooks[place]) for wing in find_wings() if place in wing.hooks]
 
 

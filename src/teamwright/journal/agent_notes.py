@@ -13,8 +13,6 @@ from typing import Protocol
 from unicodedata import combining, normalize
 
 WORD = re.compile(r"\w+")
-UNSPACED = re.compile("[\u3040-\u30ff\u3400-\u9fff]")
-"""Matches a character of Chinese or Japanese."""
 SHORTEST_PART = 3
 MOST_PARTS = 100
 """How many parts of words are looked for: a model may send a query of any length."""
@@ -101,9 +99,14 @@ def _folded(text: str) -> str:
 
 def _parts(word: str) -> list[str]:
     """Return the parts of a word to look for; one or two letters are part of too many words."""
-    if UNSPACED.search(word):
+    if any(map(_is_unspaced, word)):
         return [word[at : at + 2] for at in range(len(word) - 1)] or [word]
     return [word] if len(word) >= SHORTEST_PART else []
+
+
+def _is_unspaced(character: str) -> bool:
+    """Whether a character is Chinese or Japanese, which put no space between words."""
+    return "\u3040" <= character <= "\u30ff" or "\u3400" <= character <= "\u9fff"
 
 
 @dataclass(frozen=True, slots=True)

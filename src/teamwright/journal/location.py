@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 import re
 import stat
-import tempfile
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -161,6 +160,8 @@ def make_file(path: Path) -> None:
 
 def _make(path: Path) -> None:
     """Create the file under another name and link it, so that no handle is closed that another process uses."""
+    import tempfile  # only a new journal needs it
+
     handle, draft = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
     os.close(handle)
     try:

@@ -15,7 +15,6 @@ import anyio
 from msgspec import Struct
 
 from teamwright.errors import EventsLost, FencedOut, JournalCorrupt, JournalError
-from teamwright.journal.tenant_budgets import BudgetClaim
 from teamwright.values.events.agent import AgentReturned, Body
 from teamwright.values.events.event import Event, Fact
 from teamwright.values.events.run import (
@@ -33,7 +32,7 @@ from teamwright.values.turns.results import FINAL, RunSummary, Status, StopReaso
 
 if TYPE_CHECKING:
     from teamwright.journal.agent_notes import Notes
-    from teamwright.journal.tenant_budgets import Budgets
+    from teamwright.journal.tenant_budgets import BudgetClaim, Budgets
 
 
 STATUS_FACTS = frozenset((RunStarted, RunResumed, RunPaused, RunInterrupted, RunQueued, RunEnded))

@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Self, Unpack
 
 import anyio
+from msgspec.structs import replace
 
 from teamwright.agents.contract.constructor_arguments import check_number, checked_call, listed, value_of
 from teamwright.errors import NotResumable, UsageError

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import anyio
+from msgspec import Struct
+from msgspec.structs import replace
 
 from teamwright.errors import JournalCorrupt, NotResumable, RunNotFound, UsageError
 from teamwright.journal.protocol import Journal
@@ -83,12 +84,11 @@ async def read_texts(journal: Journal, event: Event) -> Texts:
         return texts_of(event, RecordedBodies(await journal.bodies(set(bodies_of(event)))))
 
 
-@dataclass(frozen=True, slots=True)
-class TeamSource:
+class TeamSource(Struct, frozen=True):
     """A source whose files are on this machine, and the stored files and code that travel with runs of its team."""
 
     source: Source
-    files: Mapping[str, Body] = field(default_factory=dict[str, Body])
+    files: Mapping[str, Body] = {}
     code: str = ""
     moved_to: str = ""
     """The folder in which the manifest is now, if the caller says that it has moved."""

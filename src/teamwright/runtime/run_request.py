@@ -8,34 +8,34 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from inspect import isawaitable
 from typing import TYPE_CHECKING, TypedDict, cast
 
 import anyio
+from msgspec import Struct
+from msgspec.structs import replace
 
 from teamwright.agents.attachments import Attachment, read_attachments
 from teamwright.agents.contract.constructor_arguments import listed, value_of
 from teamwright.errors import UsageError
 from teamwright.journal.protocol import Journal
-from teamwright.journal.tenant_budgets import BudgetClaim
 from teamwright.teams.team import Team, require_team
 from teamwright.values.call_limits import Recovery
 from teamwright.values.events.agent import Body
 from teamwright.values.events.run import Origin
 from teamwright.values.limits import ConfirmAbove, Limits, SpendForecast
-from teamwright.values.owned_paths import Owned
+from teamwright.values.owned_paths import UNOWNED, Owned
 from teamwright.values.people import CONFIRM_CHOICES, NO, YES, Answer, check_confirmation, confirmation_key
 from teamwright.values.turns.artifacts import SharedValue
 from teamwright.values.turns.messages import Message
 from teamwright.values.turns.turn import Turn
 from teamwright.values.value import misfit_of
-from teamwright.wings import required_hook
 
 if TYPE_CHECKING:
     from teamwright.agents.attachments import AttachmentLike
     from teamwright.agents.contract.agent import Agent
     from teamwright.history.checkpoints import Checkpoint
+    from teamwright.journal.tenant_budgets import BudgetClaim
 
 
 Confirmation = Answer | str | bool
@@ -97,8 +97,7 @@ class ForkOptions(TypedDict, total=False):
 RUN_OPTIONS, FORK_OPTIONS = RunOptions.__optional_keys__, ForkOptions.__optional_keys__
 
 
-@dataclass(frozen=True, slots=True)
-class RunRequest:
+class RunRequest(Struct, frozen=True):
     """What a caller asks a run for, whether it is started or exists already. The fields are those of `RunOptions`."""
 
     team: Agent
@@ -121,8 +120,7 @@ class RunRequest:
         return replace(self, team=require_team(self.team), limits=limits, confirm_above=above)
 
 
-@dataclass(frozen=True, slots=True)
-class ConfirmRequest:
+class ConfirmRequest(Struct, frozen=True):
     """What a caller says about the confirmation of a run.
 
     `confirm` is True to ask in any case, or a function that answers. A function without an amount is always asked;
@@ -151,6 +149,8 @@ class ConfirmRequest:
 
     async def forecast(self, journal: Journal, team: Team, task: str, limits: Limits | None) -> SpendForecast | None:
         """Return the forecast that has to be confirmed; `None` if the run may begin without."""
+        from teamwright.wings import required_hook
+
         forecaster: Forecaster = required_hook("forecast", "Confirming what a run will cost")
         forecast = await forecaster(journal, team, task, limits)
         above = self.above or team.confirm_above
@@ -217,24 +217,22 @@ def process_name() -> str:
     return f"{socket.gethostname()}:{os.getpid()}"
 
 
-@dataclass(frozen=True, slots=True)
-class PlacedInput:
+class PlacedInput(Struct, frozen=True):
     """What a child run begins with besides the texts of its turn."""
 
     turn: Turn
     depth: int
     artifacts: tuple[Body, ...] = ()
-    values: Mapping[str, SharedValue] = field(default_factory=dict[str, SharedValue])
+    values: Mapping[str, SharedValue] = {}
     recovery: Recovery | None = None
     """How the teams around the member recover from its failures."""
-    owned: Owned = field(default_factory=Owned)
+    owned: Owned = UNOWNED
     """What the steps around the member may write."""
     notes_team: str = ""
     """The team that the notes of agents belong to."""
 
 
-@dataclass(frozen=True, slots=True)
-class RunInput:
+class RunInput(Struct, frozen=True):
     """What a new run starts with."""
 
     task: str
@@ -250,7 +248,7 @@ class RunInput:
     """The forecast that a person confirms before the run spends anything."""
     confirmation: Answer | None = None
     """The answer to it, where the caller has it already."""
-    files: Mapping[str, bytes] = field(default_factory=dict[str, bytes])
+    files: Mapping[str, bytes] = {}
     """The files that travel with the run, by their paths in the folder of its manifest."""
     code: str = ""
     """The digest of the folder with the run's Python code."""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
 from typing import Literal, TypedDict, Unpack, cast
 
+from msgspec import Struct
 from pydantic import JsonValue
 
 from teamwright.agents.contract.agent import (
@@ -51,8 +51,7 @@ from teamwright.values.turns.turn import Reply, Turn
 from teamwright.values.value import Value
 
 
-@dataclass(frozen=True, slots=True)
-class TeamRoster:
+class TeamRoster(Struct, frozen=True):
     """Every agent of a team, found once: a team may have thousands, and the start of a run asks for them often.
 
     `teams` are the teams among them, this one first; `settled` are those with a policy of their own.

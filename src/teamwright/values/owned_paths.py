@@ -103,6 +103,10 @@ class Owned:
         return [key for key in keys if not all(level.covers(_parts(key), _takes_in) for level in owning)]
 
 
+UNOWNED = Owned()
+"""What may be written outside all owning scopes: everything."""
+
+
 class _Level:
     """The keys of one scope, indexed by prefix; nested scopes share the index."""
 

@@ -6,12 +6,12 @@ Each of them is a field of `AgentSpec`: what Python passes and what a manifest d
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import (
     TypedDict,
     cast,
 )
 
+from msgspec import Struct
 from pydantic import JsonValue, ValidationError
 
 from teamwright.agents.contract.agent import (
@@ -78,8 +78,7 @@ POLICY = PolicySettings.__optional_keys__ | {"economy", "priority", "compact"}
 """The keywords that become fields of the policy."""
 
 
-@dataclass(frozen=True, slots=True)
-class SharedSettings:
+class SharedSettings(Struct, frozen=True):
     """The checked settings that agents of every kind have."""
 
     description: str

@@ -33,12 +33,9 @@ from teamwright.values.events.event import Fact
 from teamwright.values.events.team import StepHeldUp
 from teamwright.values.key import escape_place, join_key
 from teamwright.values.limits import NO_CUTBACK, Cutback, Limits
-from teamwright.values.owned_paths import Owned
+from teamwright.values.owned_paths import UNOWNED, Owned
 from teamwright.values.people import Answer, Question
 from teamwright.values.turns.turn import Failure, Reply, Turn, check_turn
-
-UNOWNED = Owned()
-"""What may be written outside all owning scopes: everything."""
 
 
 class RunContext:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from hashlib import blake2b
 from typing import Literal, overload
 
@@ -146,13 +146,18 @@ _INVISIBLE = (
     + " \t\u00a0\u1680\u202f\u205f\u3000\u00ad\ufeff"
 )
 _HASHES, _COLONS = "#\uff03", ":\uff1a"
-# Every repetition is bounded or ends at the end of its line, so that a search takes linear time.
-_LOOKALIKE = re.compile(
-    rf"(?:^|(?<=[{LINE_BREAKS}]))"
-    rf"([{_UNSEEN}]{{0,16}}+(?:[{_BLANKS}][{_UNSEEN}]{{0,16}}+){{0,3}}+)"
-    rf"(?=\\*+([{_HASHES}]{{1,6}}+)([^{LINE_BREAKS}{_COLONS}]{{0,{MOST_NAME}}}+)[{_COLONS}]"
-    rf"([^{LINE_BREAKS}]*+))"
-)
+
+
+@cache
+def _lookalike() -> re.Pattern[str]:
+    """Return what finds the beginnings of lines that look like a header; few messages contain a `#`."""
+    # Every repetition is bounded or ends at the end of its line, so that a search takes linear time.
+    return re.compile(
+        rf"(?:^|(?<=[{LINE_BREAKS}]))"
+        rf"([{_UNSEEN}]{{0,16}}+(?:[{_BLANKS}][{_UNSEEN}]{{0,16}}+){{0,3}}+)"
+        rf"(?=\\*+([{_HASHES}]{{1,6}}+)([^{LINE_BREAKS}{_COLONS}]{{0,{MOST_NAME}}}+)[{_COLONS}]"
+        rf"([^{LINE_BREAKS}]*+))"
+    )
 
 
 def with_header(name: str, text: str, speakers: Collection[str] = ()) -> str:
@@ -177,7 +182,7 @@ def quote_headers(text: str, speakers: Collection[str] = ()) -> str:
         spoken = bool(words) and (words[0] == "tool" or (len(words) == 1 and words[0] in known))
         return f"{indent}\\" if spoken or (len(hashes) == 1 and bare) else indent
 
-    return _LOOKALIKE.sub(quote, text)
+    return _lookalike().sub(quote, text)
 
 
 @lru_cache(maxsize=1024)
