@@ -25,7 +25,7 @@ rules:
   - {agent: architect, match: Tax is fine, reply: "A design, and tax is fine."}
   - {reply: Done.}
 """
-MIDDLE = "Design and implement a pricing API, and review its security."
+MIDDLE = "Design a pricing API, implement it, document it, and let a second pair of eyes review its security."
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 def test_a_simple_question_stays_with_one_agent_and_says_so(call: Call, model: str) -> None:  # A-12
     done = call("ask", "What is 2 + 2?", "-m", model)
     assert (done.code, done.out) == (0, "Alone.\n")
-    assert "one agent is enough: complexity 0.00" in done.err
+    assert "one agent is enough: complexity 0.04" in done.err
     assert "is at most 0.35" in done.err
 
 

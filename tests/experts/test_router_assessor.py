@@ -31,7 +31,7 @@ async def asked(answer: str, *, team: bool = False, times: int = 1, limits: Limi
 
 
 async def test_a_model_judges_the_complexity_in_a_recorded_run_that_is_paid_once() -> None:  # A-12 D-01
-    found, sent = await asked('Sure: {"complexity": 0.4, "reason": "two steps", "mood": "good"}', times=2)
+    found, sent = await asked('{"complexity": 0.4, "reason": "two steps", "mood": "good"}', times=2)
     assert (getattr(found, "complexity", None), getattr(found, "reason", None)) == (0.4, "two steps")
     assert "Do it." in sent
     assert "A team costs several times as much" in sent

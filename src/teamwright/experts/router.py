@@ -1,8 +1,8 @@
 """Routes a task to one agent or to a team of experts: `@team` before it, signals of its text, or a model's answer.
 
-The signals look for what makes a second person useful: several kinds of work, several fields, results that have to be
-weighed against each other. They are rough, so a middle score decides nothing, and a model is asked. Each question is a
-run of its own, recorded and under limits: asked again with the same id, its answer is read and nothing is paid twice.
+The signals count the structure of the text, never its words: length, clauses, parts, questions, files and tools. They
+are rough, so a middle score decides nothing, and a model is asked. Each question is a run of its own, recorded, within
+the limits of the request: asked again with the same id, its answer is read and nothing is paid twice.
 """
 
 from __future__ import annotations
@@ -12,12 +12,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, TypeVar
+from unicodedata import east_asian_width, normalize
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, TypeAdapter
 
 from teamwright.errors import UsageError
 from teamwright.experts.formation import MOST_ROLES, FormedStrategy, TeamDraft, draft_for, draft_named, form_team
-from teamwright.experts.templates import ExpertTemplates, words_of
+from teamwright.experts.templates import ExpertTemplates
 from teamwright.runtime.engine import Engine
 from teamwright.strategies.reply_parsing import ParseFailure, read_answer
 from teamwright.teams.team_loader import team_from_source
@@ -74,34 +75,23 @@ ENOUGH_FOR_ONE = 0.35
 TEAM_ABOVE = 0.7
 """Strictly above this score a team is suggested."""
 
-ACTIONS = words_of(
-    "analyse analyze assess audit build compare debug deploy design develop document draft edit estimate evaluate"
-    " forecast implement integrate investigate migrate model negotiate optimise optimize plan prioritise prioritize"
-    " propose prototype refactor research review simulate summarise summarize test translate validate verify write"
+READ = 20_000
+"""The signals read this many characters of a task; longer ones have long reached every bound."""
+MARKS = re.compile("[,;.!?]+(?![A-Za-z0-9])|[、。،؛؟\u06d4।॥\u0589\u055e፣፤።፧၊။។]+")
+"""Ends of sentences and clauses, in many scripts; the dots of 3.14 and example.org are none."""
+QUESTIONS = re.compile("[?؟⸮\u055e፧‽]+")
+ITEM = re.compile(
+    r"^[ \t]*(?:[-*+•–・·◦▪‣][ \t]|\d{1,3}(?:[)、]|\.(?!\d))|[a-zA-Z][.)][ \t]|[一二三四五六七八九十]{1,3}[、.])"
+    r"|\(\d{1,2}\)",
+    re.MULTILINE,
 )
-"""Verbs that name a kind of work."""
-FIELDS: dict[str, frozenset[str]] = {
-    name: words_of(words)
-    for name, words in {
-        "software": "api app backend code database frontend library microservice parser service software system",
-        "security": "attack compliance encryption gdpr privacy security threat vulnerability",
-        "data": "data dataset experiment forecast metric ml sql statistics",
-        "business": "business competitor customer market pricing revenue roadmap strategy",
-        "law": "contract law legal licence license patent regulation regulatory tax",
-        "writing": "article book documentation essay newsletter paper report speech whitepaper",
-        "operations": "budget deployment hiring incident logistics migration operations rollout supply",
-        "science": "clinical hypothesis literature medical physics science study",
-    }.items()
-}
-WEIGHING = words_of(
-    "alternative conflict conflicting consensus consequence debate dilemma objection perspective risk stakeholder trade"
+CIRCLED = re.compile("[①-⑳]")
+"""Items of lists, on lines of their own or numbered within one: `- `, `2)`, `(2)`, `二、`, `②`."""
+REFERENCE = re.compile(
+    r"https?://[^\s、。,)]++|`[^`\n]++`|```|(?<![A-Za-z0-9_./-])(?:\.{0,2}/)?+(?:[\w.-]++/)*+"
+    r"[\w-]++(?:\.[\w-]++)*?\.[a-z][a-z0-9]{1,7}(?![./]?[A-Za-z0-9_])"
 )
-DEMANDING = words_of("comprehensive critical depth exhaustive production rigorous robust thorough")
-QUESTION = re.compile(
-    r"\s*(?:what|when|where|who|whom|which|how (?:many|much|old|long|far)|is|are|was|does|did|can)\b", re.IGNORECASE
-)
-ITEM = re.compile(r"^[ \t]*(?:[-*•]|\d{1,9}[.)])[ \t]", re.MULTILINE)
-SHORT_QUESTION = 15
+"""Addresses, names of tools or other code, and files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,41 +129,55 @@ class Complexity:
 
 
 def estimate_complexity(task: str) -> Complexity:
-    """Estimate the complexity of a task from its words."""
+    """Estimate the complexity of a task from its structure, which says the same in every language.
+
+    Length and clauses alone never suggest a team: a long text may be one to translate, so a model is asked.
+    """
     signals = tuple(signal for signal in _signals(task) if signal.adds)
-    return Complexity(round(min(1.0, max(0.0, sum(one.adds for one in signals))), 4), signals)
+    return Complexity(round(min(1.0, sum(one.adds for one in signals)), 4), signals)
 
 
 def _signals(task: str) -> Iterator[Signal]:
-    words = words_of(task)
-    length = len(task.split())
-    actions = len(words & ACTIONS)
-    fields = sum(bool(words & known) for known in FIELDS.values())
-    items = len(ITEM.findall(task))
-    yield Signal("kinds of work", actions, min(0.4, 0.13 * max(0, actions - 1)))
-    yield Signal("fields", fields, min(0.3, 0.15 * max(0, fields - 1)))
-    yield Signal("parts", items, min(0.2, 0.05 * items))
-    yield Signal("words about weighing", len(words & WEIGHING), min(0.2, 0.1 * len(words & WEIGHING)))
-    yield Signal("words about demands", len(words & DEMANDING), min(0.1, 0.1 * len(words & DEMANDING)))
-    yield Signal("words", length, round(min(0.3, length / 1000), 4))
-    if QUESTION.match(task) and length <= SHORT_QUESTION:
-        yield Signal("short question", 1, -0.3)
+    read = task[:READ]
+    text = normalize("NFKC", read)  # full-width punctuation becomes ASCII
+    length = len(task) + 2 * sum(map(_is_wide, read))
+    clauses, questions = len(MARKS.findall(text)), len(QUESTIONS.findall(text))
+    items = len(ITEM.findall(text)) + len(CIRCLED.findall(read))
+    references = len(set(REFERENCE.findall(text)))
+    yield Signal("length", length, _bounded(1 / 400, length, 0.4))
+    yield Signal("clauses", clauses, _bounded(0.08, clauses - 1, 0.3))
+    yield Signal("parts", items, _bounded(0.08, items if items > 1 else 0, 0.4))
+    yield Signal("questions", questions, _bounded(0.12, questions - 1, 0.36))
+    yield Signal("files and tools", references, _bounded(0.1, references, 0.3))
+
+
+def _bounded(each: float, count: int, most: float) -> float:
+    return round(min(most, each * max(0, count)), 4)
+
+
+def _is_wide(character: str) -> bool:
+    """Whether a character is as wide as two, as in Chinese, Japanese and Korean, where it says as much as three."""
+    return east_asian_width(character) in "WF"
 
 
 V = TypeVar("V", bound=BaseModel)
 COMPLEXITY = "complexity"
 ROLES = "roles"
 LONGEST_ID = 50
+SHOWN = 6_000
+"""A question shows this many characters of a task: the beginning says what is to be done."""
+SHARE = 4
+"""A question may use this part of what the limits leave; the rest is for the answer."""
+MOST_OUTPUT = 2_000
 JUDGE_COMPLEXITY = """\
-You decide whether a task needs a team. Do not work on the task. Judge its complexity from 0 to 1:
+You decide who takes a task. Do not work on it. Say in one sentence what it asks for, then judge its complexity:
 
-- 0.0 to 0.3: one answer, one kind of knowledge, nothing to weigh up.
-- 0.4 to 0.7: several steps, which one careful expert can take alone.
-- above 0.7: several fields or conflicting aims, parts that can be worked on side by side, or a result that others must
-  check before anyone relies on it.
+- 0.1: one answer, one kind of knowledge: a fact, a translation, a short text.
+- 0.5: several steps that one careful person takes alone.
+- 0.9: experts of different fields are needed, or others must check the result before anyone relies on it.
 
 A team costs several times as much, so a high number needs a reason. Answer with JSON only:
-{"complexity": NUMBER, "reason": "one sentence"}"""
+{"reason": "one sentence", "complexity": NUMBER}"""
 NAME_ROLES = """\
 You put together a small team for a task. Do not work on the task. These templates exist:
 
@@ -192,8 +196,8 @@ class ComplexityAnswer(Value):
 
     model_config = ConfigDict(extra="ignore")
 
+    reason: str = Field(default="", max_length=500)
     complexity: float = Field(ge=0, le=1, allow_inf_nan=False)
-    reason: str = ""
 
 
 class AssessorFailure(Exception):
@@ -221,26 +225,48 @@ class Assessor:
         return await self._ask(ROLES, NAME_ROLES.replace("TEMPLATES", listed), task, TeamDraft)
 
     async def _ask(self, what: str, instructions: str, task: str, answer: type[V]) -> V:
-        result = await self._run(what, instructions, task)
+        result = await self._run(what, instructions, task, answer.model_json_schema())
         if result.status != "completed":
-            raise AssessorFailure(f"the question to the model ended {result.status} ({result.stop_reason})")
+            why = f": {result.failure.message}" if result.failure is not None else ""
+            raise AssessorFailure(f"the question to the model ended {result.status} ({result.stop_reason}){why}")
         reply = Reply.of(what, result.output or "", data=result.data)
         read = read_answer(reply, TypeAdapter(answer))
         if isinstance(read, ParseFailure):
             raise AssessorFailure(f"the answer of the model can't be used: {read.problem}")
         return read
 
-    async def _run(self, what: str, instructions: str, task: str) -> RunResult:
+    async def _run(self, what: str, instructions: str, task: str, schema: dict[str, JsonValue]) -> RunResult:
         name = f"ask-{what}"
-        agent = AgentSpec(model=self._model, instructions=instructions)
+        agent = AgentSpec(
+            model=self._model, instructions=instructions, output_schema=schema, max_tokens=MOST_OUTPUT, max_requests=2
+        )
         source = Source(manifest=Manifest(agents={name: agent}), team=name, base=str(self._base.resolve()))
         run_id = None if self._run_id is None else f"{_shortened(self._run_id)}.{what}"
         team = team_from_source(source, self._engine.models)
-        result = await self._engine.run(team, f"The task:\n\n{task}", run_id=run_id, limits=self._limits)
+        result = await self._engine.run(
+            team, f"The task:\n\n{_excerpt(task)}", run_id=run_id, limits=_share(self._limits)
+        )
         if result.status == "interrupted":
             result = await self._engine.resume(result.run_id, team=team)
         self.asked.append(result)
         return result
+
+
+def _excerpt(task: str) -> str:
+    left_out = len(task) - SHOWN
+    return task if left_out <= 0 else f"{task[:SHOWN]}\n\n[{left_out} more characters are not shown]"
+
+
+def _share(limits: Limits | None) -> Limits | None:
+    """Return the limits of one question; raises `AssessorFailure` where they leave no call besides the answer's."""
+    if limits is None:
+        return None
+    if limits.calls is not None and limits.calls < 2:
+        raise AssessorFailure("the limit on calls leaves none to ask a model about it")
+    tokens = None if limits.tokens is None else limits.tokens // SHARE
+    usd = None if limits.usd is None else limits.usd / SHARE
+    seconds = None if limits.seconds is None else limits.seconds / SHARE
+    return limits.model_copy(update={"tokens": tokens, "usd": usd, "seconds": seconds, "calls": limits.calls and 1})
 
 
 def _shortened(run_id: str) -> str:
@@ -340,6 +366,7 @@ class Router:
     limits: Limits | None = None
     strategy: FormedStrategy = "expert"
     _spent: Usage = NOTHING
+    _seconds: float = 0.0
 
     async def route(self, request: AskRequest) -> Route:
         """Decide by the request, then by cheap signals, and ask a model only if these do not decide."""
@@ -396,6 +423,7 @@ class Router:
             "tokens": _less(limits.tokens, spent.total_tokens),
             "usd": _less(limits.usd, spent.usd),
             "calls": _less(limits.calls, spent.requests),
+            "seconds": None if limits.seconds is None else max(0.001, limits.seconds - self._seconds),
         }
         return limits.model_copy(update=left)
 
@@ -405,6 +433,7 @@ class Router:
     def _count(self, assessor: Assessor) -> None:
         for result in assessor.asked:
             self._spent += result.usage
+            self._seconds += result.seconds
 
 
 def _less(bound: float | None, spent: float | None) -> float | None:
