@@ -7,7 +7,7 @@ from typing import get_args
 import pytest
 from hypothesis import given, strategies as st
 
-from teamwright.lab.topology_model import Figures, TopologyBounds, TopologyInput, check_bounds, figures, score
+from teamwright.lab.topology_model import Figures, Gates, TopologyInput, check_gates, figures, score
 from teamwright.lab.topology_profiles import (
     BUDGETS,
     DEGRADATIONS,
@@ -231,26 +231,26 @@ def test_headroom_and_total_make_the_limit(
     assert one.total_tokens < 2**53
 
 
-def bounds(ratio: float = 1.0, passes: float = 0.0, seconds: float = 1e9) -> TopologyBounds:
-    return TopologyBounds(ratio, passes, seconds)
+def gates(ratio: float = 0.99, passes: float = 0.01, seconds: float = 1e9) -> Gates:
+    return Gates(max_coordination_ratio=ratio, min_pass_rate=passes, max_p95_latency_s=seconds)
 
 
 def test_each_gate_is_kept_at_its_bound_and_broken_just_beyond() -> None:
     one = found("star_team", 5, work(workload="mixed"))
     assert (one.coordination_ratio, one.pass_rate, one.p95_latency_s) == (0.1511, 0.89, 39.2)
-    assert check_bounds(one, bounds(ratio=0.1511)).coordination_ratio
-    assert not check_bounds(one, bounds(ratio=0.1510)).coordination_ratio
-    assert check_bounds(one, bounds(passes=0.89)).pass_rate
-    assert not check_bounds(one, bounds(passes=0.8901)).pass_rate
-    assert check_bounds(one, bounds(seconds=39.2)).p95_latency_s
-    assert not check_bounds(one, bounds(seconds=39.19)).p95_latency_s
+    assert check_gates(one, gates(ratio=0.1511)).coordination_ratio
+    assert not check_gates(one, gates(ratio=0.1510)).coordination_ratio
+    assert check_gates(one, gates(passes=0.89)).pass_rate
+    assert not check_gates(one, gates(passes=0.8901)).pass_rate
+    assert check_gates(one, gates(seconds=39.2)).p95_latency_s
+    assert not check_gates(one, gates(seconds=39.19)).p95_latency_s
 
 
 def test_gates_look_at_rounded_figures() -> None:
     """The ratio is 4988 / 33007 = 0.151119…, which is above 0.1511 and rounds to it."""
     one = found("star_team", 5, work(workload="mixed"))
     assert one.coordination_tokens / one.total_tokens > 0.1511
-    assert check_bounds(one, bounds(ratio=0.1511)).coordination_ratio
+    assert check_gates(one, gates(ratio=0.1511)).coordination_ratio
 
 
 @pytest.mark.parametrize(("rounds", "keeps"), [(0, True), (4, False)])
@@ -259,6 +259,6 @@ def test_the_budget_is_kept_up_to_the_last_token(rounds: int, keeps: bool) -> No
     given = work(tasks=10, tokens=1000, rounds=rounds)
     exact = TopologyInput(10, 1000, rounds, given.budget._replace(message_budget=0), given.workload, given.protocol)
     one = figures(profile, 2, exact, DEGRADATIONS["none"])
-    assert check_bounds(one, bounds()).budget is keeps
+    assert check_gates(one, gates()).budget is keeps
     if keeps:
         assert one.total_tokens == one.budget_limit == 10_000

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
+from msgspec.structs import asdict
 from pydantic import BeforeValidator, Field, JsonValue
 
 from teamwright.lab.topology_profiles import (
@@ -64,8 +65,7 @@ class TopologyInput:
     protocol: ProtocolProfile
 
 
-@dataclass(frozen=True, slots=True)
-class Figures:
+class Figures(Record, frozen=True):
     """The model's figures for a topology, rounded as reported."""
 
     parallelism: int
@@ -83,23 +83,26 @@ class Figures:
     budget_headroom: int
 
 
-@dataclass(frozen=True, slots=True)
-class TopologyBounds:
-    """The bounds on the figures, besides the budget."""
+class Gates(Value):
+    """The thresholds that a topology must meet, besides the budget."""
 
-    coordination_ratio: float
-    pass_rate: float
-    p95_latency_s: float
+    max_coordination_ratio: float = Field(default=0.20, gt=0, lt=1, description="coordination tokens over all tokens")
+    min_pass_rate: float = Field(default=0.80, gt=0, lt=1, description="share of the tasks that pass")
+    max_p95_latency_s: float = Field(default=180.0, gt=0, allow_inf_nan=False, description="seconds")
 
 
-@dataclass(frozen=True, slots=True)
-class BoundResults:
-    """Which bounds the figures satisfy."""
+class GateResults(Record, frozen=True):
+    """The result of each gate."""
 
     coordination_ratio: bool
     pass_rate: bool
     p95_latency_s: bool
     budget: bool
+
+    @property
+    def passed(self) -> bool:
+        """Whether all gates passed."""
+        return self.coordination_ratio and self.pass_rate and self.p95_latency_s and self.budget
 
 
 def figures(topology: TopologyProfile, participants: int, work: TopologyInput, cutback: DegradationProfile) -> Figures:
@@ -133,12 +136,12 @@ def figures(topology: TopologyProfile, participants: int, work: TopologyInput, c
     )
 
 
-def check_bounds(found: Figures, bounds: TopologyBounds) -> BoundResults:
-    """Compare the rounded figures with their bounds, which are inclusive."""
-    return BoundResults(
-        coordination_ratio=found.coordination_ratio <= bounds.coordination_ratio,
-        pass_rate=found.pass_rate >= bounds.pass_rate,
-        p95_latency_s=found.p95_latency_s <= bounds.p95_latency_s,
+def check_gates(found: Figures, gates: Gates) -> GateResults:
+    """Compare the rounded figures with the thresholds, which are inclusive."""
+    return GateResults(
+        coordination_ratio=found.coordination_ratio <= gates.max_coordination_ratio,
+        pass_rate=found.pass_rate >= gates.min_pass_rate,
+        p95_latency_s=found.p95_latency_s <= gates.max_p95_latency_s,
         budget=found.total_tokens <= found.budget_limit,
     )
 
@@ -185,19 +188,6 @@ def _clamped(value: float, most: float) -> float:
     return min(most, max(0.0, value))
 
 
-class Gates(Value):
-    """The thresholds that a topology must meet, besides the budget."""
-
-    max_coordination_ratio: float = Field(default=0.20, gt=0, lt=1, description="coordination tokens over all tokens")
-    min_pass_rate: float = Field(default=0.80, gt=0, lt=1, description="share of the tasks that pass")
-    max_p95_latency_s: float = Field(default=180.0, gt=0, allow_inf_nan=False, description="seconds")
-
-    @property
-    def bounds(self) -> TopologyBounds:
-        """The thresholds in the form that the formulas use."""
-        return TopologyBounds(self.max_coordination_ratio, self.min_pass_rate, self.max_p95_latency_s)
-
-
 class EvaluationSettings(Value):
     """The work for which topologies are evaluated, within bounds that keep every amount exact as a float."""
 
@@ -213,39 +203,12 @@ class EvaluationSettings(Value):
     topologies: tuple[TopologyName, ...] = Field(default=tuple(TOPOLOGIES), min_length=1)
 
 
-class GateResults(Record, frozen=True):
-    """The result of each gate."""
-
-    coordination_ratio: bool
-    pass_rate: bool
-    p95_latency_s: bool
-    budget: bool
-
-    @property
-    def passed(self) -> bool:
-        """Whether all gates passed."""
-        return self.coordination_ratio and self.pass_rate and self.p95_latency_s and self.budget
-
-
-class Evaluation(Record, frozen=True):
-    """The model's figures for one topology; `actions` lists how it was degraded, if it was."""
+class Evaluation(Figures, frozen=True):
+    """The figures of one topology, and its gates; `actions` lists how it was degraded, if it was."""
 
     topology: Topology
     participants: int
-    parallelism: int
     model_tier: ModelTier
-    messages: int
-    execution_tokens: int
-    coordination_tokens: int
-    cache_savings: int
-    total_tokens: int
-    coordination_ratio: float
-    pass_rate: float
-    defect_escape: float
-    p95_latency_s: float
-    throughput: float
-    budget_limit: int
-    budget_headroom: int
     gates: GateResults
     passed: bool
     actions: tuple[str, ...] = ()
@@ -396,30 +359,12 @@ def _evaluate(
     cutback: DegradationProfile,
 ) -> Evaluation:
     found = figures(profile, participants, topology_input(settings), cutback)
-    results = check_bounds(found, settings.gates.bounds)
-    gates = GateResults(
-        coordination_ratio=results.coordination_ratio,
-        pass_rate=results.pass_rate,
-        p95_latency_s=results.p95_latency_s,
-        budget=results.budget,
-    )
+    gates = check_gates(found, settings.gates)
     return Evaluation(
+        **asdict(found),
         topology=topology,
         participants=participants,
         model_tier=cutback.model_tier,
         gates=gates,
         passed=gates.passed,
-        parallelism=found.parallelism,
-        messages=found.messages,
-        execution_tokens=found.execution_tokens,
-        coordination_tokens=found.coordination_tokens,
-        cache_savings=found.cache_savings,
-        total_tokens=found.total_tokens,
-        coordination_ratio=found.coordination_ratio,
-        pass_rate=found.pass_rate,
-        defect_escape=found.defect_escape,
-        p95_latency_s=found.p95_latency_s,
-        throughput=found.throughput,
-        budget_limit=found.budget_limit,
-        budget_headroom=found.budget_headroom,
     )
