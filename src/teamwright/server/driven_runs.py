@@ -16,10 +16,11 @@ import secrets
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import anyio
+from msgspec.structs import replace
 
 from teamwright.errors import NotResumable, RunIsLive, TeamwrightError, UsageError
 from teamwright.journal.protocol import driver_lock
