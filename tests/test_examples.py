@@ -173,7 +173,7 @@ async def test_a_repository_is_annotated_five_files_at_a_time_and_one_file_that_
     team = load_team(folder)
     async with Engine("memory") as engine:
         result = await engine.run(team, (folder / "task.txt").read_text())
-    assert team.settings.options["limit"] == 5
+    assert team.settings.options["max_parallel"] == 5
     assert (result.status, result.stop_reason) == ("degraded", "done")
     assert [message.name for message in result.messages] == ["type-inference"] * 6 + ["type-aggregator"]
     assert [warning.split(":")[1] for warning in result.warnings] == [" chunk-5"]

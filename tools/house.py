@@ -1,8 +1,9 @@
 """Counts how large the package is for a reader and for a user: files, names, commands, keys, and the road of one turn.
 
-    python -m tools.house [--json]
+    python -m tools.house [--json | --keys]
 
-Nothing fails here; `tools/tree.py` checks the sizes that are rules.
+`--keys` lists the keys of manifests that are our own, each with the blocks that have it. Nothing fails here;
+`tools/tree.py` checks the sizes that are rules.
 """
 
 from __future__ import annotations
@@ -17,11 +18,12 @@ from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, cast
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "src" / "teamwright"
-OTHER_NAMES = frozenset(("$ref", "$defs"))
+PROVIDERS = "ModelSettings"
+"""The block of a manifest's schema with the settings that providers' libraries declare."""
 
 
 def count() -> dict[str, object]:
@@ -45,7 +47,8 @@ def count() -> dict[str, object]:
         "strategies": len(_strategies()),
         "commands": commands,
         "distinct options": options,
-        "keys of manifests": len(_keys()),
+        "own keys of manifests": len(own_keys()),
+        "settings of providers": len(_settings_of_providers()),
         "user pages": sum(1 for _ in (ROOT / "docs").glob("*.md")),
         "methods of the largest class": methods,
         "lines of the longest class": size,
@@ -106,25 +109,41 @@ def _ends(command: Any) -> Iterator[Any]:
         yield from _ends(one)
 
 
-def _keys() -> set[str]:
-    """The names of properties in the schema of native manifests."""
+def own_keys() -> dict[str, list[str]]:
+    """The keys of native manifests, with the blocks that have each.
+
+    Not counted are the names of strategies, which name their blocks, the settings that are passed on to a provider
+    as its library declares them, and the keys of ARK's documents, which ARK declares.
+    """
     from teamwright.teams.manifests.schema import manifest_schema
 
-    found: set[str] = set()
+    schema = manifest_schema()
+    blocks = cast("dict[str, object]", schema.pop("$defs"))
+    del blocks[PROVIDERS]
+    found: dict[str, list[str]] = {}
+    for block, content in {"manifest": schema, **blocks}.items():
+        for key in set(_properties(content)):
+            found.setdefault(key, []).append(block)
+    return {key: sorted(found[key]) for key in sorted(set(found) - set(_strategies()))}
 
-    def walk(node: object) -> None:
-        if isinstance(node, dict):
-            properties: object = node.get("properties")  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
-            if isinstance(properties, dict):
-                found.update(properties)  # pyright: ignore[reportUnknownArgumentType]
-            for one in node.values():  # pyright: ignore[reportUnknownVariableType]
-                walk(one)  # pyright: ignore[reportUnknownArgumentType]
-        elif isinstance(node, list):
-            for one in node:  # pyright: ignore[reportUnknownVariableType]
-                walk(one)  # pyright: ignore[reportUnknownArgumentType]
 
-    walk(manifest_schema())
-    return found - OTHER_NAMES
+def _settings_of_providers() -> set[str]:
+    from teamwright.teams.manifests.schema import manifest_schema
+
+    blocks: Any = manifest_schema()["$defs"]
+    return set(_properties(blocks[PROVIDERS]))
+
+
+def _properties(node: object) -> Iterator[str]:
+    """The names of properties in a schema, at any depth."""
+    if isinstance(node, dict):
+        parts = cast("dict[str, object]", node)
+        yield from cast("dict[str, object]", parts.get("properties", {}))
+        for one in parts.values():
+            yield from _properties(one)
+    elif isinstance(node, list):
+        for one in cast("list[object]", node):
+            yield from _properties(one)
 
 
 def _files_of_a_turn() -> int:
@@ -206,8 +225,10 @@ def _of_package(files: set[str]) -> set[str]:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", action="store_true")
-    figures = count()
-    if parser.parse_args().json:
+    parser.add_argument("--keys", action="store_true")
+    given = parser.parse_args()
+    figures = {key: ", ".join(blocks) for key, blocks in own_keys().items()} if given.keys else count()
+    if given.json:
         print(json.dumps(figures, indent=2))
     else:
         print("\n".join(f"{name:32}{value}" for name, value in figures.items()))

@@ -91,7 +91,7 @@ async def test_a_model_receives_the_remaining_budget_and_a_smaller_cap() -> None
     with ModelServer(lambda request: Say(text="word " * 5000)) as server:
         model = ServerModel(url=server.url, name="tiny")
         agent = ModelAgent("a", model=model, instructions="Write.", max_tokens=1000)
-        options: dict[str, JsonValue] = {"chunks": [1, 2, 3, 4], "task": "Go", "limit": 1}
+        options: dict[str, JsonValue] = {"chunks": [1, 2, 3, 4], "task": "Go", "max_parallel": 1}
         async with Engine("memory") as engine:
             team = Team("t", members=[agent], strategy="fan_out", options=options, limits=Limits(tokens=2700))
             result = await engine.run(team, "Go", run_id="r")

@@ -34,7 +34,7 @@ def wide_team(folder: Path, server: ModelServer, price: str = "{input: 0, output
         "  wide:",
         "    strategy: fan_out",
         f"    members: [{', '.join(names)}]",
-        f"    fan_out: {{chunks: [{', '.join(names)}], limit: {WIDE}}}",
+        f"    fan_out: {{chunks: [{', '.join(names)}], max_parallel: {WIDE}}}",
         f"models: {{primary: {{url: '{server.url}', name: tiny, price: {price}}}}}",
     ]
     return write_team(folder, "\n".join(lines))

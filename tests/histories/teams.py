@@ -123,7 +123,11 @@ def _graph(answer: Answer) -> Team:
 def _fan_out(answer: Answer) -> Team:
     """Chunks for two workers and one that fails; the second takes its time."""
     members = [member("a", answer), member("b", answer, patience=200), member("trouble", answer)]
-    options: dict[str, JsonValue] = {"chunks": ["one", {"two": 2}, "three", "four"], "limit": 2, "aggregator": "z"}
+    options: dict[str, JsonValue] = {
+        "chunks": ["one", {"two": 2}, "three", "four"],
+        "max_parallel": 2,
+        "aggregator": "z",
+    }
     options["on_failure"] = "collect"
     return Team("fan-out", members=members, helpers=[member("z", answer)], strategy="fan_out", options=options)
 

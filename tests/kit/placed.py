@@ -56,7 +56,7 @@ class PlacedCluster:
   outer:
     strategy: fan_out
     members: [{member}]
-    fan_out: {{chunks: [{chunks}], task: "{{{{ chunk }}}}", limit: {width}, placement: workers{more}}}
+    fan_out: {{chunks: [{chunks}], task: "{{{{ chunk }}}}", max_parallel: {width}, placement: workers{more}}}
 """
         )
 

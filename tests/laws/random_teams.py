@@ -189,7 +189,7 @@ def _graph(draws: TeamDraw, names: list[str]) -> Parts:
 
 def _fan_out(draws: TeamDraw, names: list[str]) -> Parts:
     draw, helpers = draws.draw, list[MemberSpec | TeamSpec]()
-    options: dict[str, Any] = {"limit": draw(st.integers(1, 3)), **draw(FAILURES)}
+    options: dict[str, Any] = {"max_parallel": draw(st.integers(1, 3)), **draw(FAILURES)}
     if draw(st.booleans()):
         options["chunks"] = draw(st.sampled_from([["one"], ["one", "two"], ["one", {"two": 2}, "one"]]))
     else:
@@ -218,7 +218,11 @@ def _dag(draws: TeamDraw, names: list[str]) -> Parts:
 
 def _hierarchical(draws: TeamDraw, names: list[str]) -> Parts:
     draw, boss = draws.draw, draws.helper()
-    options = {"orchestrator": boss.name, "max_iterations": draw(st.integers(1, 3)), "limit": draw(st.integers(1, 3))}
+    options = {
+        "orchestrator": boss.name,
+        "max_iterations": draw(st.integers(1, 3)),
+        "max_parallel": draw(st.integers(1, 3)),
+    }
     return options | draw(FAILURES), [boss], {"on_max_turns": _at_the_end(draws)}
 
 
@@ -233,7 +237,7 @@ def _reactive(draws: TeamDraw, names: list[str]) -> Parts:
         "subscriptions": subscriptions,
         "max_events": draw(st.integers(2, 6)),
         "max_depth": draw(st.integers(1, 4)),
-        "limit": draw(st.integers(1, 3)),
+        "max_parallel": draw(st.integers(1, 3)),
         "goal": draw(st.sampled_from([None, None, "'done' in emitted", "state.n | default(0) == 1"])),
     }
     return options | draw(FAILURES), [], {"on_max_turns": _at_the_end(draws)}

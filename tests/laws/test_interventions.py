@@ -43,7 +43,7 @@ SENT = st.lists(
 STRATEGIES: dict[str, dict[str, JsonValue]] = {
     "sequential": {},
     "round_robin": {},
-    "fan_out": {"chunks": ["one", "two", "three"], "limit": 2},
+    "fan_out": {"chunks": ["one", "two", "three"], "max_parallel": 2},
 }
 MOST_PAUSES = 12
 

@@ -105,7 +105,7 @@ TEAMS: tuple[SoakTeam, ...] = (
         "fan_out",
         "fan_out",
         ("a", "b", "swallowing", "z"),
-        {"chunks": ["one", "two", "three"], "limit": 3, "aggregator": "z"},
+        {"chunks": ["one", "two", "three"], "max_parallel": 3, "aggregator": "z"},
         ordered=False,
     ),
     SoakTeam(
@@ -149,7 +149,7 @@ TEAMS: tuple[SoakTeam, ...] = (
             "wide": {
                 "strategy": "fan_out",
                 "members": ["b", "pair"],
-                "fan_out": {"chunks": ["one", "two"], "limit": 2},
+                "fan_out": {"chunks": ["one", "two"], "max_parallel": 2},
             },
             "pair": {"strategy": "sequential", "members": ["c", "d"], "share": "output"},
         },
@@ -159,7 +159,7 @@ TEAMS: tuple[SoakTeam, ...] = (
         "models",
         "fan_out",
         ("first", "second"),
-        {"chunks": ["one", "two"], "limit": 2},
+        {"chunks": ["one", "two"], "max_parallel": 2},
         agents={"first": _modeller(), "second": _modeller()},
         models=True,
         ordered=False,

@@ -123,7 +123,7 @@ class TestGraphThatHandlesFailures(TestGraph):
 
 
 class TestFanOut(StrategyConformance):
-    settings = Settings(options={"chunks": ["x", {"y": 1}, "x", "z"], "limit": 2, "aggregator": "member-3"})
+    settings = Settings(options={"chunks": ["x", {"y": 1}, "x", "z"], "max_parallel": 2, "aggregator": "member-3"})
 
     def make(self) -> Strategy:
         return FanOut()
@@ -134,7 +134,7 @@ class TestFanOutAsAPipeline(TestFanOut):
 
 
 class TestFanOutThatStopsAtAFailure(TestFanOut):
-    settings = Settings(options={"chunks": ["x", "y", "z"], "limit": 2, "cancel_others": True})
+    settings = Settings(options={"chunks": ["x", "y", "z"], "max_parallel": 2, "cancel_others": True})
 
 
 class TestFanOutWithASplitter(TestFanOut):
@@ -202,7 +202,7 @@ class TestHierarchical(StrategyConformance):
 
 
 class TestHierarchicalAsAPipeline(TestHierarchical):
-    settings = Settings(share="output", options={"orchestrator": "member-3", "limit": 1})
+    settings = Settings(share="output", options={"orchestrator": "member-3", "max_parallel": 1})
 
 
 class TestReactive(StrategyConformance):
@@ -224,7 +224,7 @@ class TestReactive(StrategyConformance):
 
 
 class TestReactiveAsAPipeline(TestReactive):
-    settings = Settings(share="output", options={**TestReactive.settings.options, "limit": 1})
+    settings = Settings(share="output", options={**TestReactive.settings.options, "max_parallel": 1})
 
 
 class TestSingle(StrategyConformance):

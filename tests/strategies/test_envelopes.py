@@ -382,7 +382,7 @@ async def test_a_model_whose_asker_wants_a_form_hands_over_within_it() -> None: 
         agent = ModelAgent("a", model=ServerModel(url=server.url, name="m"))
         fakes = FakeMembers()
         team = Team("t", members=[agent, fakes.member("b")], strategy="reactive", share="a2a_lite",
-                    options={"subscriptions": subscriptions, "limit": 1})  # fmt: skip
+                    options={"subscriptions": subscriptions, "max_parallel": 1})  # fmt: skip
         result, _ = await run(team)
         assert '"envelope"' in json.dumps(server.requests[0].body)
     assert [one.summary for one in fakes.last_turn("b").envelopes] == [SUMMARY]

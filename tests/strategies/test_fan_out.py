@@ -70,7 +70,7 @@ async def test_each_chunk_is_worked_on_and_the_results_are_in_their_order() -> N
     assert (result.status, result.stop_reason) == ("completed", "done")
 
 
-@pytest.mark.parametrize(("options", "most"), [({}, 10), ({"limit": 3}, 3), ({"limit": 100}, 25)])
+@pytest.mark.parametrize(("options", "most"), [({}, 10), ({"max_parallel": 3}, 3), ({"max_parallel": 100}, 25)])
 async def test_no_more_than_the_limit_are_worked_on_at_once(options: dict[str, int], most: int) -> None:  # P-04
     fakes = FakeMembers()
     result = await outcome(
@@ -155,7 +155,7 @@ ANSWERS: dict[str, object] = {
 @pytest.mark.parametrize("answer", ANSWERS.values(), ids=ANSWERS)
 async def test_a_splitter_makes_the_chunks(answer: object) -> None:  # P-04
     fakes = FakeMembers()
-    result = await outcome(fan(fakes, helpers=[fakes.member("splitter", answer)], splitter="splitter", limit=1))
+    result = await outcome(fan(fakes, helpers=[fakes.member("splitter", answer)], splitter="splitter", max_parallel=1))
     assert fakes.calls == ["splitter", "worker", "worker"]
     assert [chunk_of(turn) for _, turn in fakes.received[1:]] == ["bow", "deck"]
     assert speakers(result) == ["worker", "worker"]
@@ -234,7 +234,7 @@ async def test_by_default_a_failed_chunk_fails_the_team_when_all_others_are_done
     fakes = FakeMembers()
     helper = fakes.member("foreman")
     chunks = ["bow", "deck", "mast", "stern"]
-    team = fan(fakes, failing_at("bow", "mast"), helpers=[helper], chunks=chunks, aggregator="foreman", limit=1)
+    team = fan(fakes, failing_at("bow", "mast"), helpers=[helper], chunks=chunks, aggregator="foreman", max_parallel=1)
     result = await outcome(team)
     assert fakes.calls == ["worker"] * 4
     assert (result.status, result.stop_reason) == ("failed", "error")
@@ -260,7 +260,7 @@ async def test_a_failure_may_cancel_the_others() -> None:  # P-04
 
     with anyio.fail_after(10):
         result, events = await run(
-            fan(fakes, paint, chunks=["bow", "mast", "deck", "stern"], limit=2, cancel_others=True)
+            fan(fakes, paint, chunks=["bow", "mast", "deck", "stern"], max_parallel=2, cancel_others=True)
         )
     assert [chunk_of(turn) for turn in fakes.turns] == ["bow", "mast", "deck"]
     assert stopped == ["mast"]
@@ -353,7 +353,7 @@ async def test_a_worker_that_terminates_ends_the_team_with_its_answer() -> None:
         return f"{chunk_of(turn)} is painted"
 
     helper = fakes.member("foreman")
-    team = fan(fakes, paint, helpers=[helper], chunks=["keel", "bow", "deck"], limit=1, aggregator="foreman")
+    team = fan(fakes, paint, helpers=[helper], chunks=["keel", "bow", "deck"], max_parallel=1, aggregator="foreman")
     result = await outcome(team)
     assert fakes.calls == ["worker"] * 2
     assert (result.status, result.stop_reason, result.output) == ("completed", "terminated", "It sinks.")
@@ -377,7 +377,7 @@ async def test_a_team_may_work_on_the_chunks_and_teams_may_split_them() -> None:
 
 
 async def test_what_the_budget_does_not_pay_for_is_reported_and_the_rest_is_kept() -> None:
-    team = fan(FakeMembers(), chunks=[str(number) for number in range(6)], limits=Limits(calls=4), limit=6)
+    team = fan(FakeMembers(), chunks=[str(number) for number in range(6)], limits=Limits(calls=4), max_parallel=6)
     result = await outcome(team)
     assert (result.status, result.stop_reason) == ("degraded", "budget")
     assert len(result.messages) == 4
@@ -403,7 +403,7 @@ async def test_a_scripted_splitter_and_worker_run_offline() -> None:
         ({"chunks": ["a", "b"], "max_chunks": 1}, "there are 2 chunks, and max_chunks is 1"),
         ({"splitter": "nobody"}, "'nobody' is neither a member nor a helper"),
         ({"chunks": ["a"], "aggregator": "nobody"}, "'nobody' is neither a member nor a helper"),
-        ({"chunks": ["a"], "limit": 0}, "limit: must be at least 1, and 0 is not"),
+        ({"chunks": ["a"], "max_parallel": 0}, "max_parallel: must be at least 1, and 0 is not"),
         ({"chunks": ["a"], "on_failure": "ignore"}, "on_failure: "),
         ({"chunks": ["a"], "on_failure": "skip", "cancel_others": True}, "cancel_others needs on_failure: fail"),
         ({"chunks": ["a"], "task": "{{ chunk"}, "the template can't be used"),
@@ -427,12 +427,12 @@ teams:
   harbour:
     strategy: fan-out
     members: [painter]
-    fan_out: {splitter: surveyor, aggregator: foreman, limit: 5, on_failure: collect}
+    fan_out: {splitter: surveyor, aggregator: foreman, max_parallel: 5, on_failure: collect}
 """
     (tmp_path / "team.yaml").write_text(text)
     team = load_team(tmp_path / "team.yaml")
     assert [helper.name for helper in team.helpers] == ["surveyor", "foreman"]
-    assert team.settings.read(FanOutOptions).limit == 5
+    assert team.settings.read(FanOutOptions).max_parallel == 5
     (tmp_path / "team.yaml").write_text(text.replace("surveyor, a", "surveyer, a"))
     with pytest.raises(ManifestError, match=r"team\.yaml:10:25: .*'surveyer'"):
         load_team(tmp_path / "team.yaml")
@@ -457,7 +457,7 @@ async def test_every_chunk_is_accounted_for_whichever_fail(
             raise Refused(TROUBLE)
         return f"{number} is painted"
 
-    result = await outcome(fan(fakes, paint, chunks=list(range(len(fails))), limit=limit, on_failure=policy))
+    result = await outcome(fan(fakes, paint, chunks=list(range(len(fails))), max_parallel=limit, on_failure=policy))
     assert len(fakes.received) == len(fails)
     assert fakes.most_in_flight <= limit
     assert contents(result.messages) == [f"{number} is painted" for number, fail in enumerate(fails) if not fail]
@@ -469,7 +469,7 @@ async def test_every_chunk_is_accounted_for_whichever_fail(
 
 
 async def test_a_thousand_chunks() -> None:
-    result = await outcome(fan(FakeMembers(), chunk_of, chunks=list(range(1000)), limit=50))
+    result = await outcome(fan(FakeMembers(), chunk_of, chunks=list(range(1000)), max_parallel=50))
     assert contents(result.messages) == [str(number) for number in range(1000)]
 
 

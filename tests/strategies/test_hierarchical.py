@@ -113,7 +113,7 @@ async def test_the_limit_bounds_how_many_work_at_once() -> None:
         return "done"
 
     lead = Lead({"action": "delegate", "delegations": [{"specialist": "a", "task": str(n)} for n in range(6)]})
-    await run(lead.team(FunctionAgent("a", respond), options={"limit": 2, "max_iterations": 1}))
+    await run(lead.team(FunctionAgent("a", respond), options={"max_parallel": 2, "max_iterations": 1}))
     assert most == 2
 
 
@@ -295,7 +295,7 @@ async def test_a_team_may_be_a_specialist_and_a_team_may_lead() -> None:  # R-09
 async def test_a_specialist_that_terminates_ends_the_team_and_has_the_last_word() -> None:
     fakes, lead = FakeMembers(numbered), Lead(delegate("a", "b", "c"), synthesize())
     members = [fakes.member("a", "stop", signal="terminate"), fakes.member("b"), fakes.member("c")]
-    result = await run(lead.team(*members, options={"limit": 1}))
+    result = await run(lead.team(*members, options={"max_parallel": 1}))
     assert (result.status, result.stop_reason, result.output) == ("completed", "terminated", "stop")
     assert fakes.calls == ["a"]
     assert len(lead.told) == 1

@@ -99,7 +99,7 @@ def test_the_selector_is_drawn_before_the_members() -> None:
 
 
 def test_chunks_go_through_the_workers_to_the_aggregator() -> None:
-    options: dict[str, JsonValue] = {"chunks": ["x", "y"], "aggregator": "sum", "limit": 3}
+    options: dict[str, JsonValue] = {"chunks": ["x", "y"], "aggregator": "sum", "max_parallel": 3}
     team = Team("t", members=agents("a", "b"), helpers=agents("sum"), strategy="fan_out", options=options)
     found = diagram(team)
     assert [node.title for node in found.nodes] == ["2 chunks", "a", "b", "sum"]

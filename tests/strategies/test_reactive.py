@@ -147,7 +147,7 @@ async def test_events_are_handled_first_come_first_served() -> None:  # P-07
         fakes.member("d"),
     ]
     rows = (on("a", START), on("d", "y"), on("c", "x", "late"), on("b", "x"), on("d", "late"))
-    await run(network(members, *rows, options={"limit": 1}))
+    await run(network(members, *rows, options={"max_parallel": 1}))
     assert fakes.calls == ["a", "c", "b", "d", "c", "b", "d", "d"]
 
 
@@ -302,7 +302,7 @@ async def test_a_member_that_terminates_ends_it() -> None:  # R-08
     said = json.dumps({"events": "not even readable"})
     members: list[Agent] = [fakes.member("a"), fakes.member("b", said, signal="terminate"), fakes.member("c")]
     result = await run(
-        network(members, on("a", START, "x", "x"), on("b", "x", "y"), on("c", "y"), options={"limit": 1})
+        network(members, on("a", START, "x", "x"), on("b", "x", "y"), on("c", "y"), options={"max_parallel": 1})
     )
     assert (result.status, result.stop_reason, result.output) == ("completed", "terminated", said)
     assert fakes.calls == ["a", "b"]
@@ -457,7 +457,7 @@ def test_any_network_ends_within_its_limits_and_a_resumed_one_has_the_same_resul
     rows: list[dict[str, Any]], limit: int, fails_at: int, policy: str, cut: float
 ) -> None:  # P-07
     starts = [on(f"member-{number}", START, "k1") for number in (1, 2, 3)]
-    bounds: dict[str, Any] = {"limit": limit, "max_events": 8, "max_depth": 4, "on_failure": policy}
+    bounds: dict[str, Any] = {"max_parallel": limit, "max_events": 8, "max_depth": 4, "on_failure": policy}
     options: dict[str, Any] = {"subscriptions": [*starts, *rows], **bounds}
     trial = StrategyTrial(Reactive, Settings(options=options))
 

@@ -49,7 +49,7 @@ class FanOutOptions(FailurePolicy, PlacedParts):
     aggregator: AgentName | None = Field(
         default=None, description="the agent that gets the chunks with their results and gives the answer"
     )
-    limit: int = Field(default=10, ge=1, description="how many chunks are processed at once")
+    max_parallel: int = Field(default=10, ge=1, description="how many chunks are processed at once")
     max_chunks: int = Field(default=1000, ge=1, description="a splitter that makes more fails the team")
 
     @model_validator(mode="after")
@@ -107,7 +107,7 @@ class FanOut(Strategy):
             first = Node(id="split", label=f"{len(options.chunks or ())} chunks")
         workers = [node.changed(about="a chunk at a time") for node in places(_workers(members, options))]
         arrows = [Arrow(source=first.id, to=worker.id) for worker in workers]
-        nodes, notes = [first, *workers], (f"{options.limit} at once", f"on_failure: {options.on_failure}")
+        nodes, notes = [first, *workers], (f"{options.max_parallel} at once", f"on_failure: {options.on_failure}")
         if options.aggregator is not None:
             nodes.append(last := Node(id="aggregate", agent=options.aggregator, about="puts the results together"))
             arrows += [Arrow(source=worker.id, to=last.id) for worker in workers]
@@ -197,7 +197,7 @@ class FanOutRun:
     async def process(self, workers: Sequence[Agent], ctx: Context) -> PartResults:
         """Process all chunks. A failed chunk does not affect the others, unless the options say so."""
         parts = PartResults(self.options)
-        async with ctx.branches(self.options.limit, until=lambda: parts.is_over) as branches:
+        async with ctx.branches(self.options.max_parallel, until=lambda: parts.is_over) as branches:
             for index, name in enumerate(self.names):
                 worker, make_turn = workers[index % len(workers)], partial(self._turn, name, index)
                 branches.start(name, partial(parts.run, name, worker, make_turn))

@@ -187,7 +187,7 @@ class HierarchicalOptions(FailurePolicy):
 
     orchestrator: AgentName = Field(description="the agent that decides: a member, or another agent or team")
     max_iterations: int = Field(default=10, ge=1, description="how many decisions may be made")
-    limit: int = Field(default=10, ge=1, description="how many specialists work at once")
+    max_parallel: int = Field(default=10, ge=1, description="how many specialists work at once")
     max_delegations: int = Field(default=20, ge=1, description="how many tasks one decision may delegate")
     shown_characters: int = Field(
         default=8000,
@@ -235,7 +235,7 @@ class Hierarchical(Strategy):
         nodes = [node for node in places(members) if node.agent != options.orchestrator]
         down = (Arrow(source=lead.id, to=node.id, label="delegates to") for node in nodes)
         up = (Arrow(source=node.id, to=lead.id) for node in nodes)
-        notes = (f"at most {options.max_iterations} decisions", f"{options.limit} at once")
+        notes = (f"at most {options.max_iterations} decisions", f"{options.max_parallel} at once")
         return Diagram(nodes=(lead, *nodes), arrows=(*down, *up), notes=notes)
 
     async def run(self, task: Task, members: Members, ctx: Context) -> Outcome:
@@ -309,7 +309,7 @@ class HierarchicalRun:
         """Run the specialists concurrently, and add their replies in the order of delegation."""
         history = EMPTY if self._task.settings.share == "output" else self._conversation.history()
         parts, who = PartResults(self.options), dict[str, str]()
-        async with ctx.branches(self.options.limit, until=lambda: parts.is_over) as branches:
+        async with ctx.branches(self.options.max_parallel, until=lambda: parts.is_over) as branches:
             for place, one in enumerate(decision.delegations, start=1):
                 name = f"decision-{number}/{place}-{one.specialist}"
                 who[name] = one.specialist

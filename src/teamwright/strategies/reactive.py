@@ -117,7 +117,7 @@ class ReactiveRun:
 
     async def run(self) -> Outcome:
         """Run every reaction and return the outcome."""
-        async with self._ctx.branches(self._options.limit) as branches:
+        async with self._ctx.branches(self._options.max_parallel) as branches:
             await self._emit(TeamEvent("1", STARTED, data=self._task.text))
             self._start_pending(branches)
             async for branch in branches.finished():
@@ -130,7 +130,7 @@ class ReactiveRun:
 
     def _start_pending(self, branches: Branches) -> None:
         """Start pending reactions in order, while there is room and the team has not ended."""
-        while self._pending and self._running < self._options.limit and not self._ended:
+        while self._pending and self._running < self._options.max_parallel and not self._ended:
             work = self._pending.popleft()
             self._running += 1
             self._started += 1

@@ -205,7 +205,7 @@ class ReactiveOptions(FailurePolicy):
         default=None,
         description="a condition over `state` and `emitted`, the types so far; the team ends when it holds",
     )
-    limit: int = Field(default=10, ge=1, description="how many members work at once")
+    max_parallel: int = Field(default=10, ge=1, description="how many members work at once")
     max_events: int = Field(default=100, ge=1, description="how many events are processed in total")
     max_depth: int = Field(default=20, ge=1, description="how long a chain of events may be")
 

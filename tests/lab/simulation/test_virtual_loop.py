@@ -216,7 +216,7 @@ def test_the_prompts_of_members_are_bounded_too(monkeypatch: pytest.MonkeyPatch)
 
 def test_many_at_once_are_stopped_as_well(monkeypatch: pytest.MonkeyPatch) -> None:  # S-01
     monkeypatch.setattr(bounds, "MOST_TURNS", 50)
-    options = {"chunks": list(range(200)), "limit": 100}
+    options = {"chunks": list(range(200)), "max_parallel": 100}
     team = Team("t", members=[member("a"), member("b")], strategy="fan_out", options=options)  # pyright: ignore[reportArgumentType]
     with pytest.raises(UsageError, match="was stopped after"):
         simulate(team, "task", runs=1)

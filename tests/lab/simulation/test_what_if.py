@@ -49,7 +49,7 @@ WIDE = """\
 agents:
   worker: {scripted: slow.yaml}
 teams:
-  wide: {strategy: fan_out, members: [worker], fan_out: {chunks: [a, b, c, d], limit: 1}}
+  wide: {strategy: fan_out, members: [worker], fan_out: {chunks: [a, b, c, d], max_parallel: 1}}
 """
 SLOW = 'rules: [{agent: worker, delay: 0.2, reply: "Done with it."}]'
 

@@ -113,8 +113,12 @@ def workspace(url: str) -> Team:
 
 def mixed(url: str) -> Team:
     """A graph of a plan whose steps are concurrent chunks, and of a member that judges the result."""
-    one = Team("one", members=http_members(url, "a b"), strategy="fan_out", options={"chunks": ["x", "y"], "limit": 2})
-    two = Team("two", members=http_members(url, "c"), strategy="fan_out", options={"chunks": ["x", "y"], "limit": 1})
+    one = Team(
+        "one", members=http_members(url, "a b"), strategy="fan_out", options={"chunks": ["x", "y"], "max_parallel": 2}
+    )
+    two = Team(
+        "two", members=http_members(url, "c"), strategy="fan_out", options={"chunks": ["x", "y"], "max_parallel": 1}
+    )
     steps: list[JsonValue] = [{"id": "one"}, {"id": "two"}, {"id": "d", "needs": ["one", "two"]}]
     plan = Team("plan", members=[one, two, http_member(url, "d")], strategy="dag", options={"steps": steps})
     edges: list[JsonValue] = [{"from": "plan", "to": "z", "transform": "Judge {{ text }}"}]

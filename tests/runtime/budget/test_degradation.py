@@ -210,7 +210,7 @@ async def test_with_ask_a_person_decides_and_the_run_waits_for_it(answer: str, t
 
 
 async def test_while_a_person_is_asked_no_other_member_asks() -> None:  # Z-11
-    options: dict[str, JsonValue] = {"chunks": [str(number) for number in range(8)], "limit": 3}
+    options: dict[str, JsonValue] = {"chunks": [str(number) for number in range(8)], "max_parallel": 3}
     members = [spender("m", 100)]
     limits = Limits(tokens=790)
     made = Team("w", members=members, strategy="fan_out", options=options, limits=limits, degradation="ask")
@@ -352,7 +352,7 @@ async def test_fewer_workers_are_at_the_model_at_once() -> None:  # Z-11
 
     def fan_out(policy: Degradation, limits: Limits | None) -> Team:
         most.clear()
-        options: dict[str, JsonValue] = {"chunks": [str(n) for n in range(24)], "limit": 4}
+        options: dict[str, JsonValue] = {"chunks": [str(n) for n in range(24)], "max_parallel": 4}
         members = [served.model("m")]
         return Team("w", members=members, strategy="fan_out", options=options, limits=limits, degradation=policy)
 

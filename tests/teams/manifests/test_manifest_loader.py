@@ -23,7 +23,7 @@ teams:
   u: {members: [b, b], share: output}
   w: {strategy: selector, max_turns: 3, members: [a, b], selector: {model: near, edges: [{from: a, to: b, when: "1"}]}}
   x: {strategy: graph, members: [a, b], graph: {edges: [{from: a, to: b, transform: "{{ text }}"}]}}
-  y: {strategy: fan-out, members: [a], fan-out: {splitter: b, limit: 2}}
+  y: {strategy: fan-out, members: [a], fan-out: {splitter: b, max_parallel: 2}}
   z: {strategy: hierarchical, members: [a], hierarchical: {orchestrator: u}}
 ---
 apiVersion: ark.mckinsey.com/v1alpha1

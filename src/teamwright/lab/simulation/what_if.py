@@ -56,8 +56,10 @@ from teamwright.values.turns.artifacts import BYTES, Artifact
 from teamwright.values.turns.results import Status, StopReason
 from teamwright.values.value import Record
 
-WIDTHS = {"fan_out": "limit", "dag": "max_parallel", "star_team": "max_parallel", "mesh_team": "max_parallel"}
-"""The option of each strategy that says how many members work at once."""
+WIDTH = "max_parallel"
+"""The option that says how many members work at once."""
+WIDE_STRATEGIES = ("fan_out", "dag", "star_team", "mesh_team")
+"""The strategies of which a replay can say what another width changes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,24 +103,22 @@ def _priced_model(manifest: Manifest, name: str) -> AnyModel:
 
 def _with_width(team: str, manifest: Manifest, at_once: int) -> Manifest:
     teams = {name: _team_with_width(spec, at_once) for name, spec in manifest.teams.items()}
-    if teams == manifest.teams and all(_width_option(spec) is None for spec in manifest.teams.values()):
+    if teams == manifest.teams and not any(_has_width(spec) for spec in manifest.teams.values()):
         raise UsageError(
             f"The members of {team!r} work one after another, so --at-once changes nothing; it is for the strategies"
-            f" {', '.join(WIDTHS)}."
+            f" {', '.join(WIDE_STRATEGIES)}."
         )
     return manifest.model_copy(update={"teams": teams})
 
 
 def _team_with_width(spec: TeamSpec, at_once: int) -> TeamSpec:
-    option = _width_option(spec)
-    return spec if option is None else spec.model_copy(update={"options": {**spec.options, option: at_once}})
+    return spec.model_copy(update={"options": {**spec.options, WIDTH: at_once}}) if _has_width(spec) else spec
 
 
-def _width_option(spec: TeamSpec) -> str | None:
+def _has_width(spec: TeamSpec) -> bool:
     strategy = find_strategy(spec.strategy)
     known = strategy.options
-    option = WIDTHS.get(strategy.name)
-    return option if known is not None and option in known.model_fields else None
+    return strategy.name in WIDE_STRATEGIES and known is not None and WIDTH in known.model_fields
 
 
 class RunFigures(Record, frozen=True):
