@@ -147,7 +147,7 @@ def _edges(names: list[str], chance: random.Random) -> Options:
 
 def _chunks(names: list[str], chance: random.Random) -> Options:
     chunks: list[JsonValue] = [f"chunk {number}" for number in range(chance.randint(6, 12))]
-    return {"chunks": chunks, "aggregator": names[0], "limit": 4}, None
+    return {"chunks": chunks, "aggregator": names[0], "max_parallel": 4}, None
 
 
 def _reactions(names: list[str], chance: random.Random) -> Options:

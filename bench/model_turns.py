@@ -287,7 +287,11 @@ async def _teamwright(url: str, size: int, chunks: int, at_once: bool, database:
 
         async def run(turns: int) -> float:
             if at_once:
-                options: dict[str, JsonValue] = {"chunks": list(range(turns)), "limit": AT_ONCE, "max_chunks": turns}
+                options: dict[str, JsonValue] = {
+                    "chunks": list(range(turns)),
+                    "max_parallel": AT_ONCE,
+                    "max_chunks": turns,
+                }
                 team = Team("t", members=[agent], strategy="fan_out", options=options)
             else:
                 team = Team("t", members=[agent] * turns, share="output")

@@ -34,7 +34,7 @@ async def measure(url: str, folder: Path, milliseconds: int, placement: str) -> 
     """Return the seconds of one run."""
     path = folder / f"{placement}-{milliseconds}.yaml"
     chunks = ", ".join([f'"{milliseconds}"'] * WIDTH)
-    options = f"{{chunks: [{chunks}], limit: {WIDTH}, placement: {placement}}}"
+    options = f"{{chunks: [{chunks}], max_parallel: {WIDTH}, placement: {placement}}}"
     path.write_text(
         'agents: {worker: {function: "bench.placement:compute"}}\n'
         f"teams: {{wide: {{strategy: fan_out, members: [worker], share: output, fan_out: {options}}}}}\n",

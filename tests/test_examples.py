@@ -186,14 +186,14 @@ async def test_a_repository_is_annotated_five_files_at_a_time_and_one_file_that_
     [
         (
             {
-                "tool-1/approve": Answer.edit({"version": "2.4.0", "where": "north-hall"}, by="Ada"),
-                "approve-after": Answer.edit("The machine in the north hall sells group tickets from today."),
+                "tool-1/confirm": Answer.edit({"version": "2.4.0", "where": "north-hall"}, by="Ada"),
+                "confirm-after": Answer.edit("The machine in the north hall sells group tickets from today."),
             },
             {"operator": "the others still have 2.3.7."},
             "from today.",
         ),
         (
-            {"tool-1/approve": Answer.reject("not before the weekend", by="Ada"), "approve-after": Answer.approve()},
+            {"tool-1/confirm": Answer.reject("not before the weekend", by="Ada"), "confirm-after": Answer.approve()},
             {"operator": "it was not agreed to."},
             "Nothing changes today.",
         ),

@@ -9,7 +9,7 @@ It prints:
 
 import anyio
 
-from teamwright import Answer, Approve, Engine, Rule, ScriptedAgent
+from teamwright import Answer, Confirm, Engine, Rule, ScriptedAgent
 from teamwright.agents import ToolRule
 
 
@@ -18,7 +18,7 @@ def refund(customer: str, euros: int) -> str:
     return f"{euros} euros are on their way to {customer}"
 
 
-# With a provider:  ModelAgent("cashier", model="openai:gpt-5-mini", tools=[refund], approve=Approve(tools=("refund",)))
+# With a provider:  ModelAgent("cashier", model="openai:gpt-5-mini", tools=[refund], confirm=Confirm(tools=("refund",)))
 cashier = ScriptedAgent(
     "cashier",
     [
@@ -26,7 +26,7 @@ cashier = ScriptedAgent(
         Rule(match="50 euros are on their way", reply="Ada gets 50 euros back."),
     ],
     tools=[refund],
-    approve=Approve(tools=("refund",)),
+    confirm=Confirm(tools=("refund",)),
 )
 
 

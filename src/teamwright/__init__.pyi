@@ -20,7 +20,7 @@ from teamwright.values.events.event import Event as Event
 from teamwright.values.limits import Limits as Limits
 from teamwright.values.people import (
     Answer as Answer,
-    Approve as Approve,
+    Confirm as Confirm,
 )
 from teamwright.values.specs.plan import (
     Plan as Plan,

@@ -1,5 +1,5 @@
 from teamwright.values.limits import (
-    ConfirmAbove as ConfirmAbove,
+    Spend as Spend,
     SpendForecast as SpendForecast,
 )
 from teamwright.values.people import (

@@ -20,13 +20,13 @@ from teamwright.testing.chat import CallTools, ChatAnswer, ChatRequest, Say, Too
 from teamwright.testing.model_server import ModelServer
 from teamwright.values.events.event import Event
 from teamwright.values.events.run import PersonAnswered, PersonAsked
-from teamwright.values.people import Answer, Approve, Question, approval_question
+from teamwright.values.people import Answer, Confirm, Question, approval_question
 from teamwright.values.specs.models import ServerModel
 from teamwright.values.specs.tools import McpSpec, McpTool
 from teamwright.values.turns.messages import digest
 from tests.kit.records import cut, wait_for_question
 
-ALL = Approve(tools=True)
+ALL = Confirm(tools=True)
 
 
 class Deployments:
@@ -49,13 +49,13 @@ class Deployments:
         return deploy, look
 
 
-def deployer(deployments: Deployments, approve: Approve | None = ALL) -> ScriptedAgent:
+def deployer(deployments: Deployments, confirm: Confirm | None = ALL) -> ScriptedAgent:
     rules = [
         Rule(match="is out", reply="Done."),
         Rule(match="was refused", reply="Then not."),
         Rule(tool=ToolRule(name="deploy", args={"version": "1.2"})),
     ]
-    return ScriptedAgent("deployer", rules, tools=deployments.tools(), approve=approve)
+    return ScriptedAgent("deployer", rules, tools=deployments.tools(), confirm=confirm)
 
 
 async def through(
@@ -81,7 +81,7 @@ async def test_a_tool_waits_until_a_person_agrees() -> None:  # P-12
         assert (paused.status, paused.stop_reason) == ("paused", "approval")
         assert deployments.called == []
         ((key, question),) = (await engine.runs.history("r")).questions().items()
-        assert key == "deployer/step-1/tool-1/approve"
+        assert key == "deployer/step-1/tool-1/confirm"
         assert question.text == "May 'deployer' call the tool 'deploy' with these arguments?"
         assert json.loads(question.draft or "") == {"version": "1.2"}
         await engine.runs.answer("r", key, "approve")
@@ -102,7 +102,7 @@ async def test_a_script_sees_what_was_called_and_that_a_person_changed_it() -> N
         Rule(match=r"# tool deploy, which a person changed to \{\"version\":\"1.3\"\}:\n1.3 is out", reply="Changed."),
         Rule(tool=ToolRule(name="deploy", args={"version": "1.2"})),
     ]
-    agent = ScriptedAgent("deployer", rules, tools=deployments.tools(), approve=ALL)
+    agent = ScriptedAgent("deployer", rules, tools=deployments.tools(), confirm=ALL)
     result, events = await through(agent, Answer.edit({"version": "1.3"}))
     assert result.output == "Changed."
     assert sum(isinstance(event.fact, PersonAsked) for event in events) == 1
@@ -130,28 +130,28 @@ async def test_arguments_that_are_no_json_object_are_refused_at_once() -> None:
         await engine.run(deployer(Deployments()), "Deploy it.", run_id="r")
         for edit in ("version 1.3", "[1]", None):
             with pytest.raises(UsageError, match="must be a JSON object"):
-                await engine.runs.answer("r", "deployer/step-1/tool-1/approve", Answer.edit(edit))
+                await engine.runs.answer("r", "deployer/step-1/tool-1/confirm", Answer.edit(edit))
 
 
 @pytest.mark.parametrize(
-    ("approve", "asks"),
-    [(None, False), (Approve(tools=["look"]), False), (Approve(tools=["deploy"]), True), (Approve(after=False), False)],  # pyright: ignore[reportArgumentType]
+    ("confirm", "asks"),
+    [(None, False), (Confirm(tools=["look"]), False), (Confirm(tools=["deploy"]), True), (Confirm(after=False), False)],  # pyright: ignore[reportArgumentType]
 )
-async def test_only_the_tools_that_are_named_need_a_person(approve: Approve | None, asks: bool) -> None:
+async def test_only_the_tools_that_are_named_need_a_person(confirm: Confirm | None, asks: bool) -> None:
     async with Engine("memory") as engine:
-        result = await engine.run(deployer(Deployments(), approve), "Deploy it.")
+        result = await engine.run(deployer(Deployments(), confirm), "Deploy it.")
     assert (result.status == "paused") == asks
 
 
 def test_names_that_are_no_tools_are_refused() -> None:
     deployments = Deployments()
     with pytest.raises(UsageError, match="did you mean 'deploy'"):
-        Toolbox(deployments.tools(), Approve(tools=("deplyo",)), "a")
+        Toolbox(deployments.tools(), Confirm(tools=("deplyo",)), "a")
     with pytest.raises(UsageError, match="approve the reply instead"):
-        Toolbox(["terminate"], Approve(tools=("terminate",)), "a")
+        Toolbox(["terminate"], Confirm(tools=("terminate",)), "a")
     server = McpSpec(mcp=McpTool(command="x"))
-    Toolbox([("files", server)], Approve(tools=("files", "only-the-server-knows")), "a")
-    Toolbox(["workspace"], Approve(tools=("workspace", "write_value")), "a")
+    Toolbox([("files", server)], Confirm(tools=("files", "only-the-server-knows")), "a")
+    Toolbox(["workspace"], Confirm(tools=("workspace", "write_value")), "a")
 
 
 def two_tools(request: ChatRequest) -> ChatAnswer:
@@ -176,7 +176,7 @@ async def test_calls_that_a_model_makes_at_once_are_answered_in_any_order(order:
         model = ServerModel(url=server.url, name="m")
 
         def agent() -> ModelAgent:
-            return ModelAgent("a", model=model, tools=deployments.tools(), approve=ALL)
+            return ModelAgent("a", model=model, tools=deployments.tools(), confirm=ALL)
 
         async with Engine(journal) as engine:
             result = await engine.run(agent(), "Go.", run_id="r")
@@ -184,7 +184,7 @@ async def test_calls_that_a_model_makes_at_once_are_answered_in_any_order(order:
         for name in order:
             async with Engine(journal) as engine:
                 assert (result.status, result.stop_reason) == ("paused", "approval")
-                await engine.runs.answer("r", f"a/step-1/tool-{digest(name)[:12]}/approve", answers[name])
+                await engine.runs.answer("r", f"a/step-1/tool-{digest(name)[:12]}/confirm", answers[name])
                 result = await engine.resume("r", team=agent())
         assert server.count == 2
     assert result.output is not None
@@ -198,7 +198,7 @@ async def test_calls_at_once_resume_to_the_same_result_from_every_point() -> Non
     journal, answers = MemoryJournal(), (Answer.approve(), Answer.edit({"what": "22"}), Answer.reject("no"))
     with ModelServer(two_tools) as server:
         model, deployments = ServerModel(url=server.url, name="m"), Deployments()
-        agent = ModelAgent("a", model=model, tools=deployments.tools(), approve=ALL)
+        agent = ModelAgent("a", model=model, tools=deployments.tools(), confirm=ALL)
         expected, events = await through(agent, *answers, journal=journal)
         for at in range(1, len(events)):
             copy = await cut(journal, at)
@@ -231,7 +231,7 @@ async def test_a_call_beside_a_question_comes_back_before_the_run_is_paused() ->
     with ModelServer(both) as server:
         tools = [slow, deployments.tools()[0]]
         model = ServerModel(url=server.url, name="m")
-        agent = ModelAgent("a", model=model, tools=tools, approve=Approve(tools=("deploy",)))
+        agent = ModelAgent("a", model=model, tools=tools, confirm=Confirm(tools=("deploy",)))
         async with Engine("memory") as engine:
             handle = await engine.start(agent, "Go.", run_id="r")
             await wait_for_question(engine)
@@ -246,12 +246,12 @@ async def test_a_call_beside_a_question_comes_back_before_the_run_is_paused() ->
 async def test_the_seconds_of_an_agent_stand_still_while_it_waits_for_a_person() -> None:
     deployments = Deployments()
     rules = deployer(deployments).script
-    agent = ScriptedAgent("a", rules, tools=deployments.tools(), approve=ALL, limits=Limits(seconds=0.3))
+    agent = ScriptedAgent("a", rules, tools=deployments.tools(), confirm=ALL, limits=Limits(seconds=0.3))
     async with Engine("memory") as engine:
         handle = await engine.start(agent, "Deploy it.", run_id="r")
         handle.set_interactive(True)
         await anyio.sleep(0.6)
-        await engine.runs.answer("r", "a/step-1/tool-1/approve", "approve")
+        await engine.runs.answer("r", "a/step-1/tool-1/confirm", "approve")
         with anyio.fail_after(10):
             result = await handle.result()
     assert (result.status, result.output) == ("completed", "Done.")

@@ -133,7 +133,7 @@ def test_mistakes_are_reported_before_anything_is_read(call: Call, desk: Path) -
 
 
 def test_an_interrupted_last_turn_has_to_be_finished_first(call: Call, desk: Path) -> None:  # L-C-3
-    approved = DESK.replace("{model: primary}", "{model: primary, approve: {before: true}}")
+    approved = DESK.replace("{model: primary}", "{model: primary, confirm: {before: true}}")
     (desk / "team.yaml").write_text(approved, encoding="utf-8")
     paused = call("chat", desk, "--conversation", "talk", stdin="one\ntwo\n")
     assert paused.code == 7

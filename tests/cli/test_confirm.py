@@ -1,4 +1,4 @@
-"""`run --confirm` and `confirm_above`: what a run will cost is shown, and nothing is spent before a person agrees."""
+"""`run --confirm` and `confirm: {above}`: a run shows what it will cost, and spends nothing before a person agrees."""
 
 from __future__ import annotations
 
@@ -15,8 +15,10 @@ from tests.kit.program import run_program
 from tests.kit.terminal import REPLIES, TEAM, Call, write_team
 
 pytestmark = pytest.mark.lab  # which makes the forecast
-ABOVE = TEAM.replace("members: [writer, critic]", "members: [writer, critic], confirm_above: {tokens: 10}")
-BELOW = TEAM.replace("members: [writer, critic]", "members: [writer, critic], confirm_above: {usd: 1, tokens: 90000}")
+ABOVE = TEAM.replace("members: [writer, critic]", "members: [writer, critic], confirm: {above: {tokens: 10}}")
+BELOW = TEAM.replace(
+    "members: [writer, critic]", "members: [writer, critic], confirm: {above: {usd: 1, tokens: 90000}}"
+)
 ANSWER = "That is right, and short.\n"
 
 
@@ -71,7 +73,7 @@ def test_a_manifest_asks_above_its_amount_alone(call: Call, tmp_path: Path) -> N
         ("{euro: 1}", "'euro' is not a field here"),
         ("{usd: much}", "usd"),
         ("{}", "needs an amount: tokens or usd"),
-        ("1", "confirm_above"),
+        ("1", "above"),
     ],
 )
 def test_a_wrong_amount_is_refused_at_load_with_its_place(

@@ -35,7 +35,7 @@ REVIEW = review_question("What becomes of it?", "the draft")
 DRAFT = approval_question("May it begin?", "the draft")
 TEAM = """\
 agents:
-  writer: {scripted: replies.yaml, approve: {before: true, after: true}}
+  writer: {scripted: replies.yaml, confirm: {before: true, after: true}}
   critic: {scripted: replies.yaml}
 teams:
   report: {members: [writer, critic]}

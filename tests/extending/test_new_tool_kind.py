@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from teamwright import Approve, Engine, ModelAgent, Rule, RunResult, ScriptedAgent, Team, load_team
+from teamwright import Confirm, Engine, ModelAgent, Rule, RunResult, ScriptedAgent, Team, load_team
 from teamwright.agents import ServerModel, ToolRule, ToolSource
 from teamwright.errors import DuplicateName, ManifestError, UsageError
 from teamwright.journal import MemoryJournal
@@ -78,8 +78,8 @@ def test_names_and_approvals_are_checked_as_with_any_tool() -> None:
     with pytest.raises(DuplicateName, match="almanac"):
         ScriptedAgent("a", RULES, tools=[AlmanacSource(), AlmanacSource()])
     with pytest.raises(UsageError, match="has no tool 'forcast' to approve; did you mean 'forecast'"):
-        ScriptedAgent("a", RULES, tools=[AlmanacSource()], approve=Approve(tools=("forcast",)))
-    ScriptedAgent("a", RULES, tools=[AlmanacSource()], approve=Approve(tools=("almanac",)))
+        ScriptedAgent("a", RULES, tools=[AlmanacSource()], confirm=Confirm(tools=("forcast",)))
+    ScriptedAgent("a", RULES, tools=[AlmanacSource()], confirm=Confirm(tools=("almanac",)))
     with pytest.raises(UsageError, match="'almanac' has a name of its own; pass it without 'mine'"):
         ScriptedAgent("a", RULES, tools=[("mine", AlmanacSource())])  # type: ignore[list-item]
 

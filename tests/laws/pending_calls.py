@@ -16,7 +16,7 @@ from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.errors import AgentError, AgentTimeout, ContextTooLong, RateLimited, Refused, ServiceError, StaleWrite
 from teamwright.values.call_limits import RetryPolicy
 from teamwright.values.limits import Limits, Pace, Usage
-from teamwright.values.people import Answer, Approve, Question
+from teamwright.values.people import Answer, Confirm, Question
 from teamwright.values.turns.messages import digest
 from teamwright.values.turns.turn import Reply, Turn
 from teamwright.values.value import JsonValue
@@ -97,7 +97,7 @@ class MemberSpec:
     limits: Limits | None = None
     capped: bool = True
     paced: int | None = None
-    approve: Approve | None = None
+    confirm: Confirm | None = None
     writes: Literal["over", "swap"] | None = None
     rest: float = 0
 
@@ -113,7 +113,7 @@ class MemberSpec:
                 retry=RetryPolicy(attempts=0 if self.plain else self.retries, backoff=self.rest),
                 fallback=self.fallback.agent(pending, known) if self.fallback else None,
                 can_terminate=True,
-                approve=self.approve,
+                confirm=self.confirm,
             )
         return known[self.name]
 

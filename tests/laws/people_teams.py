@@ -23,7 +23,7 @@ from teamwright.errors import Refused, ToolError
 from teamwright.strategies.protocol import Members, Settings, Strategy, Task
 from teamwright.teams.team import Team
 from teamwright.values.limits import Usage
-from teamwright.values.people import Answer, Approve, Question
+from teamwright.values.people import Answer, Confirm, Question
 from teamwright.values.turns.messages import Message, digest
 from teamwright.values.turns.results import Outcome
 from teamwright.values.turns.turn import Failure, Turn
@@ -55,15 +55,15 @@ class PeopleMember:
     at_once: bool = False
     fails: bool = False
     policy: str = ""
-    approve: Approve | None = None
+    confirm: Confirm | None = None
     team: tuple[PeopleMember, ...] = ()
 
     def agent(self, log: CallLog) -> Agent:
         policy: dict[str, Any] = {self.policy: True} if self.policy else {}
         if self.team:
             members = [member.agent(log) for member in self.team]
-            return Team(self.name, members=members, share="output", approve=self.approve, **policy)
-        return FunctionAgent(self.name, partial(self._respond, log), approve=self.approve, **policy)
+            return Team(self.name, members=members, share="output", confirm=self.confirm, **policy)
+        return FunctionAgent(self.name, partial(self._respond, log), confirm=self.confirm, **policy)
 
     async def _respond(self, log: CallLog, turn: Turn, ctx: Context) -> str:
         said = [f"{self.name} heard {turn.digest[:6]}"]
@@ -89,7 +89,7 @@ class PeopleMember:
             log.called.append(f"tool {idempotency_key}")
             return f"did {x}"
 
-        async with Toolbox([tool], Approve(tools=True), self.name).open(ctx) as tools:
+        async with Toolbox([tool], Confirm(tools=True), self.name).open(ctx) as tools:
 
             async def use(number: int) -> None:
                 try:
@@ -180,13 +180,13 @@ class PeopleTeam:
 @st.composite
 def people_members(draw: st.DrawFn, name: str, *, nested: bool = True) -> PeopleMember:
     """Draw a member of any kind."""
-    approve = draw(st.none() | st.builds(Approve, before=st.booleans(), after=st.booleans()))
+    confirm = draw(st.none() | st.builds(Confirm, before=st.booleans(), after=st.booleans()))
     policy = draw(st.sampled_from(["", "", "optional", "critical"]))
     if nested and draw(st.integers(0, 4)) == 0:
         inner = tuple(
             draw(people_members(f"{name}-{number}", nested=False)) for number in range(draw(st.integers(1, 2)))
         )
-        return PeopleMember(name, team=inner, approve=approve, policy=policy)
+        return PeopleMember(name, team=inner, confirm=confirm, policy=policy)
     return PeopleMember(
         name,
         effects=draw(st.integers(0, 2)),
@@ -195,7 +195,7 @@ def people_members(draw: st.DrawFn, name: str, *, nested: bool = True) -> People
         at_once=draw(st.booleans()),
         fails=draw(st.integers(0, 3)) == 0,
         policy=policy,
-        approve=approve,
+        confirm=confirm,
     )
 
 

@@ -13,7 +13,7 @@ from teamwright.agents.contract.agent import Agent
 from teamwright.teams.team import Team
 from teamwright.values.call_limits import Recovery
 from teamwright.values.limits import Limits
-from teamwright.values.people import Approve
+from teamwright.values.people import Confirm
 from tests.laws.pending_calls import MemberSpec, PendingCalls
 
 DEPTH = 3
@@ -78,7 +78,7 @@ BOUNDS = st.one_of(
     st.builds(Limits, calls=st.integers(1, 12)),
     st.builds(Limits, seconds=st.sampled_from([0.5, 2.0])),
 )
-APPROVALS = st.sampled_from([None] * 10 + [Approve(before=True), Approve(after=True), Approve(before=True, after=True)])
+APPROVALS = st.sampled_from([None] * 10 + [Confirm(before=True), Confirm(after=True), Confirm(before=True, after=True)])
 RARELY = st.sampled_from([False] * 5 + [True])
 FAILURES: st.SearchStrategy[dict[str, Any]] = st.sampled_from(
     [{}, {"on_failure": "skip"}, {"on_failure": "collect"}, {"on_failure": "collect"}, {"cancel_others": True}]
@@ -114,7 +114,7 @@ class TeamDraw:
             limits=draw(BOUNDS) if draw(RARELY) else None,
             capped=draw(st.booleans()),
             paced=None if plain else draw(st.sampled_from([None, None, None, 1, 2])),
-            approve=draw(APPROVALS),
+            confirm=draw(APPROVALS),
             writes=draw(st.sampled_from([None, None, "swap", "over"])),
             rest=draw(st.sampled_from([0, 0, 0.5])),
         )
@@ -135,7 +135,7 @@ class TeamDraw:
         settings = {"share": draw(st.sampled_from(["transcript", "output"])), "limits": draw(BOUNDS), **settings}
         if depth > 1:
             settings["optional"] = draw(RARELY)
-            settings["approve"] = draw(APPROVALS)
+            settings["confirm"] = draw(APPROVALS)
         if draw(RARELY):
             other = self.leaf(alone=True)
             helpers = [*helpers, other]

@@ -20,7 +20,7 @@ from teamwright.runtime.engine import Engine
 from teamwright.runtime.handle import Handle
 from teamwright.values.events.event import Event
 from teamwright.values.events.run import PersonAnswered, PersonAsked
-from teamwright.values.people import Approve
+from teamwright.values.people import Confirm
 from teamwright.values.turns.messages import digest
 from teamwright.values.turns.results import RunResult
 from tests.laws.people_teams import CallLog, PeopleMember, PeopleTeam, people_teams
@@ -173,9 +173,9 @@ async def to_the_end(
 PARALLEL = PeopleTeam(
     ["all", ["ask", "a"], ["seq", ["ask", "b"], ["person"]], ["ask", "c"]],
     (
-        PeopleMember("a", effects=1, tools=2, at_once=True, approve=Approve(before=True, after=True)),
-        PeopleMember("b", effects=1, fails=True, policy="critical", approve=Approve(after=True)),
-        PeopleMember("c", question=True, team=(PeopleMember("c-0", question=True, approve=Approve(after=True)),)),
+        PeopleMember("a", effects=1, tools=2, at_once=True, confirm=Confirm(before=True, after=True)),
+        PeopleMember("b", effects=1, fails=True, policy="critical", confirm=Confirm(after=True)),
+        PeopleMember("c", question=True, team=(PeopleMember("c-0", question=True, confirm=Confirm(after=True)),)),
     ),
 )
 

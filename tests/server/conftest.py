@@ -17,7 +17,7 @@ agents:
 teams:
   pair: {members: [a, b]}
 """
-GATED = PAIR.replace("b: {scripted: replies.yaml}", "b: {scripted: replies.yaml, approve: {after: true}}").replace(
+GATED = PAIR.replace("b: {scripted: replies.yaml}", "b: {scripted: replies.yaml, confirm: {after: true}}").replace(
     "pair:", "gated:"
 )
 REPLIES = "rules:\n  - {agent: a, reply: one}\n  - {agent: b, reply: two}\n"

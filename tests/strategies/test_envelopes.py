@@ -18,7 +18,7 @@ from teamwright.testing.chat import CallTools, ChatAnswer, ChatRequest, Say, Too
 from teamwright.testing.model_server import ModelServer
 from teamwright.values.events.agent import AgentReplied, WorkspaceKept
 from teamwright.values.limits import Degradation, Limits, Usage
-from teamwright.values.people import Answer, Approve
+from teamwright.values.people import Answer, Confirm
 from teamwright.values.specs.manifest import Share
 from teamwright.values.specs.models import ServerModel
 from teamwright.values.turns.envelope import EnvelopeNote, EnvelopeSettings
@@ -278,11 +278,11 @@ async def test_messages_before_a_failure_are_kept_whole() -> None:
 
 async def test_an_edited_reply_is_handed_over_as_it_was_edited() -> None:
     fakes = FakeMembers()
-    members = [fakes.member("a", BY_AUTHOR, approve=Approve(after=True)), fakes.member("b")]
+    members = [fakes.member("a", BY_AUTHOR, confirm=Confirm(after=True)), fakes.member("b")]
     async with Engine("memory") as engine:
         team = Team("t", members=members, share="a2a_lite")
         await engine.run(team, TASK, run_id=RUN_ID)
-        await engine.runs.answer(RUN_ID, "t/step-1/approve-after", Answer.edit("The north wall is fine."))
+        await engine.runs.answer(RUN_ID, "t/step-1/confirm-after", Answer.edit("The north wall is fine."))
         await engine.resume(RUN_ID, team=team)
     assert [one.summary for one in fakes.last_turn("b").envelopes] == ["The north wall is fine."]
 

@@ -136,7 +136,7 @@ async def test_without_a_lead_a_person_is_asked_and_the_run_waits() -> None:  # 
         questions = (await engine.runs.history(RUN_ID)).questions()
     assert (result.status, result.stop_reason, result.exit_code) == ("paused", "approval", 7)
     ((key, question),) = questions.items()
-    assert key == "t/step-1/approve-risk"
+    assert key == "t/step-1/confirm-risk"
     assert question.text == "'a' reports critical risk. May its reply stand?"
     assert question.draft == LONG.strip()
     assert fakes.calls == ["a"]
@@ -149,17 +149,17 @@ async def test_without_a_lead_a_person_is_asked_and_the_run_waits() -> None:  # 
 
 async def test_a_person_may_edit_what_is_risky_or_say_no() -> None:  # Z-03
     fakes = FakeMembers()
-    result, _ = await through(line(fakes), {"approve-risk": Answer.edit("The wall comes first, then the plan.")})
+    result, _ = await through(line(fakes), {"confirm-risk": Answer.edit("The wall comes first, then the plan.")})
     assert contents(result.messages) == ["The wall comes first, then the plan.", "b is done"]
     assert [one.summary for one in fakes.last_turn("b").envelopes] == ["The wall comes first, then the plan."]
     fakes = FakeMembers()
-    result, _ = await through(line(fakes), {"approve-risk": Answer.reject("not like this", by="Ada")})
+    result, _ = await through(line(fakes), {"confirm-risk": Answer.reject("not like this", by="Ada")})
     assert result.status == "failed"
     assert result.failure is not None
     assert (result.failure.error, "Ada said no: not like this" in result.failure.message) == ("rejected", True)
     assert fakes.calls == ["a"]
     fakes = FakeMembers()
-    result, _ = await through(line(fakes, optional=True), {"approve-risk": Answer.reject("no")})
+    result, _ = await through(line(fakes, optional=True), {"confirm-risk": Answer.reject("no")})
     assert (result.status, fakes.calls) == ("degraded", ["a", "b"])
 
 
@@ -168,7 +168,7 @@ async def test_an_edit_of_what_is_risky_must_fit_the_schema_and_its_data_are_rea
     reply = Reply.of("a", '{"n": 1}', data={"n": 1}, envelope_note=EnvelopeNote(summary=SUMMARY, risk_level="high"))
     fakes = FakeMembers()
     team = Team("t", members=[fakes.member("a", reply, output_schema=schema)], share="a2a_lite")
-    answers = {"approve-risk": Answer.edit('{"n": "two"}'), "approve-risk-2": Answer.edit('{"n": 2}')}
+    answers = {"confirm-risk": Answer.edit('{"n": "two"}'), "confirm-risk-2": Answer.edit('{"n": 2}')}
     result, events = await through(team, answers)
     assert (result.output, result.data, fakes.calls) == ('{"n": 2}', {"n": 2}, ["a"])
     questions = [event.fact.question.text for event in events if isinstance(event.fact, PersonAsked)]
@@ -179,7 +179,7 @@ async def test_an_edit_of_what_is_risky_has_the_data_that_its_text_holds() -> No
     reply = Reply.of("a", '{"n": 1}', data={"n": 1}, envelope_note=EnvelopeNote(summary=SUMMARY, risk_level="high"))
     for edit, data in (('{"n": 2}', {"n": 2}), ("Two.", None)):
         team = Team("t", members=[FakeMembers().member("a", reply)], share="a2a_lite")
-        result, _ = await through(team, {"approve-risk": Answer.edit(edit)})
+        result, _ = await through(team, {"confirm-risk": Answer.edit(edit)})
         assert (result.output, result.data) == (edit, data)
 
 
@@ -193,7 +193,7 @@ async def test_an_edit_of_what_is_risky_has_the_data_that_its_text_holds() -> No
 )
 async def test_a_lead_that_does_not_rule_leaves_it_to_a_person(ruling: object, why: str) -> None:
     fakes = FakeMembers()
-    result, events = await through(office(fakes, ruling), {"approve-risk": Answer.approve()})
+    result, events = await through(office(fakes, ruling), {"confirm-risk": Answer.approve()})
     assert result.status == "completed"
     first, second = escalations(events)
     assert (first.to, second.to) == ("lead", "")
@@ -204,7 +204,7 @@ async def test_a_policy_escalates_to_a_person_or_not_at_all() -> None:  # Z-03
     fakes = FakeMembers()
     result, events = await through(
         office(fakes, {"decision": "approve"}, envelope=EnvelopeSettings(escalate="person")),
-        {"approve-risk": Answer.approve()},
+        {"confirm-risk": Answer.approve()},
     )
     assert result.status == "completed"
     assert [one.to for one in escalations(events)] == [""]
@@ -223,7 +223,7 @@ async def test_a_lead_does_not_rule_on_itself() -> None:
     members = [fakes.member("a"), fakes.member("chair", speak)]
     options: dict[str, JsonValue] = {"agent": "chair", "prompt": "{{ participants }}"}
     team = Team("t", members=members, strategy="selector", max_turns=1, options=options, share="a2a_lite")
-    result, events = await through(team, {"approve-risk": Answer.approve()})
+    result, events = await through(team, {"confirm-risk": Answer.approve()})
     assert result.status == "completed"
     assert [one.to for one in escalations(events)] == [""]
 
@@ -281,7 +281,7 @@ async def test_concurrent_escalations_resume_to_the_same_result_from_every_point
         )  # fmt: skip
 
     journal = MemoryJournal()
-    expected, events = await through(team(FakeMembers()), {"approve-risk": Answer.edit(LONG + "Mended.")}, journal)
+    expected, events = await through(team(FakeMembers()), {"confirm-risk": Answer.edit(LONG + "Mended.")}, journal)
     assert expected.status == "completed"
     assert len(escalations(events)) == 2
     for at in range(1, len(events)):

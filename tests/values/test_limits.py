@@ -11,18 +11,18 @@ from teamwright.errors import InvalidValue
 from teamwright.values.limits import (
     NOTHING,
     Bounds,
-    ConfirmAbove,
     Limits,
     MessageLimits,
     Pace,
     Price,
     Quantiles,
+    Spend,
     SpendForecast,
     Usage,
     ceiling_of,
     lowered,
 )
-from teamwright.values.people import RaiseBudget
+from teamwright.values.people import Confirm, RaiseBudget
 
 counts = st.integers(0, 1000)
 usages = st.builds(
@@ -97,7 +97,8 @@ def test_cached_input_is_paid_at_its_own_price_or_as_the_rest() -> None:  # Z-10
         {"usd": float("inf")},
         {"seconds": float("inf")},
         {"message": {"seconds": float("inf")}},
-        {"message": {"tokens": 0}},
+        {"message": {"tokens": -1}},
+        {"message": {"seconds": 0}},
         {"message": {"calls": 1}},
     ],
 )
@@ -158,19 +159,19 @@ FORECAST = SpendForecast(
     ],
 )
 def test_amounts_are_compared_with_the_90th_percentile(above: dict[str, float], exceeded: bool) -> None:
-    assert ConfirmAbove.model_validate(above).is_exceeded_by(FORECAST) is exceeded
+    assert Spend.model_validate(above).is_exceeded_by(FORECAST) is exceeded
 
 
 def test_an_unknown_amount_is_never_taken_for_a_small_one() -> None:
     unknown = FORECAST.changed(usd=None)
-    assert ConfirmAbove(usd=100).is_exceeded_by(unknown)
-    assert not ConfirmAbove(tokens=5000).is_exceeded_by(unknown)
+    assert Spend(usd=100).is_exceeded_by(unknown)
+    assert not Spend(tokens=5000).is_exceeded_by(unknown)
 
 
 @pytest.mark.parametrize("wrong", [{}, {"usd": -1}, {"tokens": 1.5}, {"euro": 1}])
 def test_amounts_that_mean_nothing_are_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(ValidationError):
-        ConfirmAbove.model_validate(wrong)
+        Confirm.model_validate({"above": wrong})
 
 
 def test_the_ceiling_is_the_tightest_of_all_limits() -> None:

@@ -11,8 +11,8 @@ from teamwright.values.people import (
     CONFIRM_CHOICES,
     Answer,
     Answered,
-    Approve,
     Cancel,
+    Confirm,
     Intervention,
     Pause,
     Question,
@@ -34,10 +34,10 @@ TEXT, ARGUMENTS = approval_question("May it?", "draft"), approval_question("May 
 def test_a_tool_needs_a_person_by_its_name_or_by_what_it_came_with(
     tools: bool | tuple[str, ...], named: bool, grouped: bool, other: bool
 ) -> None:  # P-12
-    approve = Approve(tools=tools)
-    assert approve.needed_for("deploy") == named
-    assert approve.needed_for("read", "files") == grouped
-    assert approve.needed_for("look") == other
+    confirm = Confirm(tools=tools)
+    assert confirm.needed_for("deploy") == named
+    assert confirm.needed_for("read", "files") == grouped
+    assert confirm.needed_for("look") == other
 
 
 def test_an_approval_is_a_question_with_three_answers() -> None:

@@ -23,7 +23,7 @@ from teamwright.garbage_collector import collection_paused
             {"zz": 5},
             "Limits: zz: is not a field here (known are calls, message, seconds, strict, tokens, usd).",
         ),
-        (Limits, (5,), {}, "Limits: takes named arguments only: tokens, usd, calls, seconds, message, strict."),
+        (Limits, (5,), {}, "Limits: takes named arguments only: tokens, usd, seconds, calls, message, strict."),
         (Step, (), {"id": "a", "needs": 3}, "Step: needs: expects a list, found the number 3."),
         (Step, (), {}, "Step: id: is missing."),
         (RetryPolicy, (), {"attempts": "x"}, "RetryPolicy: attempts: expects a whole number, found the text 'x'."),

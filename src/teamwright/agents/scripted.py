@@ -196,7 +196,7 @@ class ScriptedAgent(Agent):
         collect(check_instance, owner, "pace", pace, Pace)
         collect(check_instance, owner, "source", source, str)
         self._guardrails = collect(make_guardrails, name, check_input, check_output)
-        self.toolbox = collect(Toolbox, tools, own.approve, name, own.reply_bytes)
+        self.toolbox = collect(Toolbox, tools, own.confirm, name, own.reply_bytes)
         mistakes.raise_all()
         self._input_schema, self._output_schema = shared.input_schema, shared.output_schema
         self.description, self.instructions, self.capabilities = shared.description, instructions, shared.capabilities

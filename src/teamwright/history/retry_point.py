@@ -79,7 +79,7 @@ def _ending_to_retry(history: RunHistory) -> Event | None:
 
 def _rejection(history: RunHistory, ended: Event) -> int | None:
     """The number of the answer in which a person rejected the member's task or reply, if it failed for that."""
-    asked = join_key(ended.key, "approve-")
+    asked = join_key(ended.key, "confirm-")
     answers = [e.number for e in history.record.answers.values() if e.key.startswith(asked)]
     rejected = isinstance(ended.fact, AgentFailed) and ended.fact.error == REJECTED
     return max(answers, default=None) if rejected else None

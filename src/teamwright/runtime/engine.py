@@ -186,7 +186,7 @@ class Engine:
         claim = None
         if new.budget is not None:
             claim = await self.driver.tenants.claim(new.budget, new.limits, made.policy.limits)
-        forecast, answer = await ConfirmRequest(new.confirm, new.confirm_above).forecast_and_answer(
+        forecast, answer = await ConfirmRequest(new.confirm).forecast_and_answer(
             self.journal, made, new.task, new.limits
         )
         if forecast is not None:

@@ -33,7 +33,7 @@ from teamwright.values.events.run import Origin, PlacedTurn
 from teamwright.values.key import join_key
 from teamwright.values.limits import Amounts
 from teamwright.values.owned_paths import Owned
-from teamwright.values.people import Approve
+from teamwright.values.people import Confirm
 from teamwright.values.specs.manifest import Source
 from teamwright.values.text.secret_names import without_secrets
 from teamwright.values.turns.artifacts import POINTER, Artifact, SharedValue
@@ -329,11 +329,11 @@ def _child_source(source: Source, member: str) -> Source:
     """The source of the parent with the member as its team, without what the parent does for the member."""
     teams, agents = source.manifest.teams, source.manifest.agents
     if (team := teams.get(member)) is not None:
-        spec = team.model_copy(update={"approve": None, "evaluate": None, "optional": False, "critical": False})
+        spec = team.model_copy(update={"confirm": None, "evaluate": None, "optional": False, "critical": False})
         manifest = source.manifest.model_copy(update={"teams": {**teams, member: spec}})
     else:
         agent = agents[member]
-        approve = None if agent.approve is None else Approve(tools=agent.approve.tools)
-        bare = agent.model_copy(update={"approve": approve, "evaluate": None, "optional": False, "critical": False})
+        confirm = None if agent.confirm is None else Confirm(tools=agent.confirm.tools)
+        bare = agent.model_copy(update={"confirm": confirm, "evaluate": None, "optional": False, "critical": False})
         manifest = source.manifest.model_copy(update={"agents": {**agents, member: bare}})
     return source.model_copy(update={"manifest": manifest, "team": member})

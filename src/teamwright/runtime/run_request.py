@@ -23,7 +23,7 @@ from teamwright.teams.team import Team, require_team
 from teamwright.values.call_limits import Recovery
 from teamwright.values.events.agent import Body
 from teamwright.values.events.run import Origin
-from teamwright.values.limits import ConfirmAbove, Limits, SpendForecast
+from teamwright.values.limits import Limits, Spend, SpendForecast
 from teamwright.values.owned_paths import UNOWNED, Owned
 from teamwright.values.people import CONFIRM_CHOICES, NO, YES, Answer, check_confirmation, confirmation_key
 from teamwright.values.turns.artifacts import SharedValue
@@ -58,9 +58,9 @@ class RunOptions(TypedDict, total=False):
     `attachments` are files that go with the task: paths, or `Attachment` values for contents in memory. They are read
     at the start; the run never reads them again.
 
-    With `confirm=True` a person confirms the forecast of the run before it spends anything, with `confirm_above` only
-    if the forecast is above it: the run is paused until `runs.answer` has answered. `confirm` may be a function that
-    gets the `SpendForecast` and answers at once.
+    With `confirm=True` a person confirms the forecast of the run before it spends anything, with `confirm=Spend(…)`
+    only if the forecast is above it: the run is paused until `runs.answer` has answered. `confirm` may be a function
+    that gets the `SpendForecast` and answers at once.
 
     `budget` names the budget of a tenant, of which the run reserves the most that its limits let it spend; a start
     raises `BudgetUnavailable` if there is no room for it.
@@ -72,8 +72,7 @@ class RunOptions(TypedDict, total=False):
     conversation: str | None
     limits: Limits | None
     attachments: Sequence[AttachmentLike]
-    confirm: bool | Confirmer
-    confirm_above: ConfirmAbove | None
+    confirm: bool | Spend | Confirmer
     budget: str | None
 
 
@@ -108,37 +107,43 @@ class RunRequest(Struct, frozen=True):
     conversation: str | None = None
     limits: Limits | None = None
     attachments: Sequence[AttachmentLike] = ()
-    confirm: bool | Confirmer = False
-    confirm_above: ConfirmAbove | None = None
+    confirm: bool | Spend | Confirmer = False
     budget: str | None = None
 
     def checked(self) -> RunRequest:
         """Return the request with its team and its values; raises `UsageError` for what is wrong or too large."""
         limits = check_start(self.task, self.history, self.limits)
-        above = value_of("The run", "confirm_above", self.confirm_above, ConfirmAbove)
-        _ = ConfirmRequest(self.confirm, above)
-        return replace(self, team=require_team(self.team), limits=limits, confirm_above=above)
+        return replace(self, team=require_team(self.team), limits=limits, confirm=_checked_confirm(self.confirm))
+
+
+def _checked_confirm(confirm: bool | Spend | Confirmer) -> bool | Spend | Confirmer:
+    if isinstance(confirm, Spend | Mapping):
+        return value_of("The run", "confirm", cast("Spend", confirm), Spend) or False
+    if not isinstance(confirm, bool) and not callable(confirm):
+        raise UsageError(
+            f"confirm must be True, an amount, or a function that gets the forecast and answers, and is {confirm!r}."
+        )
+    return confirm
 
 
 class ConfirmRequest(Struct, frozen=True):
     """What a caller says about the confirmation of a run.
 
-    `confirm` is True to ask in any case, or a function that answers. A function without an amount is always asked;
-    with one, it is asked as a person would be. `above` replaces the amounts that the team declares.
+    `confirm` is True to ask in any case, an amount that replaces the one that the team declares, or a function that
+    answers. A function is always asked, or above the amount of the team alone, as a person would be.
     """
 
-    confirm: bool | Confirmer = False
-    above: ConfirmAbove | None = None
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.confirm, bool) and not callable(self.confirm):
-            raise UsageError(
-                f"confirm must be True, or a function that gets the forecast and answers, and is {self.confirm!r}."
-            )
+    confirm: bool | Spend | Confirmer = False
 
     def is_about(self, team: Team) -> bool:
         """Whether a run of this team may need a confirmation, so that a forecast has to be made."""
-        return self.confirm is not False or self.above is not None or team.confirm_above is not None
+        return self.confirm is not False or self._amount(team) is not None
+
+    def _amount(self, team: Team) -> Spend | None:
+        """The amount above which a run of this team has to be confirmed."""
+        if isinstance(self.confirm, Spend):
+            return self.confirm
+        return None if team.policy.confirm is None else team.policy.confirm.above
 
     async def forecast_and_answer(
         self, journal: Journal, team: Team, task: str, limits: Limits | None
@@ -153,14 +158,14 @@ class ConfirmRequest(Struct, frozen=True):
 
         forecaster: Forecaster = required_hook("forecast", "Confirming what a run will cost")
         forecast = await forecaster(journal, team, task, limits)
-        above = self.above or team.confirm_above
+        above = self._amount(team)
         if self.confirm is True or above is None or above.is_exceeded_by(forecast):
             return forecast
         return None
 
     async def answer(self, team: Team, forecast: SpendForecast) -> Answer | None:
         """Return the answer of the caller's function; `None` if a person is to answer."""
-        if isinstance(self.confirm, bool):
+        if isinstance(self.confirm, bool | Spend):
             return None
         given = self.confirm(forecast)
         return _to_answer(confirmation_key(team.name), await given if isawaitable(given) else given)

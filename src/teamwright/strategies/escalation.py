@@ -135,7 +135,7 @@ async def _ask_person(message: EnvelopeMessage, draft: Draft, ctx: Context, key:
     envelope, text = message.envelope, draft.reply.text
     words = f"{envelope.sender!r} reports {envelope.risk_level} risk. May its reply stand?"
     question = approval_question(words, text, about=digest(envelope.task_id, text))
-    decision = await ask_for_decision(ask, question, f"{key}/approve-risk", draft.edited)
+    decision = await ask_for_decision(ask, question, f"{key}/confirm-risk", draft.edited)
     return RiskRuling(decision.approved, decision.reason, decision.edited)
 
 

@@ -55,7 +55,7 @@ def check_start(team: Team) -> None:
     """Raise `ManifestError` for what may have changed since a team was made: a cycle of fallbacks, keys, judges."""
     for agent in team.roster.agents:
         own = agent.__dict__  # a team may have thousands, so that a call for each would count
-        if "limits" in own or "approve" in own or "recovery" in own:
+        if "limits" in own or "confirm" in own or "recovery" in own:
             check_ignored(agent)
     settled = list(filter(has_policy, team.roster.agents))
     _check_fallbacks(settled)

@@ -40,9 +40,9 @@ from teamwright.strategies.registry import find_strategy
 from teamwright.values.call_limits import Compact, Recovery
 from teamwright.values.events.agent import Body
 from teamwright.values.events.team import TeamEnded, TeamStarted
-from teamwright.values.limits import ConfirmAbove, Degradation, Limits
+from teamwright.values.limits import Degradation, Limits
 from teamwright.values.names import check_name
-from teamwright.values.people import Approve, Notify, signing_key
+from teamwright.values.people import Confirm, Notify, signing_key
 from teamwright.values.specs.manifest import AgentSpec, Manifest, Share, Source, TeamSpec
 from teamwright.values.text.secret_names import HIDDEN
 from teamwright.values.text.variable_references import escape_references
@@ -72,9 +72,8 @@ class TeamSettings(TypedDict, total=False):
     limits: Limits | None
     compact: Compact | None
     recovery: Recovery | None
-    approve: Approve | None
+    confirm: Confirm | None
     notify: Notify | None
-    confirm_above: ConfirmAbove | None
     optional: bool
     critical: bool
     evaluate: Agent | None
@@ -122,7 +121,7 @@ class Team(Agent):
         self.strategy = collect(_strategy, strategy)
         own = PolicySettings(
             limits=settings.get("limits"),
-            approve=settings.get("approve"),
+            confirm=settings.get("confirm"),
             optional=settings.get("optional", False),
             critical=settings.get("critical", False),
             evaluate=settings.get("evaluate"),
@@ -138,7 +137,6 @@ class Team(Agent):
         envelope = collect(value_of, owner, "envelope", settings.get("envelope"), EnvelopeSettings)
         collect(check_instance, owner, "options", options, Mapping, Value)
         self.notify = collect(_checked_notify, owner, settings.get("notify"))
-        self.confirm_above = collect(value_of, owner, "confirm_above", settings.get("confirm_above"), ConfirmAbove)
         self.attachments = collect(_paths, owner, attachments)
         mistakes.raise_all()
         self.description = description
@@ -291,7 +289,7 @@ class Team(Agent):
             options=dict(self.settings.options),
             compact=self.policy.compact,
             recovery=self.policy.recovery,
-            approve=self.policy.approve,
+            confirm=self.policy.confirm,
             notify=self.notify,
             optional=self.policy.optional,
             critical=self.policy.critical,
@@ -299,8 +297,6 @@ class Team(Agent):
         rare: dict[str, object] = {}  # fields that most teams leave out, which are then omitted from the record
         if self.attachments:
             rare["attachments"] = tuple(map(str, self.attachments))
-        if self.confirm_above is not None:
-            rare["confirm_above"] = self.confirm_above
         if self.policy.evaluate is not None:
             rare["evaluate"] = declaration_of(self.policy.evaluate)
         return spec.model_copy(update=rare) if rare else spec
@@ -353,8 +349,8 @@ def _strategy(strategy: str | Strategy) -> Strategy:
 
 
 def _check_no_tools(owner: str, policy: Policy) -> None:
-    if policy.approve is not None and policy.approve.tools:
-        raise UsageError(f"{owner} has no tools of its own; set  tools  of  approve  on its members.")
+    if policy.confirm is not None and policy.confirm.tools:
+        raise UsageError(f"{owner} has no tools of its own; set  tools  of  confirm  on its members.")
 
 
 def _checked_notify(owner: str, notify: Notify | None) -> Notify | None:

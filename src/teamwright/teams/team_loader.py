@@ -200,7 +200,7 @@ def _without_code(manifest: Manifest, spec: AgentSpec) -> AgentSpec:
             "check_input": None,
             "check_output": None,
             "memory": None,
-            "approve": spec.approve and spec.approve.model_copy(update={"tools": False}),
+            "confirm": spec.confirm and spec.confirm.model_copy(update={"tools": False}),
             "tools": (TERMINATE,) if TERMINATE in spec.tools else (),
         }
     )

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal, NamedTuple, Self, TypeVar, cast
+from typing import Literal, NamedTuple, TypeVar, cast
 
-from pydantic import Field, model_validator
+from pydantic import Field
 from typing_extensions import override
 
 from teamwright.values.value import JsonValue, Record, Value
@@ -146,12 +146,28 @@ class Price(Value):
 N = TypeVar("N", int, float)
 
 
-class MessageLimits(Value):
+TOKENS = "input and output tokens"
+USD = "money, in US dollars"
+
+
+class Spend(Value):
+    """An amount of tokens, of money, or of both; `None` where there is no bound."""
+
+    tokens: int | None = Field(default=None, ge=0, le=10**12, description=TOKENS)
+    usd: float | None = Field(default=None, ge=0, le=10**9, allow_inf_nan=False, description=USD)
+
+    def is_exceeded_by(self, forecast: SpendForecast) -> bool:
+        """Whether the 90th percentile of a forecast is above one of the amounts; an unknown amount is above."""
+        pairs = ((self.tokens, forecast.tokens), (self.usd, forecast.usd))
+        return any(amount is not None and (expected is None or expected.p90 > amount) for amount, expected in pairs)
+
+
+class MessageLimits(Spend):
     """Upper bounds of every single model request."""
 
-    tokens: int | None = Field(default=None, ge=1, description="tokens of the prompt and the answer")
-    usd: float | None = Field(default=None, gt=0, allow_inf_nan=False, description="cost in US dollars")
-    seconds: float | None = Field(default=None, gt=0, allow_inf_nan=False, description="duration in seconds")
+    seconds: float | None = Field(
+        default=None, gt=0, le=10**9, allow_inf_nan=False, description="seconds with a driver, without waits for people"
+    )
 
     def tightened(self, other: MessageLimits) -> MessageLimits:
         """Return the tighter of each pair of limits."""
@@ -162,15 +178,10 @@ class MessageLimits(Value):
         )
 
 
-class Limits(Value):
+class Limits(MessageLimits):
     """Upper bounds; `None` sets no bound here, and the bounds of enclosing scopes still apply."""
 
-    tokens: int | None = Field(default=None, ge=0, le=10**12, description="input and output tokens")
-    usd: float | None = Field(default=None, ge=0, le=10**9, allow_inf_nan=False, description="money, in US dollars")
     calls: int | None = Field(default=None, ge=0, le=10**9, description="model requests, tool calls and function calls")
-    seconds: float | None = Field(
-        default=None, gt=0, le=10**9, allow_inf_nan=False, description="seconds with a driver, without waits for people"
-    )
     message: MessageLimits | None = Field(default=None, description="bounds of every single model request")
     strict: bool = Field(default=False, description="reserve a token for each byte of a prompt, which none exceeds")
 
@@ -249,24 +260,6 @@ class SpendForecast(Record, frozen=True):
     usd: Quantiles | None = None
     asks: Quantiles | None = None
     ceiling: Bounds = Bounds()
-
-
-class ConfirmAbove(Value):
-    """The amounts above which a person has to confirm a run before it spends anything."""
-
-    tokens: int | None = Field(default=None, ge=0, description="input and output tokens")
-    usd: float | None = Field(default=None, ge=0, allow_inf_nan=False, description="money, in US dollars")
-
-    @model_validator(mode="after")
-    def _some_amount(self) -> Self:
-        if self.tokens is None and self.usd is None:
-            raise ValueError("needs an amount: tokens or usd")
-        return self
-
-    def is_exceeded_by(self, forecast: SpendForecast) -> bool:
-        """Whether the 90th percentile of a forecast is above one of the amounts; an unknown amount is above."""
-        pairs = ((self.tokens, forecast.tokens), (self.usd, forecast.usd))
-        return any(amount is not None and (expected is None or expected.p90 > amount) for amount, expected in pairs)
 
 
 def ceiling_of(*limits: Limits | None) -> Bounds:

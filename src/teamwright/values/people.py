@@ -8,13 +8,13 @@ import re
 from base64 import b64decode
 from collections.abc import Iterable
 from math import isfinite
-from typing import ClassVar, Literal, cast
+from typing import Annotated, ClassVar, Literal, cast
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from teamwright.errors import UsageError
 from teamwright.values.key import join_key
-from teamwright.values.limits import Amounts
+from teamwright.values.limits import Amounts, Spend
 from teamwright.values.names import is_web_address
 from teamwright.values.value import JsonValue, Record, Value, misfit_of
 
@@ -137,13 +137,22 @@ REVIEW_CHOICES = (ACCEPT, REVISE, STOP)
 SECRET_PREFIX = "whsec_"
 
 
-class Approve(Value):
-    """The points at which a person has to approve before a member continues."""
+def _some_amount(above: Spend) -> Spend:
+    if above.tokens is None and above.usd is None:
+        raise ValueError("needs an amount: tokens or usd")
+    return above
+
+
+class Confirm(Value):
+    """What a person has to confirm before it happens."""
 
     before: bool = Field(default=False, description="before each turn: its task may be edited")
     after: bool = Field(default=False, description="after each turn: its reply may be edited")
     tools: bool | tuple[str, ...] = Field(
         default=False, description="before each call of a tool, whose arguments may be edited: true, or names of tools"
+    )
+    above: Annotated[Spend, AfterValidator(_some_amount)] | None = Field(
+        default=None, description="of a team: a run that is likely to spend more (p90), before it spends anything"
     )
 
     def needed_for(self, tool: str, group: str = "") -> bool:

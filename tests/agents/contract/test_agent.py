@@ -103,7 +103,7 @@ def test_calls_without_their_own_retry_keep_to_that_of_the_policy() -> None:
     assert len(tried) == 3
 
 
-@pytest.mark.parametrize("name", ["limits", "approve", "recovery"])
+@pytest.mark.parametrize("name", ["limits", "confirm", "recovery"])
 def test_what_would_set_an_agent_free_if_it_were_ignored_is_refused(name: str) -> None:  # law 3
     with pytest.raises(UsageError, match=rf"'bare' has an attribute '{name}', .* set {{2}}policy=Policy\({name}=…\)"):
         Team("t", members=[with_attributes(**{name: {"calls": 1}})])

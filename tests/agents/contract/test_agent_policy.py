@@ -16,7 +16,7 @@ from teamwright.errors import UsageError
 from teamwright.teams.team import Team
 from teamwright.values.call_limits import DEFAULT_RETRY, RetryPolicy
 from teamwright.values.limits import Limits
-from teamwright.values.people import Approve
+from teamwright.values.people import Confirm
 from tests.agents.sample_functions import shout
 
 KINDS: dict[str, Callable[..., Any]] = {
@@ -47,7 +47,7 @@ def test_an_agent_cannot_be_both_optional_and_critical(kind: str) -> None:
 def test_the_settings_of_an_agent_are_its_policy(kind: str) -> None:
     settings: dict[str, Any] = {
         "limits": Limits(calls=3),
-        "approve": Approve(after=True),
+        "confirm": Confirm(after=True),
         "retry": RetryPolicy(attempts=1),
         "too_long": "fail",
         "max_bytes": 5000,

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from teamwright import (
-    Approve,
+    Confirm,
     Engine,
     FunctionAgent,
     Limits,
@@ -161,8 +161,9 @@ CASES: list[tuple[Maker, dict[str, object], str]] = [
     (tool, {"function": lambda x: x}, "A lambda has no name; give the tool one"),
     (as_tool, {"agent": MEMBER, "nam": "x"}, r"The tool takes no 'nam': did you mean 'name'\?"),
     (as_tool, {"agent": MEMBER, "description": 5}, "description: expects text, found the number 5"),
-    (team, {"approve": 3}, "approve"),
-    (team, {"approve": {"tools": True}}, "no tools of its own"),
+    (team, {"confirm": 3}, "confirm"),
+    (team, {"confirm": {"tools": True}}, "no tools of its own"),
+    (model_agent, {"confirm": {"above": {"usd": 1}}}, "not run by itself"),
     (team, {"recovery": 3}, "recovery"),
     (team, {"notify": "https://x"}, "notify: expects a Notify, found the text"),
     (team, {"options": [3]}, "options: expects a Mapping or a Value"),
@@ -187,7 +188,7 @@ CASES: list[tuple[Maker, dict[str, object], str]] = [
     (Policy, {"priority": "high"}, "priority: expects a whole number"),
     (Rule, {"reply": b"x"}, "reply: expects text"),
     (Rule, {"reply": "x", "times": 0}, "times: must be at least 1"),
-    (Approve, {"before": "maybe"}, "before"),
+    (Confirm, {"before": "maybe"}, "before"),
     (Step, {"id": 3}, "id: expects text"),
     (Plan, {"steps": []}, "steps: is empty"),
 ]
@@ -284,7 +285,7 @@ async def test_what_a_run_is_given_is_checked_before_it_starts() -> None:
         ({"task": 3}, "task must be a text, and is 3"),
         ({"limits": 3}, "The run: limits: expects a Limits, found the number 3"),
         ({"limits": {"tokns": 3}}, r"The run: limits\.tokns: .* \(did you mean 'tokens'\?\)"),
-        ({"confirm_above": {"usd": "x"}}, r"The run: confirm_above\.usd: "),
+        ({"confirm": {"usd": "x"}}, r"The run: confirm\.usd: "),
         ({"limit": Limits(), "run": 3}, r"(?s)The run takes no 'limit': did you mean 'limits'\?.*takes no 'run'"),
         ({"history": ["hello"]}, "history must be a list of Message"),
         ({"run_id": 3}, "name of the run must be a text"),
@@ -312,13 +313,13 @@ def test_a_team_takes_the_fields_of_its_settings_as_agents_do() -> None:
     given = {
         "envelope": {"max_artifacts": 3},
         "notify": {"webhook": "http://localhost:1"},
-        "confirm_above": {"usd": 1.0},
+        "confirm": {"above": {"usd": 1.0}},
         "limits": {"tokens": 3},
     }
     declared = Team("t", members=[MEMBER], share="a2a_lite", **given).spec  # pyright: ignore[reportArgumentType]
     assert {name: getattr(declared, name).model_dump(exclude_unset=True) for name in given} == given
-    with pytest.raises(UsageError, match=r"(?s)notify\.webhok.*confirm_above\.usd") as raised:
-        Team("t", members=[MEMBER], notify={"webhok": ""}, confirm_above={"usd": -1})  # pyright: ignore[reportArgumentType]
+    with pytest.raises(UsageError, match=r"(?s)confirm\.above\.usd.*notify\.webhok") as raised:
+        Team("t", members=[MEMBER], notify={"webhok": ""}, confirm={"above": {"usd": -1}})  # pyright: ignore[reportArgumentType]
     assert "envelope" not in str(raised.value)
 
 

@@ -375,7 +375,7 @@ def test_an_import_of_the_program_finds_its_own_module_while_teams_load(
 
 async def test_runs_are_resumed_together_while_their_modules_load(tmp_path: Path) -> None:
     """In a process of its own, where nothing is imported yet, as after the crash of a service."""
-    manifest = "agents: {a: {function: 'own_tools:answer', approve: {before: true}}}\nteams: {t: {members: [a]}}\n"
+    manifest = "agents: {a: {function: 'own_tools:answer', confirm: {before: true}}}\nteams: {t: {members: [a]}}\n"
     async with Engine(tmp_path / "j.db") as engine:
         for number in range(6):
             file = folder_with(tmp_path / str(number), own_tools=says(f"said {number}"))

@@ -25,7 +25,7 @@ from teamwright.testing.chat import CallTools, ChatAnswer, ChatRequest, Say, Too
 from teamwright.testing.model_server import ModelServer
 from teamwright.values.key import escape_place
 from teamwright.values.limits import Price
-from teamwright.values.people import Approve
+from teamwright.values.people import Confirm
 from teamwright.values.specs.models import NamedModel, ServerModel
 from teamwright.values.turns.messages import digest
 from teamwright.values.turns.turn import Turn
@@ -35,7 +35,7 @@ from tests.kit.records import cut
 
 IDS = st.one_of(
     st.text(max_size=8),
-    st.sampled_from(["", "x", "x/write", "x/approve", "call-1-1", "call-1-2", "call-1-2-again", "pyd_ai_1", "..", "%"]),
+    st.sampled_from(["", "x", "x/write", "x/confirm", "call-1-1", "call-1-2", "call-1-2-again", "pyd_ai_1", "..", "%"]),
     st.just("x" * 100_000),
 )
 
@@ -91,13 +91,13 @@ async def test_a_run_whose_tool_calls_have_hostile_ids_ends_and_resumes(ids: tup
 
 
 async def test_the_approval_of_one_call_is_not_that_of_another() -> None:  # S-03
-    wanted = (ToolCall(name="look", id="x"), ToolCall(name="look", id="x/approve"))
+    wanted = (ToolCall(name="look", id="x"), ToolCall(name="look", id="x/confirm"))
 
     def look() -> str:
         return "seen"
 
     with ModelServer(lambda _: CallTools(calls=wanted)) as server:
-        agent = ModelAgent("a", model=at(server), tools=[look], approve=Approve(tools=True))
+        agent = ModelAgent("a", model=at(server), tools=[look], confirm=Confirm(tools=True))
         journal = MemoryJournal()
         async with Engine(journal) as engine:
             result = await engine.run(Team("t", members=[agent]), "go", run_id="r")

@@ -19,7 +19,7 @@ from teamwright.teams.team import Team
 from teamwright.values.events.agent import AgentCallRejected
 from teamwright.values.events.event import Event
 from teamwright.values.events.run import PersonAnswered
-from teamwright.values.people import Answer, Approve
+from teamwright.values.people import Answer, Confirm
 from tests.agents.recording import Recording
 from tests.kit.records import cut_and_resume
 
@@ -118,7 +118,7 @@ async def test_a_rejected_call_is_recorded_once_wherever_the_run_is_killed() -> 
         assert kinds.count("agent.call_rejected") == 3, f"killed after event {at}"
 
 
-APPROVE_ALL = Approve(tools=True)
+APPROVE_ALL = Confirm(tools=True)
 
 
 class Mailer:
@@ -129,7 +129,7 @@ class Mailer:
         self.requests: list[list[ModelMessage]] = []
         self.sent: list[str] = []
 
-    def team(self, approve: Approve = APPROVE_ALL) -> Team:
+    def team(self, confirm: Confirm = APPROVE_ALL) -> Team:
         def look(at: str) -> str:
             """Look."""
             return f"saw {at}"
@@ -141,7 +141,7 @@ class Mailer:
                 raise ValueError("no such address")
             return {"sent": to}
 
-        agent = ModelAgent("ada", model=FunctionModel(self._reply), tools=[send, look], approve=approve)
+        agent = ModelAgent("ada", model=FunctionModel(self._reply), tools=[send, look], confirm=confirm)
         return Team("t", members=[agent])
 
     def _reply(self, messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
@@ -205,7 +205,7 @@ async def test_an_edited_call_that_fails_is_shown_as_edited_too() -> None:
 
 async def test_only_the_edited_one_of_several_calls_is_changed() -> None:
     mailer = Mailer(ToolCallPart("look", '{"at": "a"}', "c0"), ToolCallPart("send", {"to": "b"}, "c1"))
-    await mailer.run(MemoryJournal(), Answer.edit({"to": "c"}), mailer.team(Approve(tools=("send",))))
+    await mailer.run(MemoryJournal(), Answer.edit({"to": "c"}), mailer.team(Confirm(tools=("send",))))
     assert mailer.last_calls == ['{"at": "a"}', {"to": "c"}]
     assert mailer.last_results[0] == "saw a"
 

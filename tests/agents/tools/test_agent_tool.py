@@ -23,13 +23,13 @@ from teamwright.teams.team import Team
 from teamwright.values.events.agent import AgentAsked
 from teamwright.values.limits import Limits
 from teamwright.values.names import as_tool_name
-from teamwright.values.people import Answer, Approve, Question
+from teamwright.values.people import Answer, Confirm, Question
 from teamwright.values.turns.results import RunResult
 from teamwright.values.turns.turn import Reply, Turn
 
 
 def writer(
-    *calls: ToolCallPart, tools: list[ToolLike], limits: Limits | None = None, approve: Approve | None = None
+    *calls: ToolCallPart, tools: list[ToolLike], limits: Limits | None = None, confirm: Confirm | None = None
 ) -> ModelAgent:
     """A model agent that makes these calls at once, and then answers with their results."""
 
@@ -39,7 +39,7 @@ def writer(
             return ModelResponse(parts=list(calls))
         return ModelResponse(parts=[TextPart(" | ".join(str(one.content) for one in results))])
 
-    return ModelAgent("writer", model=FunctionModel(answer), tools=tools, limits=limits, approve=approve)
+    return ModelAgent("writer", model=FunctionModel(answer), tools=tools, limits=limits, confirm=confirm)
 
 
 def ask(name: str, task: str = "go", call_id: str = "") -> ToolCallPart:
@@ -201,7 +201,7 @@ async def test_a_question_inside_pauses_the_run_and_the_answer_continues_it() ->
 
 
 async def test_a_person_may_have_to_approve_the_ask() -> None:
-    agent = writer(ask("a"), tools=[echo("a")], approve=Approve(tools=("a",)))
+    agent = writer(ask("a"), tools=[echo("a")], confirm=Confirm(tools=("a",)))
     result = await result_of(agent)
     assert (result.status, result.stop_reason) == ("paused", "approval")
 

@@ -26,7 +26,7 @@ from teamwright.teams.builder import Builder
 from teamwright.teams.team import Team
 from teamwright.teams.team_loader import load_team
 from teamwright.values.owned_paths import Owned
-from teamwright.values.people import Approve
+from teamwright.values.people import Confirm
 from teamwright.values.specs.manifest import Manifest
 from teamwright.values.specs.tools import FilesSpec, FilesTool
 from tests.agents.recording import Recording
@@ -305,8 +305,8 @@ def test_two_sets_of_files_or_a_tool_of_the_same_name_are_refused() -> None:
     with pytest.raises(DuplicateName):
         Toolbox(["files", read_file])
     with pytest.raises(UsageError, match="has no tool 'write_fil' to approve"):
-        Toolbox(["files"], Approve(tools=("write_fil",)), "a")
-    Toolbox(["files"], Approve(tools=("write_file",)), "a")
+        Toolbox(["files"], Confirm(tools=("write_fil",)), "a")
+    Toolbox(["files"], Confirm(tools=("write_file",)), "a")
 
 
 async def test_a_custom_tool_may_ask_what_is_owned(tmp_path: Path) -> None:  # Z-05
@@ -347,7 +347,7 @@ def test_a_manifest_may_say_where_the_files_are(tmp_path: Path) -> None:
         "agents:\n"
         "  a: {scripted: replies.yaml, tools: [{files: {root: site}}]}\n"
         "  b: {scripted: replies.yaml, tools: [pages]}\n"
-        "  c: {scripted: replies.yaml, tools: [files], approve: {tools: [write_file]}}\n"
+        "  c: {scripted: replies.yaml, tools: [files], confirm: {tools: [write_file]}}\n"
         "teams: {t: {members: [a, b, c]}}\n"
         "tools: {pages: {files: {root: ../pages}}}\n"
     )

@@ -14,9 +14,9 @@ from tests.kit.terminal import Call, write_team
 
 TEAM = """\
 agents:
-  writer: {scripted: replies.yaml, approve: {after: true}}
-  clerk: {scripted: replies.yaml, approve: {before: true}}
-  sender: {scripted: replies.yaml, tools: ["tests.cli.people:send"], approve: {tools: [send]}}
+  writer: {scripted: replies.yaml, confirm: {after: true}}
+  clerk: {scripted: replies.yaml, confirm: {before: true}}
+  sender: {scripted: replies.yaml, tools: ["tests.cli.people:send"], confirm: {tools: [send]}}
 teams:
   letters:
     strategy: dag
@@ -30,7 +30,7 @@ rules:
   - {agent: sender, match: "# tool send", reply: Sent.}
   - {agent: sender, tool: {name: send, args: {to: ada}}}
 """
-KEYS = ("letters/clerk/work/approve-before", "letters/sender/work/tool-1/approve", "letters/writer/work/approve-after")
+KEYS = ("letters/clerk/work/confirm-before", "letters/sender/work/tool-1/confirm", "letters/writer/work/confirm-after")
 
 
 @pytest.fixture

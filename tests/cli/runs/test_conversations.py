@@ -79,7 +79,7 @@ def test_the_last_turn_can_be_undone_outside_a_chat(call: Call, desk: Path) -> N
 
 
 def test_undoing_a_turn_that_has_not_ended_cancels_it(call: Call, desk: Path) -> None:
-    approved = DESK.replace("{model: primary}", "{model: primary, approve: {before: true}}")
+    approved = DESK.replace("{model: primary}", "{model: primary, confirm: {before: true}}")
     (desk / "team.yaml").write_text(approved, encoding="utf-8")
     assert call("run", desk, "I am Ada.", "--conversation", "talk", "--no-input").code == 7
     assert call("runs", "undo", "talk").out == "undone: I am Ada.\n"

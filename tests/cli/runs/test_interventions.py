@@ -108,7 +108,7 @@ def test_what_a_run_cannot_take_is_an_error_in_words(  # A-13
 LIVE = """\
 agents:
   lead: {scripted: replies.yaml}
-  joiner: {scripted: replies.yaml, approve: {before: true}}
+  joiner: {scripted: replies.yaml, confirm: {before: true}}
   painter: {scripted: replies.yaml}
 teams:
   shed:

@@ -203,7 +203,7 @@ def test_what_cannot_be_simulated_is_refused(tmp_path: Path) -> None:
 
 def test_approvals_are_assumed_and_reported(tmp_path: Path) -> None:
     text = """\
-agents: {a: {model: openai:x, approve: {before: true}}}
+agents: {a: {model: openai:x, confirm: {before: true}}}
 teams: {t: {members: [a]}}
 """
     report = simulate(team_of(tmp_path, text), "go", runs=1)

@@ -19,7 +19,7 @@ from teamwright.values.costs import Rate, dollars
 from teamwright.values.events.budget import BudgetRefused
 from teamwright.values.events.run import PersonAsked
 from teamwright.values.limits import Degradation, Usage
-from teamwright.values.people import Answer, Approve
+from teamwright.values.people import Answer, Confirm
 from teamwright.values.specs.manifest import Share
 from tests.kit.records import cut, wait_for_question
 from tests.kit.strategies import FunctionStrategy, outcome
@@ -190,7 +190,7 @@ async def test_an_ask_that_is_stopped_while_a_person_is_asked_leaves_nothing_cou
 
 
 async def test_a_task_that_a_person_edited_stays_edited_when_the_ask_is_made_again_with_less() -> None:  # Z-11
-    member = Dear("a", tiers := [], Policy(approve=Approve(before=True)))
+    member = Dear("a", tiers := [], Policy(confirm=Confirm(before=True)))
     team = Team(
         "t",
         members=[member],

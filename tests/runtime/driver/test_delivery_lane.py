@@ -13,7 +13,7 @@ from teamwright.runtime.driver.delivery import Lane, update_timers, waiting_for_
 from teamwright.strategies import Outcome, Task
 from teamwright.strategies.protocol import Members
 from teamwright.values.events.run import ScopeWaited
-from teamwright.values.people import Approve
+from teamwright.values.people import Confirm
 from teamwright.values.turns.turn import Failure
 from tests.kit.records import cut_and_resume
 from tests.kit.strategies import FunctionStrategy, outcome
@@ -144,13 +144,13 @@ async def test_the_time_of_a_team_continues_while_one_of_its_branches_works() ->
     assert result.output == "late"
 
 
-@pytest.mark.parametrize("points", [Approve(before=True), Approve(after=True)])
-async def test_waiting_for_an_approval_is_no_time_of_the_team_or_the_run(points: Approve) -> None:
-    member = FunctionAgent("a", lambda turn: "done", approve=points, limits=SHORT)
+@pytest.mark.parametrize("points", [Confirm(before=True), Confirm(after=True)])
+async def test_waiting_for_an_approval_is_no_time_of_the_team_or_the_run(points: Confirm) -> None:
+    member = FunctionAgent("a", lambda turn: "done", confirm=points, limits=SHORT)
     journal = MemoryJournal()
     place = "before" if points.before else "after"
     result = await answered(
-        Team("t", members=[member], limits=SHORT), [f"t/step-1/approve-{place}"], journal, "approve"
+        Team("t", members=[member], limits=SHORT), [f"t/step-1/confirm-{place}"], journal, "approve"
     )
     assert result.output == "done"
     assert result.seconds < LONGER

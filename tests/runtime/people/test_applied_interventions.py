@@ -21,7 +21,7 @@ from teamwright.values.events.budget import BudgetRaised
 from teamwright.values.events.event import Event
 from teamwright.values.events.run import RunApplied, RunIntervened, RunRefused
 from teamwright.values.limits import Limits
-from teamwright.values.people import AddMember, Answer, Approve, EditPlan, RemoveMember, Tell
+from teamwright.values.people import AddMember, Answer, Confirm, EditPlan, RemoveMember, Tell
 from teamwright.values.turns.messages import Message
 from teamwright.values.turns.results import Outcome, RunResult
 from tests.kit.members import FakeMembers
@@ -122,11 +122,11 @@ async def test_a_message_that_arrives_after_a_turn_began_does_not_change_it_on_r
 
 async def test_an_approved_task_is_not_changed_by_a_message_that_came_after_the_question() -> None:
     journal, members = MemoryJournal(), FakeMembers()
-    team = Team("t", members=[members.member("a"), members.member("b", approve=Approve(before=True))])
+    team = Team("t", members=[members.member("a"), members.member("b", confirm=Confirm(before=True))])
     async with Engine(journal) as engine:
         assert (await engine.run(team, "go", run_id="r")).stop_reason == "approval"
         assert (await engine.runs.say("r", "Be brief.")).status == "sent"
-        await engine.runs.answer("r", "t/step-2/approve-before", Answer.approve())
+        await engine.runs.answer("r", "t/step-2/confirm-before", Answer.approve())
         assert (await engine.resume("r", team=team)).status == "completed"
     assert "Be brief." not in members.last_turn("b").prompt
 

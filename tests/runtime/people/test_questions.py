@@ -18,14 +18,14 @@ from teamwright.values.events.agent import AgentAsked, AgentFailed
 from teamwright.values.events.event import Event
 from teamwright.values.events.run import PersonAnswered, PersonAsked, RunPaused
 from teamwright.values.limits import Limits
-from teamwright.values.people import Answer, Approve
+from teamwright.values.people import Answer, Confirm
 from teamwright.values.turns.results import Outcome
 from teamwright.values.turns.turn import Failure
 from tests.kit.members import FakeMembers
 from tests.kit.records import cut
 from tests.kit.strategies import FunctionStrategy, outcome
 
-BEFORE, AFTER = Approve(before=True), Approve(after=True)
+BEFORE, AFTER = Confirm(before=True), Confirm(after=True)
 YES = Answer.approve()
 
 
@@ -35,12 +35,12 @@ class PromptLog:
     def __init__(self) -> None:
         self.calls: list[tuple[str, str]] = []
 
-    def member(self, name: str, approve: Approve | None = None, **more: object) -> FunctionAgent:
+    def member(self, name: str, confirm: Confirm | None = None, **more: object) -> FunctionAgent:
         async def respond(turn: Turn) -> str:
             self.calls.append((name, turn.prompt))
             return f"{name}: {turn.task}"
 
-        return FunctionAgent(name, respond, approve=approve, **more)  # pyright: ignore[reportArgumentType]
+        return FunctionAgent(name, respond, confirm=confirm, **more)  # pyright: ignore[reportArgumentType]
 
 
 async def through(
@@ -73,7 +73,7 @@ async def test_no_member_is_called_before_approval() -> None:  # P-12
         assert [name for name, _ in prompt_log.calls] == ["a"]
         ((key, question),) = (await engine.runs.history("r")).questions().items()
         assert (key, question.draft, question.choices) == (
-            "t/step-2/approve-before",
+            "t/step-2/confirm-before",
             "go",
             ("approve", "edit", "reject"),
         )
@@ -85,23 +85,23 @@ async def test_no_member_is_called_before_approval() -> None:  # P-12
 async def test_an_edited_task_replaces_the_task_of_the_member() -> None:  # P-12
     prompt_log = PromptLog()
     team = Team("t", members=[prompt_log.member("a", BEFORE), prompt_log.member("b")])
-    result, events = await through(team, {"approve-before": Answer.edit("go slowly")})
+    result, events = await through(team, {"confirm-before": Answer.edit("go slowly")})
     assert [message.content for message in result.messages] == ["a: go slowly", "b: go"]
-    assert asked(events) == ["t/step-1/approve-before"]
+    assert asked(events) == ["t/step-1/confirm-before"]
 
 
 async def test_an_edited_reply_is_the_only_one_that_members_see() -> None:  # P-12
     prompt_log = PromptLog()
     team = Team("t", members=[prompt_log.member("a", AFTER), prompt_log.member("b")], share="output")
-    result, events = await through(team, {"approve-after": Answer.edit("the better text")})
+    result, events = await through(team, {"confirm-after": Answer.edit("the better text")})
     assert [message.content for message in result.messages] == ["the better text", "b: the better text"]
     assert [prompt for _, prompt in prompt_log.calls] == ["go", "the better text"]
     assert len(prompt_log.calls) == 2
     assert next(event.key for event in events if event.kind == "agent.replied") == "t/step-1"
 
 
-@pytest.mark.parametrize(("points", "ending"), [(BEFORE, "approve-before"), (AFTER, "approve-after")])
-async def test_a_rejection_is_a_failure_whose_reason_reaches_no_member(points: Approve, ending: str) -> None:  # P-12
+@pytest.mark.parametrize(("points", "ending"), [(BEFORE, "confirm-before"), (AFTER, "confirm-after")])
+async def test_a_rejection_is_a_failure_whose_reason_reaches_no_member(points: Confirm, ending: str) -> None:  # P-12
     prompt_log = PromptLog()
 
     async def ask_all(task: Task, members: Members, ctx: Context) -> Outcome:
@@ -127,16 +127,16 @@ async def test_a_rejection_is_a_failure_whose_reason_reaches_no_member(points: A
 async def test_nothing_is_tried_after_a_persons_no() -> None:  # law 5, P-10
     prompt_log = PromptLog()
     member = prompt_log.member("a", BEFORE, critical=True, fallback=prompt_log.member("b"))
-    result, events = await through(Team("t", members=[member]), {"approve-before": Answer.reject("no")})
+    result, events = await through(Team("t", members=[member]), {"confirm-before": Answer.reject("no")})
     assert (result.status, result.failure.error if result.failure else "") == ("failed", "rejected")
     assert prompt_log.calls == []
-    assert asked(events) == ["t/step-1/approve-before"]
+    assert asked(events) == ["t/step-1/confirm-before"]
 
 
 async def test_a_rejected_member_that_is_optional_is_skipped() -> None:
     prompt_log = PromptLog()
     team = Team("t", members=[prompt_log.member("a", BEFORE, optional=True), prompt_log.member("b")])
-    result, _ = await through(team, {"approve-before": Answer.reject("no need")})
+    result, _ = await through(team, {"confirm-before": Answer.reject("no need")})
     assert (result.status, [message.name for message in result.messages]) == ("degraded", ["b"])
 
 
@@ -149,21 +149,21 @@ def failing(name: str, **more: object) -> FunctionAgent:
 
 async def test_a_fallback_is_approved_like_the_member_it_replaces() -> None:
     prompt_log = PromptLog()
-    member = failing("a", approve=Approve(before=True, after=True), fallback=prompt_log.member("b"))
-    answers = {"approve-before": Answer.edit("gently"), "approve-after": Answer.edit("edited")}
+    member = failing("a", confirm=Confirm(before=True, after=True), fallback=prompt_log.member("b"))
+    answers = {"confirm-before": Answer.edit("gently"), "confirm-after": Answer.edit("edited")}
     result, events = await through(Team("t", members=[member]), answers)
     assert result.output == "edited"
     assert prompt_log.calls == [("b", "gently")]
-    assert asked(events) == ["t/step-1/approve-before", "t/step-1#2/approve-after"]
+    assert asked(events) == ["t/step-1/confirm-before", "t/step-1#2/confirm-after"]
 
 
 async def test_a_fallback_that_needs_its_own_approval_gets_it() -> None:
     prompt_log = PromptLog()
     member = failing("a", fallback=prompt_log.member("b", BEFORE))
-    result, events = await through(Team("t", members=[member]), {"approve-before": Answer.reject("not that one")})
+    result, events = await through(Team("t", members=[member]), {"confirm-before": Answer.reject("not that one")})
     assert result.status == "failed"
     assert prompt_log.calls == []
-    assert asked(events) == ["t/step-1#2/approve-before"]
+    assert asked(events) == ["t/step-1#2/confirm-before"]
 
 
 async def test_a_retry_by_a_person_needs_no_second_approval() -> None:
@@ -175,56 +175,56 @@ async def test_a_retry_by_a_person_needs_no_second_approval() -> None:
             raise trouble.pop()
         return "done"
 
-    member = FunctionAgent("a", respond, critical=True, approve=BEFORE)
-    answers = {"approve-before": Answer.edit("gently"), "failure-1": Answer(text="retry")}
+    member = FunctionAgent("a", respond, critical=True, confirm=BEFORE)
+    answers = {"confirm-before": Answer.edit("gently"), "failure-1": Answer(text="retry")}
     result, events = await through(Team("t", members=[member]), answers)
     assert result.output == "done"
     assert prompt_log.calls == [("a", "gently"), ("a", "gently")]
-    assert asked(events) == ["t/step-1/approve-before", "t/step-1/failure-1"]
+    assert asked(events) == ["t/step-1/confirm-before", "t/step-1/failure-1"]
     assert [e.fact.stop_reason for e in events if isinstance(e.fact, RunPaused)] == ["approval", "retries_exhausted"]
 
 
 async def test_a_whole_team_is_approved_as_a_member_is() -> None:  # P-12
     prompt_log = PromptLog()
     inner = Team(
-        "inner", members=[prompt_log.member("a"), prompt_log.member("b")], approve=Approve(before=True, after=True)
+        "inner", members=[prompt_log.member("a"), prompt_log.member("b")], confirm=Confirm(before=True, after=True)
     )
     outer = Team("outer", members=[inner, prompt_log.member("c")], share="output")
-    answers = {"approve-before": Answer.edit("first"), "approve-after": Answer.edit("last")}
+    answers = {"confirm-before": Answer.edit("first"), "confirm-after": Answer.edit("last")}
     result, events = await through(outer, answers)
     assert [(message.name, message.content) for message in result.messages] == [
         ("inner", "a: first"),
         ("inner", "last"),
         ("c", "c: last"),
     ]
-    assert asked(events) == ["outer/step-1/approve-before", "outer/step-1/approve-after"]
+    assert asked(events) == ["outer/step-1/confirm-before", "outer/step-1/confirm-after"]
 
 
 async def test_what_was_said_on_the_way_to_a_rejected_answer_is_kept() -> None:
     prompt_log = PromptLog()
-    team = Team("t", members=[prompt_log.member("a"), prompt_log.member("b")], approve=AFTER)
-    result, _ = await through(team, {"approve-after": Answer.reject("wrong")})
+    team = Team("t", members=[prompt_log.member("a"), prompt_log.member("b")], confirm=AFTER)
+    result, _ = await through(team, {"confirm-after": Answer.reject("wrong")})
     assert (result.status, [message.name for message in result.messages]) == ("failed", ["a"])
 
 
 async def test_an_edit_that_does_not_fit_the_schema_is_reported_and_asked_again() -> None:
     schema: dict[str, JsonValue] = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
-    agent = ScriptedAgent("a", [Rule.model_validate({"json": {"n": 1}})], output_schema=schema, approve=AFTER)
-    answers = {"approve-after": Answer.edit('{"n": "two"}'), "approve-after-2": Answer.edit('{"n": 2}')}
+    agent = ScriptedAgent("a", [Rule.model_validate({"json": {"n": 1}})], output_schema=schema, confirm=AFTER)
+    answers = {"confirm-after": Answer.edit('{"n": "two"}'), "confirm-after-2": Answer.edit('{"n": 2}')}
     result, events = await through(Team("t", members=[agent]), answers)
     assert (result.output, result.data) == ('{"n": 2}', {"n": 2})
-    assert asked(events) == ["t/step-1/approve-after", "t/step-1/approve-after-2"]
+    assert asked(events) == ["t/step-1/confirm-after", "t/step-1/confirm-after-2"]
     questions = [event.fact.question.text for event in events if isinstance(event.fact, PersonAsked)]
     assert "does not fit its schema" in questions[1]
 
 
-@pytest.mark.parametrize("points", [BEFORE, AFTER, Approve(before=True, after=True)])
-async def test_approvals_resume_to_the_same_result_from_every_point(points: Approve) -> None:  # law 2
+@pytest.mark.parametrize("points", [BEFORE, AFTER, Confirm(before=True, after=True)])
+async def test_approvals_resume_to_the_same_result_from_every_point(points: Confirm) -> None:  # law 2
     def team(prompt_log: PromptLog) -> Team:
-        inner = Team("inner", members=[prompt_log.member("b", points)], approve=points)
-        return Team("t", members=[prompt_log.member("a", points), inner, prompt_log.member("c")], approve=points)
+        inner = Team("inner", members=[prompt_log.member("b", points)], confirm=points)
+        return Team("t", members=[prompt_log.member("a", points), inner, prompt_log.member("c")], confirm=points)
 
-    answers = {"approve-before": Answer.edit("told"), "approve-after": Answer.edit("said")}
+    answers = {"confirm-before": Answer.edit("told"), "confirm-after": Answer.edit("said")}
     journal = MemoryJournal()
     expected, events = await through(team(PromptLog()), answers, journal)
     for at in range(1, len(events)):
@@ -245,10 +245,10 @@ async def test_an_approval_holds_for_what_was_approved_and_for_nothing_else() ->
     def team(first: str) -> Team:
         return Team("t", members=[FakeMembers().member("a", first), prompt_log.member("b", BEFORE)])
 
-    _, events = await through(team("one"), {"approve-before": YES}, journal)
+    _, events = await through(team("one"), {"confirm-before": YES}, journal)
     begun = next(event.number for event in events if event.key == "t/step-1") - 1
     async with Engine(journal) as engine:
-        for at, task, key in ((begun, None, "t/step-2/approve-before"), (None, "else", "t#2/step-2/approve-before")):
+        for at, task, key in ((begun, None, "t/step-2/confirm-before"), (None, "else", "t#2/step-2/confirm-before")):
             other = await engine.fork("r", at=at, task=task, team=team("two"))
             assert (other.status, other.stop_reason) == ("paused", "approval")
             ((asked_at, question),) = (await engine.runs.history(other.run_id)).questions().items()
@@ -263,15 +263,15 @@ async def test_on_a_fork_a_question_about_another_draft_is_asked_again() -> None
     async def fickle(turn: Turn, ctx: Context) -> str:
         return words[0]
 
-    team = Team("t", members=[FunctionAgent("a", fickle, approve=AFTER)])
+    team = Team("t", members=[FunctionAgent("a", fickle, confirm=AFTER)])
     async with Engine(journal) as engine:
         await engine.run(team, "go", run_id="r")
-        await engine.runs.answer("r", "t/step-1/approve-after", YES)
+        await engine.runs.answer("r", "t/step-1/confirm-after", YES)
         words.pop(0)
         forked = await engine.fork("r", team=team, new_id="f")
         assert forked.status == "paused"
         ((key, question),) = (await engine.runs.history("f")).questions().items()
-        assert (key, question.draft) == ("t/step-1/approve-after#2", "two")
+        assert (key, question.draft) == ("t/step-1/confirm-after#2", "two")
         await engine.runs.answer("f", key, YES)
         assert (await engine.resume("f", team=team)).output == "two"
 
@@ -282,16 +282,16 @@ async def test_a_reply_that_a_resumed_agent_gives_otherwise_is_not_the_one_that_
     async def fickle(turn: Turn, ctx: Context) -> str:
         return next(words)
 
-    team = Team("t", members=[FunctionAgent("a", fickle, approve=AFTER)])
+    team = Team("t", members=[FunctionAgent("a", fickle, confirm=AFTER)])
     async with Engine("memory") as engine:
         await engine.run(team, "go", run_id="r")
-        await engine.runs.answer("r", "t/step-1/approve-after", YES)
+        await engine.runs.answer("r", "t/step-1/confirm-after", YES)
         with pytest.raises(NonDeterminism, match="a person was asked something else"):
             await engine.resume("r", team=team)
 
 
 @pytest.mark.parametrize(("points", "calls"), [(BEFORE, 1), (AFTER, 1)])
-async def test_a_fork_that_retries_goes_back_to_before_the_rejection(points: Approve, calls: int) -> None:
+async def test_a_fork_that_retries_goes_back_to_before_the_rejection(points: Confirm, calls: int) -> None:
     prompt_log, journal = PromptLog(), MemoryJournal()
     team = Team("t", members=[prompt_log.member("a", points)])
     await through(team, {"": Answer.reject("by mistake")}, journal)
@@ -318,7 +318,7 @@ async def test_an_answer_that_is_no_decision_is_refused(answer: Answer | str, wo
     async with Engine("memory") as engine:
         await engine.run(team, "go", run_id="r")
         with pytest.raises(UsageError, match=words):
-            await engine.runs.answer("r", "t/step-1/approve-before", answer)
+            await engine.runs.answer("r", "t/step-1/confirm-before", answer)
 
 
 async def test_the_last_answer_before_the_resume_counts() -> None:
@@ -326,8 +326,8 @@ async def test_the_last_answer_before_the_resume_counts() -> None:
     async with Engine("memory") as engine:
         await engine.run(team, "go", run_id="r")
         for answer in (Answer.reject("no"), Answer.edit("on second thoughts")):
-            await engine.runs.answer("r", "t/step-1/approve-before", answer)
-        assert (await engine.runs.answers("r"))["t/step-1/approve-before"].data == "on second thoughts"
+            await engine.runs.answer("r", "t/step-1/confirm-before", answer)
+        assert (await engine.runs.answers("r"))["t/step-1/confirm-before"].data == "on second thoughts"
         result = await engine.resume("r", team=team)
         events = await engine.journal.read("r")
         assert await engine.runs.answers("r") == {}
@@ -346,7 +346,7 @@ async def test_known_secrets_in_a_draft_are_neither_recorded_nor_delivered(monke
 
     team = Team("t", members=[prompt_log.member("a", BEFORE)], strategy=FunctionStrategy(tell))
     journal = MemoryJournal()
-    await through(team, {"approve-before": YES}, journal)
+    await through(team, {"confirm-before": YES}, journal)
     assert prompt_log.calls == [("a", f"use [redacted] or {look_alike}")]
     asked_about = [body for body in journal._bodies.values() if "use " in body]
     assert any("[redacted]" in body for body in asked_about)
@@ -355,7 +355,7 @@ async def test_known_secrets_in_a_draft_are_neither_recorded_nor_delivered(monke
 
 async def test_waiting_for_an_approval_holds_no_reservation() -> None:
     counting = FakeMembers()
-    guarded = FunctionAgent("a", lambda turn: "done", approve=BEFORE, limits=Limits(calls=1))
+    guarded = FunctionAgent("a", lambda turn: "done", confirm=BEFORE, limits=Limits(calls=1))
 
     async def both(task: Task, members: Members, ctx: Context) -> Outcome:
         async with ctx.branches(2) as branches:
@@ -364,13 +364,13 @@ async def test_waiting_for_an_approval_holds_no_reservation() -> None:
         return outcome("done")
 
     team = Team("t", members=[guarded, counting.member("b")], strategy=FunctionStrategy(both), limits=Limits(calls=2))
-    result, _ = await through(team, {"approve-before": YES})
+    result, _ = await through(team, {"confirm-before": YES})
     assert result.status == "completed"
     assert counting.calls == ["b"]
 
 
 def test_a_team_has_no_tools_to_approve() -> None:
     with pytest.raises(UsageError, match="on its members"):
-        Team("t", members=[PromptLog().member("a")], approve=Approve(tools=True))
+        Team("t", members=[PromptLog().member("a")], confirm=Confirm(tools=True))
     with pytest.raises(UsageError, match="no tools"):
-        FunctionAgent("a", lambda turn: "x", approve=Approve(tools=["x"]))  # pyright: ignore[reportArgumentType]
+        FunctionAgent("a", lambda turn: "x", confirm=Confirm(tools=["x"]))  # pyright: ignore[reportArgumentType]

@@ -19,7 +19,7 @@ from teamwright.errors import Refused
 from teamwright.people import Question
 from teamwright.runtime.people.webhook import LONGEST_DRAFT, answer_command
 from teamwright.values.events.run import RunNotified, RunPaused
-from teamwright.values.people import Answer, Approve, Notify, approval_question, review_question
+from teamwright.values.people import Answer, Confirm, Notify, approval_question, review_question
 from tests.kit.records import wait_for_question
 
 
@@ -128,11 +128,11 @@ async def test_approvals_and_critical_failures_are_reported_with_their_drafts() 
         raise Refused("no")
 
     with Hook().open() as hook:
-        draft = FunctionAgent("writer", lambda turn: "x" * 2 * LONGEST_DRAFT, approve=Approve(after=True))
+        draft = FunctionAgent("writer", lambda turn: "x" * 2 * LONGEST_DRAFT, confirm=Confirm(after=True))
         team = Team("t", members=[draft, FunctionAgent("a", fail, critical=True)], notify=Notify(webhook=hook.url))
         async with Engine("memory") as engine:
             await engine.run(team, "go", run_id="r")
-            await engine.runs.answer("r", "t/step-1/approve-after", Answer.approve())
+            await engine.runs.answer("r", "t/step-1/confirm-after", Answer.approve())
             await engine.resume("r", team=team)
     told = {one["stop_reason"]: one for one in hook.told}
     assert told.keys() == {"approval", "retries_exhausted"}

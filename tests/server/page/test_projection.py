@@ -361,8 +361,8 @@ def test_a_question_about_a_reply_is_that_of_its_author() -> None:  # P-12
         ("", "t", asked("t", "team")),
         ("t", "1", STARTED),
         ("t", "turn-1", asked("a")),
-        ("t", "turn-1/approve-after", question),
-        ("t", "turn-1/approve-after", PersonAnswered(answer=Answer(text="approve", by="ann"))),
+        ("t", "turn-1/confirm-after", question),
+        ("t", "turn-1/confirm-after", PersonAnswered(answer=Answer(text="approve", by="ann"))),
     )
     about = [one for one in events if isinstance(one, PageQuestion | PageAnswer | PageWait)]
     assert [one.expert and one.expert.id for one in about] == ["a"] * 4

@@ -7,7 +7,7 @@ import json
 from teamwright import FunctionAgent, Team
 from teamwright.server.frames import Frame
 from teamwright.server.routes.chat_completions import CompletionText
-from teamwright.values.people import Approve
+from teamwright.values.people import Confirm
 
 ROOT = {"member": "t", "member_kind": "team", "key": "t", "scope": ""}
 
@@ -69,7 +69,7 @@ def test_members_who_write_at_once_are_told_one_after_the_other() -> None:
 
 def test_what_may_still_change_is_no_answer_yet() -> None:
     twice = agent("a")
-    for members in ([twice, agent("b"), twice], [twice, agent("b", approve=Approve(after=True))]):
+    for members in ([twice, agent("b"), twice], [twice, agent("b", confirm=Confirm(after=True))]):
         last = members[-1].name
         found, _ = told(Team("t", members=members), asked(last, "t/1"), wrote("t/1", "a draft ", 0))
         assert found == [("reasoning_content", f"{last}: a draft ")]

@@ -10,7 +10,7 @@ from teamwright.agents.model.agent import ModelAgent
 from teamwright.errors import ManifestError
 from teamwright.teams.team import Team
 from teamwright.teams.team_loader import load_team
-from teamwright.values.people import Approve, Notify
+from teamwright.values.people import Confirm, Notify
 from tests.teams.manifests.manifests import loaded, only_problem, problems
 
 WHOLE = """
@@ -18,10 +18,10 @@ agents:
   clerk:
     model: "openai:gpt-5-mini"
     tools: [workspace, terminate, search, "office_tools:send"]
-    approve: {before: true, tools: [search, send, write_value]}
-  keeper: {function: "office_checks:check", approve: {after: true}}
+    confirm: {before: true, tools: [search, send, write_value]}
+  keeper: {function: "office_checks:check", confirm: {after: true}}
 teams:
-  office: {members: [clerk, keeper], approve: {after: true}, notify: {webhook: "http://localhost:9/hook"}}
+  office: {members: [clerk, keeper], confirm: {after: true}, notify: {webhook: "http://localhost:9/hook"}}
 tools: {search: "office_tools:search"}
 """
 
@@ -40,11 +40,11 @@ def test_approvals_are_declared_and_come_back(tmp_path: Path, monkeypatch: pytes
     team = load_team(write(tmp_path, WHOLE))
     clerk, keeper = team.members
     assert isinstance(clerk, ModelAgent)
-    assert clerk.policy.approve == Approve(before=True, tools=("search", "send", "write_value"))
-    assert keeper.policy.approve == Approve(after=True)
-    assert (team.policy.approve, team.notify) == (Approve(after=True), Notify(webhook="http://localhost:9/hook"))
-    again = Team("office", members=team.members, approve=team.policy.approve, notify=team.notify).source.manifest
-    assert again.agents["clerk"].approve == clerk.policy.approve
+    assert clerk.policy.confirm == Confirm(before=True, tools=("search", "send", "write_value"))
+    assert keeper.policy.confirm == Confirm(after=True)
+    assert (team.policy.confirm, team.notify) == (Confirm(after=True), Notify(webhook="http://localhost:9/hook"))
+    again = Team("office", members=team.members, confirm=team.policy.confirm, notify=team.notify).source.manifest
+    assert again.agents["clerk"].confirm == clerk.policy.confirm
     assert again.agents["clerk"].tools[0] == "workspace"
     assert again.teams["office"].notify == team.notify
 
@@ -53,14 +53,15 @@ def test_approvals_are_declared_and_come_back(tmp_path: Path, monkeypatch: pytes
     ("agent", "words"),
     [
         (
-            "{model: 'xai:b', tools: [search], approve: {tools: [serch]}}",
+            "{model: 'xai:b', tools: [search], confirm: {tools: [serch]}}",
             "no tool 'serch' to approve (did you mean 'search'?)",
         ),
-        ("{model: 'xai:b', approve: {tools: [search]}}", "has no tool 'search' to approve"),
-        ("{model: 'xai:b', tools: [terminate], approve: {tools: [terminate]}}", "'terminate' can't be approved"),
-        ("{function: 'xai:b', approve: {tools: true}}", "is a function, which has no tools to approve"),
-        ("{model: 'xai:b', approve: {befor: true}}", "'befor' is not a field here (did you mean 'before'?)"),
-        ("{model: 'xai:b', approve: [before]}", "'approve' expects a mapping"),
+        ("{model: 'xai:b', confirm: {tools: [search]}}", "has no tool 'search' to approve"),
+        ("{model: 'xai:b', tools: [terminate], confirm: {tools: [terminate]}}", "'terminate' can't be approved"),
+        ("{model: 'xai:b', confirm: {above: {usd: 1}}}", "is not run by itself (set it for the team)"),
+        ("{function: 'xai:b', confirm: {tools: true}}", "is a function, which has no tools to approve"),
+        ("{model: 'xai:b', confirm: {befor: true}}", "'befor' is not a field here (did you mean 'before'?)"),
+        ("{model: 'xai:b', confirm: [before]}", "'confirm' expects a mapping"),
         ("{model: 'xai:b', tools: [worksapce]}", "there is no tool 'worksapce' (did you mean 'workspace'?)"),
     ],
 )
@@ -73,7 +74,7 @@ def test_a_mistake_about_approvals_is_reported_at_its_place(agent: str, words: s
 @pytest.mark.parametrize(
     ("team", "words"),
     [
-        ("{members: [a], approve: {tools: true}}", "has no tools of its own to approve"),
+        ("{members: [a], confirm: {tools: true}}", "has no tools of its own to approve"),
         ("{members: [a], notify: {webhook: 'slack'}}", "'slack' is not an http address"),
         ("{members: [a], notify: {webhook: 'https://x.y/', secret: 'guess'}}", "'whsec_' followed by 24 to 64 bytes"),
         ("{members: [a], notify: {url: 'http://x'}}", "'url' is not a field here"),
@@ -85,7 +86,7 @@ def test_a_mistake_of_a_team_is_reported_at_its_place(team: str, words: str, tmp
 
 
 def test_tools_of_a_server_are_known_to_the_server_alone(tmp_path: Path) -> None:
-    agent = "{model: 'xai:b', tools: [files], approve: {tools: [anything, files]}}"
+    agent = "{model: 'xai:b', tools: [files], confirm: {tools: [anything, files]}}"
     assert loaded(tmp_path, f"agents: {{a: {agent}}}\ntools: {{files: {{mcp: {{command: x}}}}}}").manifest.agents
 
 

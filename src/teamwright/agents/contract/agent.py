@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from teamwright.values.specs.manifest import TeamSpec
 
 PACKAGE = "teamwright."
-NEVER_IGNORED = ("limits", "approve", "recovery")
+NEVER_IGNORED = ("limits", "confirm", "recovery")
 """Settings that belong in the policy: an agent without the bound or approval that its author meant would do harm."""
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)

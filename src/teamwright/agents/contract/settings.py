@@ -25,10 +25,10 @@ from teamwright.agents.contract.agent import (
 )
 from teamwright.agents.contract.constructor_arguments import Mistakes, check_arguments
 from teamwright.agents.schema_validation import Schema, as_schema
-from teamwright.errors import InvalidValue
+from teamwright.errors import InvalidValue, UsageError
 from teamwright.values.call_limits import DEFAULT_RETRY, Compact, RetryPolicy, TooLong
 from teamwright.values.limits import Limits
-from teamwright.values.people import Approve
+from teamwright.values.people import Confirm
 from teamwright.values.specs.manifest import AgentSpec, ExpertProfile
 from teamwright.values.specs.models import AnyModel, CacheMode, OutputChoice
 from teamwright.values.text.validation_messages import reasons_of
@@ -39,7 +39,7 @@ class PolicySettings(TypedDict, total=False):
     """The settings of a policy that every agent takes by keyword: `FunctionAgent(…, optional=True)`."""
 
     limits: Limits | None
-    approve: Approve | None
+    confirm: Confirm | None
     retry: RetryPolicy | None
     fallback: Agent | None
     evaluate: Agent | None
@@ -108,6 +108,7 @@ def shared_settings(
     before, after = keywords.get("input_schema"), keywords.get("output_schema")
     settings = {field: value for field, value in given.items() if field in POLICY and field != "priority"}
     own = collect(policy_for, owner, cast("PolicySettings", settings), priority=given.get("priority"), **policy)
+    collect(_check_no_amount, owner, own or UNSET)
     return SharedSettings(
         description=keywords.get("description", ""),
         capabilities=() if mistakes else tuple(keywords.get("capabilities", ())),
@@ -116,6 +117,11 @@ def shared_settings(
         timeout=keywords.get("timeout"),
         policy=own or UNSET,
     )
+
+
+def _check_no_amount(owner: str, policy: Policy) -> None:
+    if policy.confirm is not None and policy.confirm.above is not None:
+        raise UsageError(f"{owner} is not run by itself; set  above  of  confirm  on the team that is run.")
 
 
 def policy_for(owner: str, settings: PolicySettings, **others: object) -> Policy:

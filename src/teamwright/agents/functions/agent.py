@@ -202,7 +202,7 @@ class FunctionAgent(Agent):
 
 
 def _check_no_tools(owner: str, policy: Policy) -> None:
-    if policy.approve is not None and policy.approve.tools:
+    if policy.confirm is not None and policy.confirm.tools:
         raise UsageError(f"{owner} is a function and has no tools that a person could approve.")
 
 

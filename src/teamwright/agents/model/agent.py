@@ -111,7 +111,7 @@ class ModelAgent(Agent):
         self.input_schema, self.output_schema, own = shared.input_schema, shared.output_schema, shared.policy
         collect(check_provider, name, own.economy)
         all_tools = (*(collect(listed, owner, "tools", tools) or ()), *(collect(_memory_tools, owner, memory) or ()))
-        self.toolbox = collect(Toolbox, all_tools, own.approve, name, own.reply_bytes)
+        self.toolbox = collect(Toolbox, all_tools, own.confirm, name, own.reply_bytes)
         mistakes.raise_all()
         self.description, self.capabilities, self.timeout = shared.description, shared.capabilities, shared.timeout
         data_type: object = keywords.get("output_schema")

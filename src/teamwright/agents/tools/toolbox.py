@@ -28,7 +28,7 @@ from teamwright.values.call_limits import MAX_BYTES, cut_warning
 from teamwright.values.events.agent import AgentCallRejected
 from teamwright.values.key import join_key
 from teamwright.values.limits import NOTHING, Usage
-from teamwright.values.people import Answer, Approve, Question, approval_question
+from teamwright.values.people import CONFIRM, Answer, Confirm, Question, approval_question
 from teamwright.values.specs.tools import NOT_IMPORTABLE, TERMINATE, FunctionTool, ToolSpec
 from teamwright.values.turns.turn import Failure, HandoffTarget, Purpose
 
@@ -36,18 +36,18 @@ from teamwright.values.turns.turn import Failure, HandoffTarget, Purpose
 class Toolbox:
     """The declared tools of one agent. `open` makes them usable for one turn.
 
-    `approve` says which calls by `owner` a person has to approve. Results are limited to `max_bytes`: a longer text is
+    `confirm` says which calls by `owner` a person has to approve. Results are limited to `max_bytes`: a longer text is
     cut, with a warning, and any other larger result fails the call.
     """
 
     def __init__(
         self,
         tools: Sequence[ToolLike] = (),
-        approve: Approve | None = None,
+        confirm: Confirm | None = None,
         owner: str = "",
         max_bytes: int = MAX_BYTES,
     ) -> None:
-        self._approve, self._owner, self._max_bytes = approve or Approve(), owner, max_bytes
+        self._confirm, self._owner, self._max_bytes = confirm or Confirm(), owner, max_bytes
         self._sources: list[ToolSource] = []
         self.specs: list[str | ToolSpec] = []
         mistakes = Mistakes()
@@ -91,7 +91,7 @@ class Toolbox:
 
     def _check_approvals(self) -> None:
         """Reject approvals that name no tool, as far as the names are known before a turn."""
-        approved = self._approve.tools
+        approved = self._confirm.tools
         callable_ = [source for source in self._sources if source.signal is None]
         known = list(dict.fromkeys(name for one in callable_ for name in (one.name, *(one.tool_names or ()))))
         for name in () if isinstance(approved, bool) else approved:
@@ -130,7 +130,7 @@ class Toolbox:
         sources = self._sources
         if points and not any(OPEN_ARTIFACT in (source.tool_names or ()) for source in sources):
             sources = sorted([*sources, WorkspaceSource([OPEN_ARTIFACT])], key=order_of)
-        tools = Tools(ctx, self._approve, self._owner, seconds, self._max_bytes, purpose)
+        tools = Tools(ctx, self._confirm, self._owner, seconds, self._max_bytes, purpose)
         async with AsyncExitStack() as stack:
             opened = [await stack.enter_async_context(source.open(ctx)) for source in sources]
             for source in opened:
@@ -151,13 +151,13 @@ class Tools:
     def __init__(
         self,
         ctx: Context,
-        approve: Approve,
+        confirm: Confirm,
         owner: str,
         seconds: float | None,
         max_bytes: int = MAX_BYTES,
         purpose: Purpose = "work",
     ) -> None:
-        self.ctx, self._approve, self._owner = ctx, approve, owner
+        self.ctx, self._confirm, self._owner = ctx, confirm, owner
         self._purpose: Purpose = purpose
         self._seconds, self._max_bytes = seconds, max_bytes
         self._owned = ctx.owned
@@ -225,9 +225,9 @@ class Tools:
         except ToolError as error:
             await self.reject(name, json.dumps(arguments, ensure_ascii=False), error, key=key)
             raise
-        if not self._approve.needed_for(name, self._source(name).name):
+        if not self._confirm.needed_for(name, self._source(name).name):
             return arguments
-        return await self._ask_for_approval(name, arguments, ctx or self.ctx, join_key(key, "approve"))
+        return await self._ask_for_approval(name, arguments, ctx or self.ctx, join_key(key, CONFIRM))
 
     async def call_with_files(
         self, name: str, arguments: Arguments, *, key: str, ctx: Context | None = None

@@ -424,7 +424,7 @@ def replayed_team(team: Team, replay: Replay, made: dict[int, Agent] | None = No
     known[id(team)] = copied
     copied.members = _replayed(team.members, replay, known)
     copied.helpers = _replayed(team.helpers, replay, known)
-    copied.notify = copied.confirm_above = None
+    copied.notify = None
     copied.attachments = ()
     return copied
 

@@ -323,5 +323,5 @@ def _shapes(team: Team, topologies: Sequence[str]) -> tuple[dict[str, Team], dic
 
 def _notes(team: Team) -> tuple[str, ...]:
     """How the simulation differs from a real run of this team."""
-    asks = [agent.name for agent in team.everyone() if agent.policy.approve is not None]
+    asks = [agent.name for agent in team.everyone() if agent.policy.confirm is not None]
     return (f"approvals of {', '.join(asks)} are granted at once",) if asks else ()

@@ -165,7 +165,7 @@ class SimulatedAgent(Agent):
 
     def __post_init__(self) -> None:
         if self.policy is UNSET:
-            self.policy = policy_from_spec(self.name, self.declared, approve=None, max_bytes=None)
+            self.policy = policy_from_spec(self.name, self.declared, confirm=None, max_bytes=None)
         self.description, self.capabilities = self.declared.description, self.declared.capabilities
 
     @property
@@ -341,8 +341,8 @@ class Simulator:
             for stand_in in (one, one.policy.fallback) if isinstance(one, SimulatedAgent) else ():
                 if isinstance(stand_in, SimulatedAgent):
                     stand_in.example = example
-        simulated.policy = team.policy.changed(approve=None, evaluate=None)
-        simulated.notify = simulated.confirm_above = None
+        simulated.policy = team.policy.changed(confirm=None, evaluate=None)
+        simulated.notify = None
         simulated.settings = without_evaluation(team.settings)
         return simulated
 
@@ -369,5 +369,5 @@ class Simulator:
             USUAL_FUNCTION if function else with_defaults(usual, with_defaults(self.learnt.everybody, USUAL_MEMBER))
         )
         simulation = with_defaults(learnt, with_defaults(declared, simulation))
-        policy = agent.policy.changed(approve=None, fallback=None, evaluate=None, max_bytes=None, one_call=False)
+        policy = agent.policy.changed(confirm=None, fallback=None, evaluate=None, max_bytes=None, one_call=False)
         return SimulatedAgent(agent.name, agent_spec_of(agent), simulation, "function" if function else "model", policy)

@@ -88,7 +88,7 @@ class RunContext:
                 await counted.begin()
             if run.redactor.values and (task := run.redactor.text(turn.task)) is not turn.task:
                 turn = structs.replace(turn, task=task)
-            gate = None if policy.approve is None else ApprovalGate.of(scope, member, place)
+            gate = None if policy.confirm is None else ApprovalGate.of(scope, member, place)
             ask = Ask(scope, member, turn, place, RunContext, policy, gate=gate)
             ending = await ask.resolve()
             if not isinstance(ending, Reply):

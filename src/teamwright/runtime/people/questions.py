@@ -18,7 +18,7 @@ from teamwright.runtime.run_state import PendingQuestion
 from teamwright.runtime.scope import Scope
 from teamwright.values.events.run import PersonAnswered, PersonAsked
 from teamwright.values.key import join_key, with_attempt
-from teamwright.values.people import Answer, Approve, Question, approval_question, check_question
+from teamwright.values.people import Answer, Confirm, Question, approval_question, check_question
 from teamwright.values.turns.messages import Message, digest
 from teamwright.values.turns.turn import Failure, Reply, Turn
 
@@ -116,8 +116,8 @@ class QuestionCall:
         update_timers(lane)
 
 
-BEFORE, AFTER = "approve-before", "approve-after"
-NO_POINTS = Approve.model_construct()
+BEFORE, AFTER = "confirm-before", "confirm-after"
+NO_POINTS = Confirm.model_construct()
 
 
 class ApprovalGate:
@@ -125,7 +125,7 @@ class ApprovalGate:
 
     __slots__ = ("_after", "_before", "_member", "_place", "_scope", "_turn", "refusal")
 
-    def __init__(self, scope: Scope, member: Agent, place: str, points: Approve, *, after: bool) -> None:
+    def __init__(self, scope: Scope, member: Agent, place: str, points: Confirm, *, after: bool) -> None:
         self._scope, self._member, self._place = scope, member, place
         self._before, self._after = points.before, after
         self._turn: Turn | None = None
@@ -134,7 +134,7 @@ class ApprovalGate:
     @classmethod
     def of(cls, scope: Scope, member: Agent, place: str, stands_in: ApprovalGate | None = None) -> ApprovalGate | None:
         """Return the gate of an ask; a fallback needs every approval that the member it stands in for needs."""
-        points = member.policy.approve
+        points = member.policy.confirm
         if points is None and stands_in is None:
             return None
         points = points or NO_POINTS

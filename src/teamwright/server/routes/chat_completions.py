@@ -400,4 +400,4 @@ def _answers_last(team: Team) -> bool:
     names = [member.name for member in team.members]
     if team.strategy.name != "sequential" or names.count(names[-1]) > 1 or handoff_targets(Members(team.members)):
         return False
-    return team.members[-1].policy.approve is None and team.policy.approve is None
+    return team.members[-1].policy.confirm is None and team.policy.confirm is None

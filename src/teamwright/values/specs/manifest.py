@@ -20,8 +20,8 @@ from teamwright.values.call_limits import (
     RetryPolicy,
     TooLong,
 )
-from teamwright.values.limits import ConfirmAbove, Degradation, Limits
-from teamwright.values.people import Approve, Notify
+from teamwright.values.limits import Degradation, Limits
+from teamwright.values.people import Confirm, Notify
 from teamwright.values.specs.evaluation import Evaluate
 from teamwright.values.specs.models import OUTPUT_MODE, SETTINGS, AnyModel, CacheMode, CheckedSettings, OutputChoice
 from teamwright.values.specs.simulation import Simulation
@@ -94,7 +94,7 @@ OPTIONAL = "a failure of this member is skipped, with a warning"
 CRITICAL = "a failure of this member pauses the run"
 EVALUATE = "how its work is evaluated before it counts: a rubric, judges, rounds"
 EXPERT = "a template of an expert by name, or {template, persona, thinking_style, collaboration_strategy, skills, …}"
-APPROVE = "where a person has to approve before the member continues"
+CONFIRM = "what a person confirms before it happens"
 
 Share = Literal["transcript", "output", "a2a_lite"]
 JsonSchema = dict[str, JsonValue]
@@ -110,7 +110,7 @@ class MemberSettings(Value):
     """Settings of every member, agent or team."""
 
     limits: Limits | None = None
-    approve: Approve | None = Field(default=None, description=APPROVE)
+    confirm: Confirm | None = Field(default=None, description=CONFIRM)
     optional: bool = Field(default=False, description=OPTIONAL)
     critical: bool = Field(default=False, description=CRITICAL)
 
@@ -249,10 +249,6 @@ class TeamSpec(MemberSettings):
     recovery: Recovery | None = Field(default=None, description="how the team recovers from failures of members")
     notify: Notify | None = Field(
         default=None, description="the webhook that is called when a run of this team waits for a person"
-    )
-    confirm_above: ConfirmAbove | None = Field(
-        default=None,
-        description="a person confirms a run of this team before it spends anything if its forecast p90 is above this",
     )
     evaluate: Evaluate | None = Field(default=None, description=EVALUATE)
     simulation: Simulation | None = Field(

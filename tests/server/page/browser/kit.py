@@ -48,7 +48,7 @@ teams:
 """,
     "approval": """
 agents:
-  herald: {scripted: replies.yaml, approve: {after: true}, description: Tells the world}
+  herald: {scripted: replies.yaml, confirm: {after: true}, description: Tells the world}
 teams:
   approval: {members: [herald], description: Announces what a person has approved}
 """,

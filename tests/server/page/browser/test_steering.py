@@ -59,7 +59,7 @@ teams:
 agents:
   writer: {scripted: replies.yaml}
 teams:
-  dear: {members: [writer], confirm_above: {tokens: 1}}
+  dear: {members: [writer], confirm: {above: {tokens: 1}}}
 """,
     "relay": """
 agents:

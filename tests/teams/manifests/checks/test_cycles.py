@@ -85,7 +85,7 @@ def test_a_wrong_field_of_an_agent_tool_is_reported(tmp_path: Path) -> None:
 
 
 def test_approvals_know_the_name_of_an_agent_tool(tmp_path: Path) -> None:
-    text = "agents: {a: {model: local, tools: [{agent: b.c}], approve: {tools: [NAME]}}, b.c: {model: local}}"
+    text = "agents: {a: {model: local, tools: [{agent: b.c}], confirm: {tools: [NAME]}}, b.c: {model: local}}"
     assert loaded(tmp_path, text.replace("NAME", "b_c"))
     assert "has no tool 'b_d' to approve" in only_problem(tmp_path, text.replace("NAME", "b_d")).message
 

@@ -186,7 +186,7 @@ def _check_agent(agent: Declaration, declared: Declarations, report: ProblemRepo
         _check_json_schema(agent, name, report)
     _check_optional_or_critical(agent, report)
     check_evaluation(agent, declared, report)
-    _check_approved_tools(agent, declared, report)
+    _check_confirmed(agent, declared, report)
 
 
 def functions_around(agent: Declaration) -> dict[str, Scalar]:
@@ -205,9 +205,11 @@ def _check_functions_around(agent: Declaration, report: ProblemReport) -> None:
         report.problem(template.place, f"{agent.words}: {problem}", f"it can use {', '.join(NAMES)}")
 
 
-def _check_approved_tools(agent: Declaration, declared: Declarations, report: ProblemReport) -> None:
-    """Report tools to approve that the agent does not have, as far as its tools are known without asking a server."""
-    given = agent.fields.get("approve")
+def _check_confirmed(agent: Declaration, declared: Declarations, report: ProblemReport) -> None:
+    """Report what a person can't confirm: an amount, and tools that are known to be missing."""
+    given = agent.fields.get("confirm")
+    if isinstance(given, Fields) and given.has("above"):
+        report.problem(given.key_place("above"), f"{agent.words} is not run by itself", "set it for the team")
     wanted = given.get("tools") if isinstance(given, Fields) else None
     if wanted is None or (isinstance(wanted, Scalar) and wanted.value is not True):
         return
@@ -388,9 +390,9 @@ def _check_optional_or_critical(owner: Declaration, report: ProblemReport) -> No
 
 def _check_people(team: Declaration, report: ProblemReport) -> None:
     """Check a team's approvals and its webhook."""
-    approve, notify = team.fields.get("approve"), team.fields.get("notify")
-    if isinstance(approve, Fields) and approve.has("tools"):
-        place = approve.key_place("tools")
+    confirm, notify = team.fields.get("confirm"), team.fields.get("notify")
+    if isinstance(confirm, Fields) and confirm.has("tools"):
+        place = confirm.key_place("tools")
         report.problem(place, f"{team.words} has no tools of its own to approve", "set it for its members")
     check_secrets(notify, "notify", team.words, report)
     check_web_address(notify.text("webhook") if isinstance(notify, Fields) else None, team.words, report)
