@@ -33,7 +33,7 @@ def call(tool: str, **arguments: str) -> ModelResponse:
 
 
 async def main() -> None:
-    host = ModelAgent("host", model=FunctionModel(answer), memory="own", compact=Compact(window=500, keep=2))
+    host = ModelAgent("host", model=FunctionModel(answer), memory="own", compact=Compact(context=500, keep=2))
     house = Team("house", members=[host])
     async with Engine("memory") as engine:
         for task in ("I am Ada.", "Tell me about the house. " + "Please! " * 60, "And the garden?", "Thank you."):

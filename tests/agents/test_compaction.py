@@ -17,7 +17,7 @@ from teamwright.history import read_kpis
 from teamwright.values.call_limits import Compact
 from teamwright.values.specs.models import NamedModel, ServerModel
 
-SMALL = Compact(window=600, keep=2)
+SMALL = Compact(context=600, keep=2)
 
 
 def texts(messages: Sequence[ModelMessage]) -> list[str]:
@@ -77,7 +77,7 @@ async def test_older_turns_of_a_conversation_become_a_summary_once() -> None:  #
 
 async def test_a_conversation_below_the_threshold_is_sent_whole() -> None:
     talker = Talker()
-    team = Team("desk", members=[talker.agent(compact=Compact(window=100_000))])
+    team = Team("desk", members=[talker.agent(compact=Compact(context=100_000))])
     async with Engine("memory") as engine:
         for number in range(4):
             await engine.run(team, task(number), conversation="talk")
@@ -109,7 +109,7 @@ async def test_tool_calls_stay_with_their_results() -> None:  # L-C-7
         return f"seen {number} " + "z" * 800
 
     talker = Talker(answer)
-    agent = talker.agent(compact=Compact(window=600, keep=3), tools=[look])
+    agent = talker.agent(compact=Compact(context=600, keep=3), tools=[look])
     async with Engine("memory") as engine:
         result = await engine.run(Team("desk", members=[agent]), "Look around.")
         compacted = await facts(engine, result.run_id)
@@ -140,7 +140,7 @@ async def test_a_prompt_that_is_refused_as_too_long_is_compacted_within_the_turn
         return "seen"
 
     talker = Talker(answer)
-    agent = talker.agent(compact=Compact(window=1_000_000, keep=2), tools=[look])
+    agent = talker.agent(compact=Compact(context=1_000_000, keep=2), tools=[look])
     async with Engine("memory") as engine:
         result = await engine.run(Team("desk", members=[agent]), "Look around.")
     assert (result.output, len(looked)) == ("done", 3)
@@ -162,7 +162,7 @@ async def test_a_failed_summary_is_a_warning_once_in_a_run() -> None:
         """Look."""
         return "z" * 400
 
-    agent = Forgetful(answer).agent(compact=Compact(window=600, keep=3), tools=[look])
+    agent = Forgetful(answer).agent(compact=Compact(context=600, keep=3), tools=[look])
     async with Engine("memory") as engine:
         result = await engine.run(Team("desk", members=[agent], strategy="round_robin", max_turns=2), "Look around.")
     assert result.output == "done"

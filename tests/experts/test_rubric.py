@@ -127,15 +127,15 @@ async def test_a_judge_that_is_a_team_judges() -> None:
     assert (result.status, verdicts(events)[0].judges[0].model) == ("completed", "team")
 
 
-async def test_the_version_of_the_rubric_is_recorded_and_changes_with_its_criteria() -> None:
-    one = Evaluate(criteria=(CITES,), version="2026-11")
+async def test_the_digest_of_the_rubric_is_recorded_and_changes_with_its_criteria() -> None:
+    one = Evaluate(criteria=(CITES,))
     writer = FunctionAgent("writer", lambda text: "[1]", evaluate=Rubric(one))
     _, events = await run(Team("t", members=[writer]))
     (started,) = [event.fact for event in events if isinstance(event.fact, TeamEvaluationStarted)]
-    assert (started.rubric_version, started.rubric) == ("2026-11", one.rubric_digest)
+    assert started.rubric == one.rubric_digest
     assert verdicts(events)[0].rubric == one.rubric_digest
     heavier = CITES.model_copy(update={"weight": 2.0})
-    assert len({one.rubric_digest, Evaluate(criteria=(heavier,), version="2026-11").rubric_digest}) == 2
+    assert len({one.rubric_digest, Evaluate(criteria=(heavier,)).rubric_digest}) == 2
 
 
 @pytest.mark.parametrize(

@@ -79,7 +79,7 @@ SCHEMA = {"type": "object", "required": ["title"], "properties": {"title": {"typ
         ({"python": f"{HERE}:is_short"}, "short", "rather long", "the check says no"),
         ({"python": f"{HERE}:is_short_async"}, "short", "rather long", "the check says no"),
         ({"python": f"{HERE}:with_reason"}, "An end.", "No end", "it has no full stop"),
-        ({"python": f"{HERE}:share_of_letters", "at_least": 0.8}, "abcde", "ab123", "the check says no"),
+        ({"python": f"{HERE}:share_of_letters", "threshold": 0.8}, "abcde", "ab123", "the check says no"),
         ({"command": ["grep", "-q", "word"]}, "a word", "nothing", "it exited with 1"),
         (
             {"command": [sys.executable, "-c", "import sys; sys.exit('x' in sys.stdin.read() and 'bad')"]},

@@ -13,7 +13,7 @@ from teamwright.lab.simulation.simulated_agents import Learnt, SimulatedAgent, S
 from teamwright.lab.simulation.trials import Trial
 from teamwright.lab.topology_model import EvaluationSettings
 from teamwright.lab.topology_profiles import TOPOLOGIES
-from teamwright.values.specs.simulation import Behaviour, Data, Simulation, Uniform, quantile
+from teamwright.values.specs.simulation import Behaviour, Data, Simulation, quantile
 from teamwright.values.turns.turn import Turn
 from tests.kit.evaluators import WordEvaluator, words
 from tests.kit.records import damage_first_event
@@ -105,8 +105,14 @@ async def test_steps_that_were_judged_are_counted_with_those_that_passed() -> No
 
 
 MEMBERS = ["a", "b"]
+EVENLY = [place / 199 for place in range(200)]
 BEHAVIOUR = Simulation(
-    skill=0.7, latency=Uniform(uniform=(2, 6)), input=100.0, output=Uniform(uniform=(10, 30)), rate_limit=0.2, error=0.1
+    skill=0.7,
+    latency=Data(data=tuple(2 + 4 * one for one in EVENLY)),
+    input=100.0,
+    output=Data(data=tuple(10 + 20 * one for one in EVENLY)),
+    rate_limit=0.2,
+    error=0.1,
 )
 
 

@@ -276,10 +276,10 @@ async def test_with_the_output_the_orchestrator_is_shown_one_round_and_a_special
 
 async def test_what_the_orchestrator_is_shown_of_a_result_is_bounded() -> None:  # P-06
     lead = Lead(delegate("a"), synthesize())
-    team = lead.team(FakeMembers(numbered).member("a", "x" * 5000), options={"shown_characters": 100})
+    team = lead.team(FakeMembers(numbered).member("a", "x" * 9000))
     result = await run(team)
-    assert seen(lead.told[1])[-1] == ("a", "x" * 100 + "… (cut here; it has 5000 characters)")
-    assert len(result.messages[0].content) == 5000
+    assert seen(lead.told[1])[-1] == ("a", "x" * 8000 + "… (cut here; it has 9000 characters)")
+    assert len(result.messages[0].content) == 9000
 
 
 async def test_a_team_may_be_a_specialist_and_a_team_may_lead() -> None:

@@ -180,7 +180,7 @@ class TurnCompaction:
 
 async def compaction_of(agent: ModelAgent, model: AnyModel, compact: Compact, ctx: Context) -> TurnCompaction | None:
     """Return what compacts the conversation of a turn; `None` if the window of the model is not known."""
-    window = compact.window or declared_window(model) or await _recorded_window(model, ctx)
+    window = compact.context or declared_window(model) or await _recorded_window(model, ctx)
     return None if window is None else TurnCompaction(agent, model, compact, window, ctx)
 
 

@@ -109,7 +109,6 @@ class EvaluationRounds:
             work=self.work,
             criteria=tuple(one.id for one in declared.rubric),
             rubric=declared.rubric_digest,
-            rubric_version=declared.version,
         )
         await self._ctx.emit(started, key=f"{key}/started")
         verdict = completed(await self._ask_evaluator(reply, key), declared)

@@ -224,7 +224,7 @@ class Judge:
         score = round(float(REDUCERS[self.reducer]([one.score for one in each])), 4)
         count = sum(one.passed for one in each)
         enough = count == len(each) if self.reducer == "min" else 2 * count > len(each)
-        passed = enough and score >= criterion.at_least
+        passed = enough and score >= criterion.threshold
         reason = next((one.reason for one in each if one.passed == passed and one.reason), "")
         return CriterionResult(id=criterion.id, passed=passed, score=score, reason=reason, by=self.agent.name)
 
@@ -252,7 +252,7 @@ def _contradiction(criterion: Criterion, given: Sequence[JudgedCriterion]) -> st
     if len({one.passed for one in given}) > 1:
         return "it both passes and does not"
     for one in given:
-        if one.score is not None and one.passed != (one.score >= criterion.at_least):
+        if one.score is not None and one.passed != (one.score >= criterion.threshold):
             return f"it {'passes' if one.passed else 'does not pass'} with a score of {one.score:g}"
     return ""
 

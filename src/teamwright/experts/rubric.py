@@ -205,7 +205,7 @@ async def run_check(
     if finding is None:
         finding = await _recorded_finding(criterion, work, partial(open_context, task, about, criterion, ctx), ctx)
     score, reason = finding
-    passed = score >= criterion.at_least
+    passed = score >= criterion.threshold
     return CriterionResult(id=criterion.id, passed=passed, score=score, reason="" if passed else reason)
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import cast
 
 from pydantic import Field, JsonValue
+from pydantic.json_schema import SkipJsonSchema
 
 from teamwright.agents.contract.agent import Context
 from teamwright.agents.tools.protocol import BuildOptions, ToolContext, ToolKind, ToolSource
@@ -52,7 +53,7 @@ class SkillFolders(Value):
     folders: tuple[str, ...] = Field(
         min_length=1, description="folders with SKILL.md, or folders of such folders, relative to this file"
     )
-    pinned: tuple[Skill, ...] | None = Field(default=None, description="filled in when the manifest is loaded")
+    pinned: SkipJsonSchema[tuple[Skill, ...] | None] = None
 
 
 def pin_skills(folders: Sequence[tuple[str, Path]]) -> tuple[Skill, ...]:

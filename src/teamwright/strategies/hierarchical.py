@@ -182,18 +182,18 @@ def _matching_specialist(name: str, specialists: Sequence[str]) -> str | None:
     return like[0] if len(like) == 1 else None
 
 
+MAX_DELEGATIONS = 20
+"""How many tasks one decision may delegate."""
+SHOWN_CHARACTERS = 8000
+"""How many characters of each result the orchestrator sees; the rest is cut, with a note."""
+
+
 class HierarchicalOptions(FailurePolicy):
     """The orchestrator and its limits. It always learns of a failed specialist."""
 
     orchestrator: AgentName = Field(description="the agent that decides: a member, or another agent or team")
     max_iterations: int = Field(default=10, ge=1, description="how many decisions may be made")
     max_parallel: int = Field(default=10, ge=1, description="how many specialists work at once")
-    max_delegations: int = Field(default=20, ge=1, description="how many tasks one decision may delegate")
-    shown_characters: int = Field(
-        default=8000,
-        ge=100,
-        description="how many characters of each result the orchestrator sees; the rest is cut, with a note",
-    )
 
 
 class Hierarchical(Strategy):
@@ -291,7 +291,7 @@ class HierarchicalRun:
                 self.talk.add(reply)
                 return self.talk.ended("terminated")
             self.talk.warn(reply)
-            decision = read_decision(reply, list(self._specialists), self.options.max_delegations)
+            decision = read_decision(reply, list(self._specialists), MAX_DELEGATIONS)
             if not isinstance(decision, ParseFailure):
                 self._show_decision(reply)
                 to = tuple(one.specialist for one in decision.delegations) if isinstance(decision, Delegate) else ()
@@ -373,6 +373,6 @@ class HierarchicalRun:
             self._orchestrator_view.extend(reply.messages)
 
     def _show_orchestrator(self, name: str, text: str, role: Role = "assistant") -> None:
-        most = self.options.shown_characters
+        most = SHOWN_CHARACTERS
         shown = text if len(text) <= most else f"{text[:most]}… (cut here; it has {len(text)} characters)"
         self._orchestrator_view.append(Message(name=name, content=shown, role=role))

@@ -125,7 +125,7 @@ class Compact(Value):
     at: float = Field(
         default=0.7, gt=0, lt=1, description="the part of the model's context window that a prompt may fill"
     )
-    window: int | None = Field(
+    context: int | None = Field(
         default=None, ge=1, description="tokens of that window; by default the model's `context`, else as published"
     )
     keep: int = Field(default=8, ge=1, description="messages at the end of the conversation that stay as they are")

@@ -154,7 +154,7 @@ CASES: list[tuple[Maker, dict[str, object], str]] = [
     (Team, {"name": "t"}, "The team 't' needs 'members'"),
     (ModelAgent, {"name": "a"}, "The agent 'a' needs 'model'"),
     (ModelAgent, {"model": "local"}, "The agent needs 'name'"),
-    (tool, {"function": spoken, "retry": 3}, r"The tool 'spoken' takes no 'retry': did you mean 'retries'\?"),
+    (tool, {"function": spoken, "retries": 3}, r"The tool 'spoken' takes no 'retries': did you mean 'retry'\?"),
     (tool, {"function": spoken, "timeout": -1}, "The tool 'spoken': timeout: must be more than 0, and -1 is not"),
     (tool, {"function": "spoken"}, "A tool must be a function, not the text 'spoken'"),
     (tool, {"function": spoken, "check": 5}, "The check of the tool 'spoken' must be a function, not the number 5"),

@@ -237,7 +237,7 @@ async def test_a_failed_call_is_repeated_as_often_as_the_tool_allows() -> None:
             raise failures.pop(0)
         return "done"
 
-    result, events = await through(clerk(tool(act, retries=2)))
+    result, events = await through(clerk(tool(act, retry=2)))
     assert result.output == "done"
     assert [
         event.fact.attempt for event in events if isinstance(event.fact, AgentCalled) and event.fact.effect == "tool"

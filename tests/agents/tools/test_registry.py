@@ -120,7 +120,7 @@ agents:
     model: openai:gpt-5-mini
     tools: [stock, {function: "tests.agents.tools.test_registry:look_up", timeout: 0}]
 tools:
-  stock: {function: "tests.agents.tools.test_registry:look_up", once: [article], retries: 2}
+  stock: {function: "tests.agents.tools.test_registry:look_up", once: [article], retry: 2}
 """,
         encoding="utf-8",
     )

@@ -79,7 +79,7 @@ def test_a_team_of_high_risk_needs_checks_and_is_warned_of_questions() -> None: 
         {"max_parallel": 0},
         {"risk": "none"},
         {"evaluate": {"threshold": 1.01}},
-        {"evaluate": {"criteria": [{**CHECK, "at_least": float("nan")}]}},
+        {"evaluate": {"criteria": [{**CHECK, "threshold": float("nan")}]}},
         {"evaluate": {"risk": "medium", "on_unreviewed": "pass"}},
         {"on_failure": {"retry": -1}},
         {"roles": {"no such name!": {}}},

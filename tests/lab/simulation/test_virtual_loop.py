@@ -23,7 +23,7 @@ from teamwright.lab.simulation.virtual_loop import VirtualLoop, run_virtually, v
 from teamwright.strategies.protocol import Members
 from teamwright.strategies.team_conversation import MOST_ESTIMATED
 from teamwright.values.limits import CHARACTERS_PER_TOKEN, Limits
-from teamwright.values.specs.simulation import Lognormal, Simulation
+from teamwright.values.specs.simulation import Percentiles, Simulation
 from teamwright.values.turns.turn import Turn
 from tests.growth import assert_linear_calls
 
@@ -237,7 +237,7 @@ def test_a_limit_of_the_user_comes_first() -> None:
 
 def test_absurd_amounts_stay_numbers() -> None:  # S-01
     assert len(pad_text("x", 10**15)) == MOST_FILLED * CHARACTERS_PER_TOKEN
-    assert Lognormal(lognormal=(1.0, 1e300)).quantile(0.999) > 1e20
+    assert Percentiles(p50=1.0, p90=1e300).quantile(0.999) > 1e20
 
 
 def test_forecasts_of_absurd_turn_counts_say_nothing() -> None:  # S-01

@@ -110,10 +110,10 @@ async def test_a_model_may_declare_how_its_prompts_are_counted() -> None:  # Z-1
     pytest.importorskip("bpe_openai")
     plain = effect_of("house", "word " * 400)
     counted = await PromptMeter().bound(structs.replace(plain, tokenizer="o200k_base"), strict=False)
-    divided = await PromptMeter().bound(structs.replace(plain, bytes_per_token=4.0), strict=False)
+    divided = await PromptMeter().bound(structs.replace(plain, tokenizer=4.0), strict=False)
     assert (counted.tokens, counted.by) == (401 + 8 + 16, "tokenizer")
     assert (divided.tokens, divided.by) == (500 + 8 + 16, "bytes_per_token")
-    assert (await PromptMeter().bound(structs.replace(plain, bytes_per_token=4.0), strict=True)).tokens == 2016
+    assert (await PromptMeter().bound(structs.replace(plain, tokenizer=4.0), strict=True)).tokens == 2016
 
 
 async def test_samples_that_can_not_be_read_are_as_none() -> None:

@@ -77,7 +77,7 @@ async def test_what_one_run_has_shown_of_a_tokenizer_the_next_one_knows() -> Non
         await serve("sequential", 1000, provider, journal)
         warm = await serve("sequential", 0, provider, journal, limits)
     assert cold.result.status == "degraded"
-    assert any("tokenizer  or  bytes_per_token" in warning for warning in cold.result.warnings), cold.result.warnings
+    assert any("set  tokenizer  of the model" in warning for warning in cold.result.warnings), cold.result.warnings
     assert warm.result.status == "completed", warm.result.warnings
 
 

@@ -28,7 +28,7 @@ def test_nonsense_is_refused(fields: dict[str, Any]) -> None:  # K-11
 @pytest.mark.parametrize(
     "fields",
     [
-        {"weight": 0}, {"weight": inf}, {"weight": nan}, {"at_least": 0}, {"at_least": 1.1}, {"timeout": 0},
+        {"weight": 0}, {"weight": inf}, {"weight": nan}, {"threshold": 0}, {"threshold": 1.1}, {"timeout": 0},
         {"contains": ""}, {"command": ()}, {"non_blank": False}, {"judge": ""},
     ],
 )  # fmt: skip

@@ -95,7 +95,7 @@ class Effect(Struct, frozen=True):
     `request` is a digest of what is sent; `prompt_bytes` and `messages` size the reservation of a model request, and
     `media_tokens` is an upper bound of what is no text: its images and files, and reasoning that is sent back. `texts`
     are all texts of the prompt, which are counted if a limit on tokens or money applies; `prompt_tokens` is their
-    number of tokens if the caller knows it, and `tokenizer` or `bytes_per_token` say how to count them if the model
+    number of tokens if the caller knows it, and `tokenizer` says how to count them, by name or by bytes, if the model
     declares it. Calls that name the same `model` share one queue in the engine; `pace` is the rate limit of that model.
     `rate` returns the highest price of tokens for a prompt of a given size; it is called only if a limit on money
     applies. `note` is the number of tokens that the prompt grows by if the call states that its output cap was cut.
@@ -133,8 +133,7 @@ class Effect(Struct, frozen=True):
     method: McpMethod | None = None
     texts: Sequence[str] = ()
     prompt_tokens: int | None = None
-    tokenizer: TokenizerName | None = None
-    bytes_per_token: float | None = None
+    tokenizer: TokenizerName | float | None = None
     describe: Callable[[], SentRequest] | None = None
     cancel_run: Callable[[Attempt], None] | None = None
 

@@ -180,7 +180,6 @@ class ModelRequests:
             + (self._media_tokens(conversation) if conversation.files else 0),
             texts=(*conversation.sent_texts, *template.texts),
             tokenizer=None if isinstance(model, str) else model.tokenizer,
-            bytes_per_token=None if isinstance(model, str) else model.bytes_per_token,
             describe=partial(sent_request, conversation, template),
         )
         returned = await self._ctx.effect(request_place(self.count), effect)

@@ -148,7 +148,7 @@ class PythonTool(ToolSource):
         mistakes.raise_all()
         return CallPolicy(
             timeout=settings.timeout,
-            retries=settings.retries,
+            retries=settings.retry,
             idempotent=settings.idempotent,
             once=partial(self._action, settings.once) if settings.once else None,
             check=outcome_check,
@@ -299,13 +299,13 @@ class PythonKind(ToolKind[FunctionTool]):
                 check_import_path(path, owner, report)
         given = fields.get("idempotent")
         idempotent = given.value if isinstance(given, Scalar) else None
-        retries = fields.get("retries")
+        retries = fields.get("retry")
         repeats = isinstance(retries, Scalar) and bool(retries.value)
         risky = idempotent is False or (idempotent is None and fields.has("once"))
         if isinstance(once := fields.get("once"), Items) and not once.items:
             report.problem(once.place, f"{owner}: {NO_PARAMETERS}", SOME_PARAMETERS)
         if repeats and risky and not fields.has("check"):
-            report.problem(fields.key_place("retries"), f"{owner}: {UNSAFE_RETRIES}", SAFE_RETRIES)
+            report.problem(fields.key_place("retry"), f"{owner}: {UNSAFE_RETRIES}", SAFE_RETRIES)
 
     def check_imports(self, fields: Fields, owner: str, report: ProblemReport) -> None:
         """Report functions that can't be imported, and a signature that can't be a tool or does not fit `once`."""
@@ -343,14 +343,14 @@ def tool(
     name: str | None = None,
     description: str | None = None,
     timeout: float | None = None,
-    retries: int = 0,
+    retry: int = 0,
     idempotent: bool | None = None,
     once: Sequence[str] | None = None,
     check: Function | None = None,
 ) -> ToolSource:
     """Make a tool of a function, with a name and settings of its own; a function without them is a tool by itself.
 
-    `timeout` bounds each call in seconds, `retries` is how often a failed call is repeated, and `idempotent` says
+    `timeout` bounds each call in seconds, `retry` is how often a failed call is repeated, and `idempotent` says
     whether a call may be made again if a crash left it in doubt. `once` names the parameters that identify an action:
     the same action is not made twice in a run or its forks. `check` takes parameters of the tool and asks the outside
     world whether the call was made: it returns the result of the call, or `None`.
@@ -365,7 +365,7 @@ def tool(
         "name": own_name if name or NOT_IMPORTABLE in paths else None,
         "description": description,
         "timeout": timeout,
-        "retries": retries or None,
+        "retry": retry or None,
         "idempotent": idempotent,
         "once": names,
         "check": None if check is None else paths[1],

@@ -223,7 +223,7 @@ class Admission:
             return ""
         model = self._effect.model or self._effect.name
         unknown = f"no tokenizer of {model!r} is known, and too few of its requests have reported their usage"
-        return f"{tokens}, because {unknown}: set  tokenizer  or  bytes_per_token  of the model"
+        return f"{tokens}, because {unknown}: set  tokenizer  of the model"
 
     def _record_refusal(self, refusal: Refusal) -> None:
         self._scope.charges.refused = refusal.what

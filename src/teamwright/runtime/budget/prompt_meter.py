@@ -63,7 +63,7 @@ class PromptMeter:
             most = effect.prompt_tokens
         if strict or not effect.texts:
             return PromptBound(most + effect.media_tokens)
-        if (ratio := effect.bytes_per_token) is not None:
+        if isinstance(ratio := effect.tokenizer, float | int):
             tokens = framed([ceil(effect.prompt_bytes / ratio)], effect.messages)
             return PromptBound(min(most, tokens) + effect.media_tokens, by="bytes_per_token")
         if (counts := await self._tokenizer(effect)) is not None:
@@ -87,7 +87,7 @@ class PromptMeter:
         """Keep a request that no limit applied to; what can be learnt from it is learnt when a run has ended."""
         if not effect.texts or effect.media_tokens or not usage.input_tokens or effect.prompt_bytes > LONGEST_UNREAD:
             return
-        if effect.bytes_per_token is None and effect.prompt_tokens is None and not _has_tokenizer(effect):
+        if effect.prompt_tokens is None and not _has_tokenizer(effect):
             self._unread.append(_Unread(effect.model, effect.texts, effect.messages, usage.input_tokens))
 
     async def save(self) -> None:
@@ -129,11 +129,12 @@ class PromptMeter:
 
 
 def _encoding(effect: Effect) -> TokenizerName | None:
-    return effect.tokenizer or encoding_of(effect.name)
+    given = effect.tokenizer
+    return given if isinstance(given, str) else encoding_of(effect.name)
 
 
 def _has_tokenizer(effect: Effect) -> bool:
-    return _encoding(effect) is not None and is_installed()
+    return isinstance(effect.tokenizer, float | int) or (_encoding(effect) is not None and is_installed())
 
 
 class _Unread(NamedTuple):

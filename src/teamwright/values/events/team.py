@@ -247,7 +247,6 @@ class TeamEvaluationStarted(Record, frozen=True):
     work: str
     criteria: tuple[str, ...]
     rubric: str
-    rubric_version: str = ""
 
 
 class TeamEvaluationResult(Record, frozen=True):

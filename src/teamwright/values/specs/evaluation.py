@@ -59,7 +59,7 @@ class Criterion(Value):
     )
     weight: float = Field(default=1.0, gt=0, allow_inf_nan=False, description="its share of the score")
     required: bool = Field(default=False, description="whether nothing passes without it, whatever the threshold")
-    at_least: float = Field(
+    threshold: float = Field(
         default=0.5, gt=0, le=1, allow_inf_nan=False, description="the least score with which it passes"
     )
     timeout: float = Field(default=60.0, gt=0, allow_inf_nan=False, description="seconds of a function or program")
@@ -105,7 +105,6 @@ class Evaluate(Value):
     threshold: float = Field(
         default=1.0, gt=0, le=1, allow_inf_nan=False, description="the least share of the weights that has to pass"
     )
-    version: str = Field(default="", description="your name for this version of the rubric")
     judge: AgentName | None = Field(default=None, description="the agent or team that answers criteria with `judge`")
     final_judge: AgentName | None = Field(
         default=None, description="the judge of work that the first one passes; its marks are those that are reported"
@@ -175,7 +174,7 @@ class Evaluate(Value):
     def rubric_digest(self) -> str:
         """The digest that identifies the rubric in records; any change of its criteria changes it."""
         said = [one.model_dump(mode="json", exclude_defaults=True) for one in self.rubric]
-        return digest(self.version, to_json(said).decode(), str(self.threshold))
+        return digest(to_json(said).decode(), str(self.threshold))
 
     @property
     def judges(self) -> tuple[str, ...]:

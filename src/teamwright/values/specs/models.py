@@ -279,15 +279,10 @@ class DeclaredModel(Pace):
     context: int | None = Field(
         default=None, ge=1, description="tokens of its context window, for `compact`; the published number by default"
     )
-    tokenizer: TokenizerName | None = Field(
+    tokenizer: TokenizerName | Annotated[float, Field(ge=1, le=16)] | None = Field(
         default=None,
-        description="the tokenizer that counts prompts under a limit (extra `tokens`); by default known from its name",
-    )
-    bytes_per_token: float | None = Field(
-        default=None,
-        ge=1,
-        le=16,
-        description="UTF-8 bytes of a prompt that count as one token under a limit, if no tokenizer is known",
+        description="how prompts are counted under a limit: by this tokenizer (extra `tokens`), or by so many UTF-8"
+        " bytes a token; by default known from its name",
     )
 
 

@@ -23,47 +23,8 @@ Amount = Annotated[FiniteFloat, Field(ge=0)]
 Probability = Annotated[float, Field(ge=0, le=1)]
 
 
-class Uniform(Value):
-    """A uniform distribution between two bounds."""
-
-    uniform: tuple[Amount, Amount] = Field(description="the lowest and the highest value")
-
-    @model_validator(mode="after")
-    def _in_order(self) -> Self:
-        if self.uniform[0] > self.uniform[1]:
-            raise ValueError("the lowest value of uniform comes first")
-        return self
-
-    def quantile(self, chance: float) -> float:
-        """Return the quantile for a probability."""
-        low, high = self.uniform
-        return low + (high - low) * chance
-
-
-class Normal(Value):
-    """A normal distribution, cut off at zero."""
-
-    normal: tuple[Amount, Amount] = Field(description="the mean and the standard deviation")
-
-    def quantile(self, chance: float) -> float:
-        """Return the quantile for a probability."""
-        mean, deviation = self.normal
-        return max(0.0, mean + deviation * _z(chance))
-
-
-class Lognormal(Value):
-    """A lognormal distribution, with a long tail, as latencies and lengths of replies mostly have."""
-
-    lognormal: tuple[Amount, Amount] = Field(description="the median, and the standard deviation of the logarithm")
-
-    def quantile(self, chance: float) -> float:
-        """Return the quantile for a probability."""
-        median, sigma = self.lognormal
-        return median * exp(min(LARGEST_EXPONENT, sigma * _z(chance)))
-
-
 class Percentiles(Value):
-    """A lognormal distribution, given by its median and 90th percentile."""
+    """A lognormal distribution, with a long tail, as latencies and lengths of replies mostly have."""
 
     p50: Annotated[FiniteFloat, Field(gt=0)]
     p90: Annotated[FiniteFloat, Field(gt=0)]
@@ -76,7 +37,7 @@ class Percentiles(Value):
 
     def quantile(self, chance: float) -> float:
         """Return the quantile for a probability."""
-        return self.p50 * exp(log(self.p90 / self.p50) / P90 * _z(chance))
+        return self.p50 * exp(min(LARGEST_EXPONENT, log(self.p90 / self.p50) / P90 * _z(chance)))
 
 
 class Data(Value):
@@ -89,7 +50,7 @@ class Data(Value):
         return self.data[min(len(self.data) - 1, int(chance * len(self.data)))]
 
 
-Distribution = Amount | Uniform | Normal | Lognormal | Percentiles | Data
+Distribution = Amount | Percentiles | Data
 """A plain number is a constant."""
 
 

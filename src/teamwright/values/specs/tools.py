@@ -47,7 +47,7 @@ class FunctionTool(Value):
     timeout: float | None = Field(
         default=None, gt=0, allow_inf_nan=False, description="seconds of one call; the agent's `timeout` by default"
     )
-    retries: int = Field(default=0, ge=0, le=20, description="how often a failed call is repeated")
+    retry: int = Field(default=0, ge=0, le=20, description="how often a failed call is repeated")
     idempotent: bool | None = Field(
         default=None, description="whether a call that a crash left in doubt is made again; yes, unless `once` is set"
     )
@@ -62,7 +62,7 @@ class FunctionTool(Value):
     @model_validator(mode="after")
     def _retries_are_safe(self) -> Self:
         """Reject retries of a call that must not be made twice."""
-        if self.retries and self.check is None and not self.idempotent and (self.once or self.idempotent is False):
+        if self.retry and self.check is None and not self.idempotent and (self.once or self.idempotent is False):
             raise ValueError(f"{UNSAFE_RETRIES}: {SAFE_RETRIES}")
         return self
 
