@@ -57,13 +57,12 @@ def test_a_rubric_without_criteria_asks_for_text() -> None:
     assert [one.id for one in Evaluate().rubric] == [NOT_BLANK]
 
 
-def test_the_digest_changes_with_criteria_threshold_and_version() -> None:
+def test_the_digest_changes_with_criteria_and_threshold() -> None:
     one = Criterion(id="a", contains="x")
     variants = (
         Evaluate(criteria=(one,)),
         Evaluate(criteria=(Criterion(id="a", contains="y"),)),
         Evaluate(criteria=(one,), threshold=0.5),
-        Evaluate(criteria=(one,), version="2"),
     )
     assert len({variant.rubric_digest for variant in variants}) == len(variants)
     assert Evaluate(criteria=(one,), rounds=3).rubric_digest == variants[0].rubric_digest
