@@ -28,7 +28,7 @@ REFUSAL: Final = "FATAL:"
 """How a server begins that refuses a connection, in any language."""
 
 
-class Presence:
+class Heartbeat:
     """Writes what `describe` returns, every two seconds; reports when the database goes away and is back.
 
     `problem` returns why the worker can't call models although the database answers, or nothing.

@@ -19,7 +19,7 @@ from uuid import uuid4
 
 from teamwright.cluster.cleanup import Orphans, Retention
 from teamwright.cluster.dbos_queue import QueueRunner
-from teamwright.cluster.heartbeat import Presence
+from teamwright.cluster.heartbeat import Heartbeat
 from teamwright.cluster.permissions import Permissions
 from teamwright.cluster.placement import WorkerPlacement
 from teamwright.cluster.queue_client import QueueClient
@@ -99,7 +99,7 @@ class Worker:
         )
         self._take_over = TakeOver(journal, self._client, self._claimed, self._tell, self._adopt)
         self._orphans = Orphans(journal, self._client, self._engine.runs.cancel)
-        self._presence = Presence(journal, self.worker_id, self._describe, report, lambda: self._limits.problem)
+        self._heartbeat = Heartbeat(journal, self.worker_id, self._describe, report, lambda: self._limits.problem)
         self._teams = TeamLoader(journal, self._engine.models, code=code, allow=allow)
         self._scheduler = Scheduler(journal, journal.cluster.schedules, self._client.submit, self._tell)
         self._retention = None if retain is None else Retention(journal, retain, self._tell)
@@ -123,7 +123,7 @@ class Worker:
     @property
     def is_connected(self) -> bool:
         """Whether the database answers."""
-        return self._presence.is_connected
+        return self._heartbeat.is_connected
 
     @property
     def is_ready(self) -> bool:
@@ -171,11 +171,11 @@ class Worker:
             self._runner.launch()
             for queue in (self.queue, self._placement.queue):
                 stack.enter_context(self._journal.watching(queue_watch(queue), self._runner.wake))
-            stack.push_async_callback(self._presence.leave)  # once nothing shows it any more
-            watches = (self._take_over.watch, self._scheduler.watch, self._orphans.watch, self._presence.watch)
+            stack.push_async_callback(self._heartbeat.leave)  # once nothing shows it any more
+            watches = (self._take_over.watch, self._scheduler.watch, self._orphans.watch, self._heartbeat.watch)
             for watch in (*watches, *([] if self._retention is None else [self._retention.watch])):
                 stack.push_async_callback(_cancelled, asyncio.create_task(self._keep(watch)))
-            await self._presence.show()
+            await self._heartbeat.show()
             self._stack = stack.pop_all()
         return self
 
@@ -189,7 +189,7 @@ class Worker:
         for run_id, handle in list(self._claims.items()):
             if handle is not None and handle.control is not None:
                 handle.control.hand_back(self._queues[run_id])
-        self._presence.show_soon()
+        self._heartbeat.show_soon()
         await self._idle.wait()
 
     def interrupt(self) -> None:
@@ -227,7 +227,7 @@ class Worker:
 
     def _tell(self, what: Happening, run_id: str = "", detail: str = "") -> None:
         """Report what happens; that the database is away is reported once, and not by each who needs it."""
-        if what != "trouble" or not self._presence.is_away:
+        if what != "trouble" or not self._heartbeat.is_away:
             self._report(what, run_id, detail)
 
     async def _keep(self, watch: Callable[[], Awaitable[None]]) -> None:
