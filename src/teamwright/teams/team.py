@@ -43,7 +43,7 @@ from teamwright.values.events.team import TeamEnded, TeamStarted
 from teamwright.values.limits import Degradation, Limits
 from teamwright.values.names import check_name
 from teamwright.values.people import Confirm, Notify, signing_key
-from teamwright.values.specs.manifest import AgentSpec, Manifest, Share, Source, TeamSpec
+from teamwright.values.specs.manifest import Manifest, Share, Source, TeamSpec
 from teamwright.values.text.secret_names import HIDDEN
 from teamwright.values.text.variable_references import escape_references
 from teamwright.values.turns.envelope import EnvelopeSettings
@@ -265,7 +265,7 @@ class Team(Agent):
     @property
     def is_single_agent(self) -> bool:
         """Whether this is a single agent that runs as a team under its own name."""
-        return [member.name for member in self.members] == [self.name]
+        return len(self.members) == 1 and self.members[0].name == self.name
 
     @property
     def sole_member(self) -> Agent:
@@ -306,7 +306,7 @@ class Team(Agent):
         """The team and all of its agents as a declaration, from which a resume rebuilds them."""
         if self.declared is not None:
             return self.declared
-        source = Source(manifest=_manifest(self.roster.agents), team=self.name)
+        source = Source(manifest=_manifest(self.roster), team=self.name)
         # Fields that were never set are omitted from the record.
         return source if self.bundle is None else source.model_copy(update={"bundle": self.bundle})
 
@@ -323,15 +323,10 @@ class Team(Agent):
         return known
 
 
-def _manifest(everyone: Sequence[Agent]) -> Manifest:
-    teams: dict[str, TeamSpec] = {}
-    agents: dict[str, AgentSpec] = {}
-    for agent in everyone:
-        if isinstance(agent, Team):
-            if not agent.is_single_agent:
-                teams[agent.name] = agent.spec
-        else:
-            agents[agent.name] = agent_spec_of(agent)
+def _manifest(everyone: TeamRoster) -> Manifest:
+    teams = {team.name: team.spec for team in everyone.teams if not team.is_single_agent}
+    is_team = set(map(id, everyone.teams))
+    agents = {agent.name: agent_spec_of(agent) for agent in everyone.agents if id(agent) not in is_team}
     # Every part was validated when it was created, and a team may have thousands.
     return Manifest.model_construct({"agents", "teams"}, agents=agents, teams=teams)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Container, Iterable, Mapping
+from functools import lru_cache
 from pathlib import Path
 
 from pydantic import JsonValue
@@ -225,8 +226,13 @@ def environment_secrets(environment: Mapping[str, str] | None = None) -> list[st
     password; no file paths, and no address of a journal or server without one.
     """
     variables = os.environ if environment is None else environment
-    found = (value for name, value in variables.items() if CREDENTIALS.search(name.upper()) or has_password(value))
+    found = (value for name, value in variables.items() if _is_credential(name, value))
     return [value for value in found if is_maskable(value) and not _is_file(value)]
+
+
+@lru_cache(maxsize=1024)  # every run looks at every variable
+def _is_credential(name: str, value: str) -> bool:
+    return CREDENTIALS.search(name.upper()) is not None or has_password(value)
 
 
 def _is_file(value: str) -> bool:

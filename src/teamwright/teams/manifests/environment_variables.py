@@ -116,7 +116,11 @@ class _Resolver:
             case list():
                 if path[-1:] == ("env_allow",):
                     self._add_inherited(value, path)
-                return [self.value(item, (*path, str(index))) for index, item in enumerate(value)]
+                # No text in a list is a secret by its place, and a team may list thousands of members.
+                return [
+                    item if isinstance(item, str) and "${" not in item else self.value(item, (*path, str(index)))
+                    for index, item in enumerate(value)
+                ]
             case dict():
                 return {key: item and self.value(item, (*path, key)) for key, item in value.items()}
             case _:

@@ -176,7 +176,7 @@ def without_secrets(declared: JsonValue, parent: str = "") -> JsonValue:
     """Replace literal secrets in a declaration; references to environment variables stay."""
     match declared:
         case list():
-            return [without_secrets(item) for item in declared]
+            return [item if isinstance(item, str) else without_secrets(item) for item in declared]
         case dict():
             return {
                 name: (HIDDEN if is_secret(parent, name) and is_written_out(item) else item)

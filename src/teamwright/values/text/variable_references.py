@@ -20,7 +20,9 @@ def escape_references(declared: JsonValue) -> JsonValue:
         case str():
             return REFERENCE.sub(r"$\g<0>", declared) if "${" in declared else declared
         case list():
-            return [escape_references(item) for item in declared]
+            return [
+                item if isinstance(item, str) and "${" not in item else escape_references(item) for item in declared
+            ]
         case dict():
             return {name: item and escape_references(item) for name, item in declared.items()}
         case _:
