@@ -41,12 +41,21 @@ class Handoffs:
 
     async def next_speaker(self, member: Agent, reply: Reply | Failure, ctx: Context) -> str | None:
         """Return the member that a reply hands off to, and record it; `None` if there is none."""
-        to = reply.full.transfer_to if isinstance(reply, Reply) else None
+        to = transfer_of(reply)
         if to is not None:
-            if to not in self._known:  # on a fork, whose team has other members than the recorded one
-                raise UnknownName("member", to, self._known)
-            await ctx.emit(TeamHandoff(source=member.name, to=to))
+            await self.record(member, to, ctx)
         return to
+
+    async def record(self, member: Agent, to: str, ctx: Context) -> None:
+        """Record that a member hands off to another."""
+        if to not in self._known:  # on a fork, whose team has other members than the recorded one
+            raise UnknownName("member", to, self._known)
+        await ctx.emit(TeamHandoff(source=member.name, to=to))
+
+
+def transfer_of(reply: Reply | Failure) -> str | None:
+    """Return the member that a reply hands off to; `None` if there is none."""
+    return reply.full.transfer_to if isinstance(reply, Reply) else None
 
 
 class HandoffIssue(NamedTuple):

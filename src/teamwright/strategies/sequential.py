@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import count, islice
 
 from teamwright.agents.contract.agent import Context
-from teamwright.strategies.handoffs import Handoffs, handoff_arrows, handoff_targets
+from teamwright.strategies.handoffs import Handoffs, handoff_arrows, handoff_targets, transfer_of
 from teamwright.strategies.protocol import (
     Diagram,
     ExpectedAsks,
@@ -70,7 +70,8 @@ class Sequential(Strategy):
     async def run(self, task: Task, members: Members, ctx: Context) -> Outcome:
         """Ask the members in order, until one fails or terminates."""
         talk, handoffs = TeamConversation(task, alone=len(members) == 1), Handoffs(members)
-        limit = task.settings.max_turns if handoffs else None
+        hands_off = bool(handoffs)
+        limit = task.settings.max_turns if hands_off else None
         order, place = tuple(members), 0
         names, end = [member.name for member in order], len(order) - 1
         for number in count(1):
@@ -79,7 +80,9 @@ class Sequential(Strategy):
             if limit is not None and number > limit:
                 return stop_at_limit(talk, task.settings, f"{limit} turns")
             member, last = order[place], place == end
-            turn = handoffs.with_targets(member, talk.turn(number, closing=last))
+            turn = talk.turn(number, closing=last)
+            if hands_off:
+                turn = handoffs.with_targets(member, turn)
             reply = await ctx.ask(member, turn, key=f"step-{number}")
             if is_unaffordable(reply) and not last:
                 talk.cut_short(reply)
@@ -87,7 +90,9 @@ class Sequential(Strategy):
                 continue
             if ended := talk.receive(reply):
                 return ended
-            to = await handoffs.next_speaker(member, reply, ctx)
+            to = transfer_of(reply)
+            if to is not None:
+                await handoffs.record(member, to, ctx)
             place = place + 1 if to is None else _jump(names, place, to)
         raise AssertionError("counting never ends")
 

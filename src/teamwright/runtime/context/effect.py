@@ -187,8 +187,9 @@ class EffectCall:
             if not self._is_in_flight:
                 await run.park_until_cancelled()
             raise
-        for stream in self._streams.values():
-            stream.finish()
+        if self._streams:
+            for stream in self._streams.values():
+                stream.finish()
         eased = permit.slot.returned(returned.usage) if permit.slot is not None else None
         if (run.closing or run.abandoned) and scope.is_closed:
             await run.park_until_cancelled()

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from msgspec import structs
+from msgspec import Struct, structs
 from pydantic import JsonValue
 
 from teamwright.agents.contract.effect import Effect, Returned
@@ -26,8 +24,7 @@ from teamwright.values.text.display import LONGEST_ERROR, cut
 from teamwright.values.turns.messages import digest
 
 
-@dataclass(slots=True)
-class EffectRecord:
+class EffectRecord(Struct, eq=False):
     """The record of one effect at its place in a scope. `number`, `permit` and `prompt` are those of its attempt."""
 
     scope: Scope

@@ -19,13 +19,17 @@ from teamwright.values.value import JsonValue, Record
 
 Role = Literal["user", "assistant"]
 DIGEST_BYTES = 20
+_NEW_HASH = blake2b(digest_size=DIGEST_BYTES)
+"""Copying it takes a third of the time of creating one."""
 
 
 def digest(text: str, *more: str) -> str:
     """Return the content hash of one or more strings as hex; it identifies bodies and turns."""
     if more:
         text = "".join([f"{len(part)}:{part}" for part in (text, *more)])
-    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=DIGEST_BYTES).hexdigest()
+    hashed = _NEW_HASH.copy()
+    hashed.update(text.encode("utf-8", "surrogatepass"))
+    return hashed.hexdigest()
 
 
 class Message(Record, frozen=True):
