@@ -120,7 +120,11 @@ ANSWERS = {
     "a pass without criteria": (lambda: EvaluationVerdict(outcome="pass"), "revise"),
     "a pass without one of them": (lambda: EvaluationVerdict(outcome="pass", criteria=(passed("a"),)), "revise"),
     "a mark that is no number": (
-        lambda: EvaluationVerdict(outcome="pass", criteria=(passed("a", float("nan")), passed("b"))),
+        lambda: {"outcome": "pass", "criteria": [{"id": "a", "passed": True, "score": None}]},
+        "review_exceeded",
+    ),
+    "a mark above 1": (
+        lambda: {"outcome": "pass", "criteria": [{"id": "a", "passed": True, "score": 1.01}]},
         "review_exceeded",
     ),
     "a pass of others": (lambda: EvaluationVerdict(outcome="pass", criteria=(passed("x"), passed("y"))), "revise"),
@@ -166,14 +170,14 @@ ANY_RESULT = st.builds(
     CriterionResult,
     id=st.sampled_from("abcxyz"),
     passed=st.booleans(),
-    score=st.floats(),
+    score=st.floats(0, 1),
     reason=st.text(max_size=5),
 )
 ANY_VERDICT = st.builds(
     EvaluationVerdict,
     outcome=st.sampled_from(get_args(VerdictOutcome)),
     criteria=st.lists(ANY_RESULT, max_size=8).map(tuple),
-    score=st.floats(),
+    score=st.floats(0, 1),
     missing=st.lists(st.sampled_from("abz"), max_size=2).map(tuple),
 )
 

@@ -266,6 +266,20 @@ async def test_following_shows_deltas_and_every_event_once() -> None:
     assert "".join(item.text for item in seen if isinstance(item, Delta)) == "hello there"
 
 
+@pytest.mark.parametrize("task", ["", " \n\t", "\u200b\u00a0"])
+async def test_a_blank_task_is_refused_before_anything_is_recorded(task: str) -> None:  # K-11
+    team = FakeMembers().chain(1)
+    async with Engine("memory") as engine:
+        with pytest.raises(UsageError, match="say in words what is to be done"):
+            await engine.run(team, task)
+        with pytest.raises(UsageError, match="The task is blank"):
+            await engine.enqueue(team, task, queue="q")
+        assert await engine.journal.runs() == []
+        first = await engine.run(team, "go", run_id="first")
+        with pytest.raises(UsageError, match="The task is blank"):
+            await engine.fork(first.run_id, task=task)
+
+
 async def test_a_task_that_is_too_large_is_refused() -> None:
     async with Engine("memory") as engine:
         with pytest.raises(UsageError, match="1024 KiB"):

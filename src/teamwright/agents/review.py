@@ -6,7 +6,6 @@ pass does not pass.
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
@@ -33,7 +32,6 @@ NOT_REVIEWED: Literal["not_reviewed"] = "not_reviewed"
 ACCEPTED: Literal["accepted"] = "accepted"
 """The outcome of work that did not pass, and that a person accepts all the same."""
 LEFT_OUT = "the evaluator gave no result for it"
-NO_SCORE = "the evaluator gave a score that is no number"
 BROKE_OFF = "the review broke off"
 LONGEST_REASON, MOST_NAMED = 500, 20
 """How much of what an evaluator says is kept in a verdict, which the author reads in every further round."""
@@ -232,10 +230,8 @@ def completed(verdict: EvaluationVerdict, declared: Evaluate) -> EvaluationVerdi
 def _one_result(name: str, results: Sequence[CriterionResult]) -> CriterionResult:
     if not results:
         return CriterionResult(id=name, passed=False, score=0.0, reason=LEFT_OUT)
-    if any(not math.isfinite(one.score) for one in results):
-        return CriterionResult(id=name, passed=False, score=0.0, reason=NO_SCORE)
     worst = min(results, key=lambda one: (one.passed, one.score))
-    return worst.changed(score=min(max(worst.score, 0.0), 1.0), reason=cut(worst.reason, LONGEST_REASON))
+    return worst.changed(reason=cut(worst.reason, LONGEST_REASON))
 
 
 def is_passing(results: Sequence[CriterionResult], declared: Evaluate) -> bool:

@@ -26,6 +26,7 @@ from teamwright.runtime.run_request import (
     RunOptions,
     RunRequest,
     check_start,
+    check_task,
     new_run_id,
     new_seed,
     read_files,
@@ -310,6 +311,8 @@ class Engine:
         from teamwright.teams.preflight import known_secrets
 
         limits = value_of("The fork", "limits", limits, Limits)
+        if task is not None:
+            check_task(task)
         history = await self.runs.history(run_id)
         without: Collection[str] = ()
         if retry:

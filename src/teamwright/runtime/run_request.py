@@ -26,6 +26,7 @@ from teamwright.values.events.run import Origin
 from teamwright.values.limits import Limits, Spend, SpendForecast
 from teamwright.values.owned_paths import UNOWNED, Owned
 from teamwright.values.people import CONFIRM_CHOICES, NO, YES, Answer, check_confirmation, confirmation_key
+from teamwright.values.text.control_characters import is_blank
 from teamwright.values.turns.artifacts import SharedValue
 from teamwright.values.turns.messages import Message
 from teamwright.values.turns.turn import Turn
@@ -185,8 +186,7 @@ def _to_answer(key: str, given: object) -> Answer:
 
 def check_start(task: object, history: object, limits: Limits | None) -> Limits | None:
     """Return the limits of a run; raises `UsageError` for arguments that are of the wrong type or too large."""
-    if not isinstance(task, str):
-        raise UsageError(f"The task must be a text, and is {task!r}.")
+    check_task(task)
     if not isinstance(history, Sequence) or not all(
         isinstance(one, Message) for one in cast("Sequence[object]", history)
     ):
@@ -194,11 +194,19 @@ def check_start(task: object, history: object, limits: Limits | None) -> Limits 
     for one in cast("Sequence[Message]", history):
         if (wrong := misfit_of(one)) is not None:
             raise UsageError(f"A message of the history can't be used: {wrong}")
+    return value_of("The run", "limits", limits, Limits)
+
+
+def check_task(task: object) -> None:
+    """Raise `UsageError` for a task that is no text, shows nothing or is too large."""
+    if not isinstance(task, str):
+        raise UsageError(f"The task must be a text, and is {task!r}.")
+    if not task.strip() or (not task.isascii() and is_blank(task)):
+        raise UsageError(f"The task is blank, {task[:20]!r}: say in words what is to be done, also with files.")
     if len(task.encode("utf-8", "surrogatepass")) > LARGEST_TASK:
         raise UsageError(
             f"The task is larger than {LARGEST_TASK // 1024} KiB; put it into a file that a tool can read."
         )
-    return value_of("The run", "limits", limits, Limits)
 
 
 def new_seed() -> int:

@@ -10,9 +10,9 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, cast
+from typing import Annotated, Any, Literal, cast
 
-from pydantic import JsonValue
+from pydantic import Field, JsonValue
 
 from teamwright.values.limits import CHARACTERS_PER_TOKEN
 from teamwright.values.value import Value
@@ -69,18 +69,21 @@ class ChatRequest(Value, defer_build=False):
         return hashlib.sha256(content.encode()).hexdigest()[:12]
 
 
+Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+
 class Say(Value, defer_build=False):
     """Answer with text."""
 
     text: str
-    delay: float = 0.0
+    delay: Seconds = 0.0
 
 
 class SayJson(Value, defer_build=False):
     """Answer with JSON as the text."""
 
     data: JsonValue
-    delay: float = 0.0
+    delay: Seconds = 0.0
 
 
 class ToolCall(Value, defer_build=False):
@@ -96,7 +99,7 @@ class CallTools(Value, defer_build=False):
 
     calls: tuple[ToolCall, ...]
     text: str = ""
-    delay: float = 0.0
+    delay: Seconds = 0.0
 
 
 class Fail(Value, defer_build=False):
@@ -105,16 +108,16 @@ class Fail(Value, defer_build=False):
     status: int
     message: str = "scripted failure"
     code: str | None = None
-    retry_after: float | None = None
+    retry_after: Seconds | None = None
     body: JsonValue = None
-    delay: float = 0.0
+    delay: Seconds = 0.0
 
 
 class Drop(Value, defer_build=False):
     """Drop the connection; if the caller streams, after sending the text."""
 
     text: str = ""
-    delay: float = 0.0
+    delay: Seconds = 0.0
 
 
 ChatAnswer = Say | SayJson | CallTools | Fail | Drop

@@ -92,9 +92,14 @@ class RetryPolicy(Value):
     """How many times, and with which backoff, a failed call is retried."""
 
     attempts: int = Field(default=3, ge=0, le=20, description="retries after the first attempt")
-    backoff: float = Field(default=2.0, ge=0, description="seconds before the second attempt, doubled each time")
+    backoff: float = Field(
+        default=2.0, ge=0, allow_inf_nan=False, description="seconds before the second attempt, doubled each time"
+    )
     longest: float = Field(
-        default=60.0, ge=0, description="the longest wait in seconds, whatever the provider asks for"
+        default=60.0,
+        ge=0,
+        allow_inf_nan=False,
+        description="the longest wait in seconds, whatever the provider asks for",
     )
     jitter: float = Field(default=0.1, ge=0, le=1, description="random share of the wait")
 

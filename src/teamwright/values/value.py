@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any, Self, cast
+from functools import cache
+from typing import TYPE_CHECKING, Any, Literal, Self, cast, get_args, get_origin
 
 from msgspec import Struct, ValidationError as RecordError, convert, structs, to_builtins
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -94,6 +95,26 @@ class Record(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unkno
         return {"kind": kind, **fields} if kind else fields
 
 
+class CheckedRecord(Record, frozen=True):
+    """A record that other packages make: its constructor raises `InvalidValue` for what its types do not allow."""
+
+    def __post_init__(self) -> None:
+        mistakes: list[str] = []
+        for one in _fields(type(self)):
+            value: object = getattr(self, one.name)
+            try:
+                convert(value, one.type)
+            except RecordError as error:
+                words = get_args(one.type) if get_origin(one.type) is Literal else ()
+                reason = f"it is one of {', '.join(words)}" if words else _reworded(str(error))
+                mistakes.append(f"{one.name} is {value!r:.100}: {reason}")
+        if mistakes:
+            raise InvalidValue(type(self).__name__, mistakes)
+
+
+_fields = cache(structs.fields)
+
+
 def to_plain_json(value: object) -> JsonValue:
     """Convert the value of a record's field to JSON data."""
     match value:
@@ -108,6 +129,7 @@ def to_plain_json(value: object) -> JsonValue:
 
 
 _REASON = re.compile(r"(?P<reason>.*?)(?: - at `(?:key in )?\$\.?(?P<place>.*)`)?", re.DOTALL)
+_BOUND = re.compile(r"Expected `\w+` ([<>]=) ([0-9.]+)")
 _EXPECTED = re.compile(r"Expected `(?P<expected>[^`]+)`, got `(?P<found>[^`]+)`")
 
 
@@ -151,5 +173,7 @@ def _reworded(message: str) -> str:
     reason, place = (found["reason"], found["place"]) if found else (message, None)
     if types := _EXPECTED.fullmatch(reason):
         reason = f"expects {types['expected']}, found {types['found']}"
+    elif bound := _BOUND.fullmatch(reason):
+        reason = f"expects a number that is {'at least' if bound[1] == '>=' else 'at most'} {bound[2]}"
     reason = reason[:1].lower() + reason[1:]
     return f"{place}: {reason}" if place else reason

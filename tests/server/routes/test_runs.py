@@ -77,6 +77,15 @@ async def test_who_shows_nothing_gets_nothing(tmp_path: Path, teams: Path) -> No
         assert closed.value.rcvd.code == 1008
 
 
+@pytest.mark.parametrize("task", ["", "  "])
+async def test_a_blank_task_starts_no_run(task: str, tmp_path: Path, teams: Path) -> None:  # K-11
+    async with serving(MemoryJournal(), tmp_path, [teams]) as server:
+        client = server.client("run")
+        refused = await client.post("/api/runs", json={"team": "pair", "task": task})
+        assert refused.status_code in (400, 422), refused.text
+        assert (await client.get("/api/runs")).json() == []
+
+
 async def test_a_reader_starts_no_runs(tmp_path: Path, teams: Path) -> None:
     async with serving(MemoryJournal(), tmp_path, [teams]) as server:
         answer = await server.client("read").post("/api/runs", json={"team": "pair", "task": "Go"})

@@ -5,10 +5,20 @@ from __future__ import annotations
 from math import inf, nan
 from typing import Any
 
+import msgspec
 import pytest
 
 from teamwright.errors import InvalidValue
-from teamwright.values.specs.evaluation import NOT_BLANK, Criterion, Evaluate, EvaluationVerdict, Length, VerdictOutcome
+from teamwright.values.specs.evaluation import (
+    NOT_BLANK,
+    Criterion,
+    CriterionResult,
+    Evaluate,
+    EvaluationVerdict,
+    JudgeRecord,
+    Length,
+    VerdictOutcome,
+)
 
 
 @pytest.mark.parametrize(
@@ -23,6 +33,37 @@ from teamwright.values.specs.evaluation import NOT_BLANK, Criterion, Evaluate, E
 def test_nonsense_is_refused(fields: dict[str, Any]) -> None:  # K-11
     with pytest.raises(InvalidValue, match=next(iter(fields))):
         Evaluate(**fields)
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"score": 1.01}, "score is 1.01: expects a number that is at most 1.0"),
+        ({"score": -0.01}, "at least 0.0"),
+        ({"score": nan}, "score is nan"),
+        ({"score": inf}, "score is inf"),
+        ({"score": True}, "score is True"),
+        ({"score": "1"}, "score is '1'"),
+        ({"outcome": "passed"}, "outcome is 'passed': it is one of pass, revise, review_exceeded"),
+        ({"feedback": None}, "feedback is None"),
+    ],
+)
+def test_a_verdict_that_none_can_give_is_refused(fields: dict[str, Any], said: str) -> None:  # K-11
+    with pytest.raises(InvalidValue) as caught:
+        EvaluationVerdict(**{"outcome": "pass", **fields})
+    assert said in str(caught.value)
+    with pytest.raises(InvalidValue):
+        EvaluationVerdict(outcome="pass").changed(**fields)
+    with pytest.raises(msgspec.ValidationError):
+        msgspec.convert({"outcome": "pass", **fields}, EvaluationVerdict)
+
+
+@pytest.mark.parametrize("score", [1.01, nan, inf, -inf, False])
+def test_marks_lie_between_0_and_1(score: float) -> None:  # K-11
+    with pytest.raises(InvalidValue, match="score"):
+        CriterionResult(id="a", passed=True, score=score)
+    with pytest.raises(InvalidValue, match="scores"):
+        JudgeRecord(member="j", model="m", scores=(0.5, score))
 
 
 @pytest.mark.parametrize(

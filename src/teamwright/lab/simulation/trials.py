@@ -146,6 +146,10 @@ class SimulatedRun(Record, frozen=True):
     problem: str = ""
 
 
+SOME_TASK = "…"
+"""The task of a simulation that names none, since a run needs one."""
+
+
 @dataclass(frozen=True, slots=True)
 class Trial:
     """A team in one topology with a task and a seed, which can be run many times."""
@@ -172,7 +176,7 @@ class Trial:
                 async with Engine(journal, wall=virtual_now, seed=lambda: seed, placement="here") as engine:
                     with anyio.CancelScope() as scope:
                         bound.stop = scope.cancel
-                        await engine.run(team, self.task, run_id=run_id, limits=self.limits)
+                        await engine.run(team, self.task or SOME_TASK, run_id=run_id, limits=self.limits)
             bound.check()
             return await journal.read(run_id)
 

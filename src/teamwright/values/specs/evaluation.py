@@ -7,15 +7,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
+from msgspec import Meta
 from pydantic import Field, JsonValue, model_validator
 from pydantic_core import to_json
 
 from teamwright.values.specs.tools import AgentName, Name
 from teamwright.values.text.timed_regex import pattern_problem
 from teamwright.values.turns.messages import digest
-from teamwright.values.value import Record, Value
+from teamwright.values.value import CheckedRecord, Value
 
 Reducer = Literal["median", "mean", "min"]
 Risk = Literal["low", "medium", "high"]
@@ -215,17 +216,20 @@ JUDGED: frozenset[VerdictOutcome] = frozenset(("pass", "accepted", "revise"))
 """The outcomes of reviews that were completed."""
 
 
-class CriterionResult(Record, frozen=True):
+Score = Annotated[float, Meta(ge=0, le=1)]
+
+
+class CriterionResult(CheckedRecord, frozen=True):
     """The result of one criterion. `score` lies between 0 and 1; `by` is the judge, empty for a check."""
 
     id: str
     passed: bool
-    score: float
+    score: Score
     reason: str = ""
     by: str = ""
 
 
-class JudgeRecord(Record, frozen=True):
+class JudgeRecord(CheckedRecord, frozen=True):
     """How a judge was asked: its model, the digest of each turn that it was shown, and the score of each answer.
 
     `spread` is the difference between its highest and its lowest score. `unusable` says why answers did not count.
@@ -234,12 +238,12 @@ class JudgeRecord(Record, frozen=True):
     member: str
     model: str
     shown: tuple[str, ...] = ()
-    scores: tuple[float, ...] = ()
-    spread: float = 0.0
+    scores: tuple[Score, ...] = ()
+    spread: Score = 0.0
     unusable: tuple[str, ...] = ()
 
 
-class EvaluationVerdict(Record, frozen=True):
+class EvaluationVerdict(CheckedRecord, frozen=True):
     """A verdict. `score` is the weighted mean of its criteria, and `rubric` the digest of what they were.
 
     Work without a review has no score: all that is known of it is that it is not blank.
@@ -249,7 +253,7 @@ class EvaluationVerdict(Record, frozen=True):
 
     outcome: VerdictOutcome
     criteria: tuple[CriterionResult, ...] = ()
-    score: float | None = 0.0
+    score: Score | None = 0.0
     feedback: str = ""
     suggestions: tuple[str, ...] = ()
     rubric: str = ""

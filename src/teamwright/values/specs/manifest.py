@@ -189,6 +189,7 @@ class AgentSpec(AgentSettings):
     timeout: float | None = Field(
         default=None,
         gt=0,
+        allow_inf_nan=False,
         description="seconds of one call, 600 for a model's reply by default; limits.seconds bounds a turn",
     )
     idle_timeout: float | None = Field(
