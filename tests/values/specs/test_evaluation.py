@@ -49,13 +49,14 @@ def test_nonsense_is_refused(fields: dict[str, Any]) -> None:  # K-11
     ],
 )
 def test_a_verdict_that_none_can_give_is_refused(fields: dict[str, Any], said: str) -> None:  # K-11
+    given: dict[str, Any] = {"outcome": "pass", **fields}
     with pytest.raises(InvalidValue) as caught:
-        EvaluationVerdict(**{"outcome": "pass", **fields})
+        EvaluationVerdict(**given)
     assert said in str(caught.value)
     with pytest.raises(InvalidValue):
         EvaluationVerdict(outcome="pass").changed(**fields)
     with pytest.raises(msgspec.ValidationError):
-        msgspec.convert({"outcome": "pass", **fields}, EvaluationVerdict)
+        msgspec.convert(given, EvaluationVerdict)
 
 
 @pytest.mark.parametrize("score", [1.01, nan, inf, -inf, False])
