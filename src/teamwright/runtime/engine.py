@@ -311,8 +311,6 @@ class Engine:
         from teamwright.teams.preflight import known_secrets
 
         limits = value_of("The fork", "limits", limits, Limits)
-        if task is not None:
-            check_task(task)
         history = await self.runs.history(run_id)
         without: Collection[str] = ()
         if retry:
@@ -326,7 +324,7 @@ class Engine:
         if made is None:
             made = await read_team(self.journal, await read_record(self.journal, run_id), self.models, limits)
         self.driver.dependencies.require(made.everyone())
-        redacted_task = None if task is None else Redactor(known_secrets(made)).text(task)
+        redacted_task = None if task is None else Redactor(known_secrets(made)).text(check_task(task))
         now = self.driver.clock(history.record)()
         batch = fork_batch(
             history,

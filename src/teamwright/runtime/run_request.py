@@ -197,8 +197,8 @@ def check_start(task: object, history: object, limits: Limits | None) -> Limits 
     return value_of("The run", "limits", limits, Limits)
 
 
-def check_task(task: object) -> None:
-    """Raise `UsageError` for a task that is no text, shows nothing or is too large."""
+def check_task(task: object) -> str:
+    """Return the task; raises `UsageError` for a task that is no text, shows nothing or is too large."""
     if not isinstance(task, str):
         raise UsageError(f"The task must be a text, and is {task!r}.")
     if not task.strip() or (not task.isascii() and is_blank(task)):
@@ -207,6 +207,7 @@ def check_task(task: object) -> None:
         raise UsageError(
             f"The task is larger than {LARGEST_TASK // 1024} KiB; put it into a file that a tool can read."
         )
+    return task
 
 
 def new_seed() -> int:
