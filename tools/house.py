@@ -175,7 +175,7 @@ def _files_of_a_start() -> int:
     async def start(folder: Path) -> set[str]:
         (folder / "solo").mkdir()
         (folder / "solo" / "team.yaml").write_text(
-            "agents: {a: {scripted: replies.yaml}}\nteams: {t: {members: [a]}}\n"
+            "agents: {a: {model: scripted:replies.yaml}}\nteams: {t: {members: [a]}}\n"
         )
         (folder / "solo" / "replies.yaml").write_text("rules: [{agent: a, delay: 9, reply: one}]\n")
         async with Engine(folder / "journal.db") as engine, open_state(engine, [folder], folder) as state:

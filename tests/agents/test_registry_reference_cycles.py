@@ -87,7 +87,7 @@ CYCLES = {
         "s → t → s",
     ),
     "a scripted one and a function": (
-        "agents: {x: {function: 'm:f', fallback: y}, y: {scripted: s.yaml, fallback: x}}",
+        "agents: {x: {function: 'm:f', fallback: y}, y: {model: scripted:s.yaml, fallback: x}}",
         "x → y → x",
     ),
 }
@@ -178,7 +178,7 @@ async def test_a_cycle_that_is_made_after_the_team_is_refused_when_it_runs() -> 
 async def test_a_run_that_was_recorded_with_such_a_cycle_is_made_again(tmp_path: Path) -> None:  # M-03
     """Agents that stood in for each other ran in earlier versions, since only one of them was ever asked."""
     (tmp_path / "s.yaml").write_text("rules: [{reply: hello}]")
-    text = "agents: {x: {scripted: s.yaml, fallback: y}, y: {scripted: s.yaml}}\nteams: {t: {members: [x]}}"
+    text = "agents: {x: {model: scripted:s.yaml, fallback: y}, y: {model: scripted:s.yaml}}\nteams: {t: {members: [x]}}"
     source = source_of(loaded(tmp_path, text))
     data = source.to_json()
     data["manifest"]["agents"]["y"]["fallback"] = "x"  # pyright: ignore[reportIndexIssue, reportCallIssue, reportArgumentType, reportOptionalSubscript]
@@ -238,7 +238,7 @@ def test_teams_that_are_nested_as_deep_as_they_may_be_run(
     (tmp_path / "s.yaml").write_text("rules: [{reply: hello}]")
     chain = "".join(f"  t{n}: {{members: [t{n + 1}]}}\n" for n in range(MOST_NESTED - 1))
     deepest = f"  t{MOST_NESTED - 1}: {{members: [a]}}\n"
-    file = _written(tmp_path, f"agents: {{a: {{scripted: s.yaml}}}}\nteams:\n{chain}{deepest}")
+    file = _written(tmp_path, f"agents: {{a: {{model: scripted:s.yaml}}}}\nteams:\n{chain}{deepest}")
     for arguments in (["validate"], ["show"], ["show", "--json"], ["run", "--quiet"]):
         task = ["task"] if arguments[0] == "run" else []
         assert main([arguments[0], str(file), *task, *arguments[1:]]) == 0

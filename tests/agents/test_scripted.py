@@ -397,7 +397,7 @@ def test_the_declaration_says_what_was_set() -> None:
         output_schema=NUMBER, max_tokens=9, timeout=2.0, retry=AT_ONCE, limits=Limits(calls=1), source="replies.yaml",
     )  # fmt: skip
     spec = agent.spec
-    assert (spec.scripted, spec.max_tokens, spec.timeout, spec.retry) == ("replies.yaml", 9, 2.0, AT_ONCE)
+    assert (spec.model, spec.max_tokens, spec.timeout, spec.retry) == ("scripted:replies.yaml", 9, 2.0, AT_ONCE)
     assert spec.tools == ("terminate", f"{double.__module__}:double")
     assert (spec.input_schema, spec.output_schema, spec.limits) == (NUMBER, NUMBER, Limits(calls=1))
     assert Rule(tool=ToolRule(name="x")).tool == ToolRule(name="x", args={})

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.experts
 TEAM = """
 agents:
   writer:
-    scripted: replies.yaml
+    model: scripted:replies.yaml
     evaluate:
       rounds: 2
       judge: critic
@@ -22,7 +22,7 @@ agents:
         - {id: cites, regex: '\\[\\d+\\]'}
         - {id: clear, judge: Is it clear?}
         - {id: 'true', judge: Is it true?}
-  critic: {scripted: replies.yaml}
+  critic: {model: scripted:replies.yaml}
 teams:
   report: {members: [writer]}
 """

@@ -12,7 +12,7 @@ __all__ = ["postgres_server"]
 @pytest.fixture
 def team(tmp_path: Path) -> str:
     (tmp_path / "replies.yaml").write_text("rules: [{reply: hello from one}]")
-    (tmp_path / "team.yaml").write_text("agents: {one: {scripted: replies.yaml}}")
+    (tmp_path / "team.yaml").write_text("agents: {one: {model: scripted:replies.yaml}}")
     return str(tmp_path / "team.yaml")
 
 

@@ -35,8 +35,8 @@ REVIEW = review_question("What becomes of it?", "the draft")
 DRAFT = approval_question("May it begin?", "the draft")
 TEAM = """\
 agents:
-  writer: {scripted: replies.yaml, confirm: {before: true, after: true}}
-  critic: {scripted: replies.yaml}
+  writer: {model: scripted:replies.yaml, confirm: {before: true, after: true}}
+  critic: {model: scripted:replies.yaml}
 teams:
   report: {members: [writer, critic]}
 """

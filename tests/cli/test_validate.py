@@ -42,7 +42,7 @@ BROKEN = """
 agents:
   a: {function: "nowhere:f"}
   b: {function: "json:dumpz"}
-  c: {scripted: bad.yaml, instructon: x}
+  c: {model: scripted:bad.yaml, instructon: x}
 teams:
   t: {members: [a, b, c]}
 """
@@ -58,7 +58,7 @@ def test_functions_and_scripts_are_reported_with_every_other_mistake(
     assert done.code == 2
     problems = done.json["error"]["problems"]
     places = [(Path(one["file"]).name, one["line"], one["column"]) for one in problems]
-    assert places == [("bad.yaml", 2, 3), ("team.yaml", 3, 17), ("team.yaml", 4, 17), ("team.yaml", 5, 27)]
+    assert places == [("bad.yaml", 2, 3), ("team.yaml", 3, 17), ("team.yaml", 4, 17), ("team.yaml", 5, 33)]
     assert all(f"agent {name!r}" in one["message"] for name, one in zip("abc", problems[1:], strict=True))
 
 
@@ -90,7 +90,7 @@ def test_no_member_is_asked_while_a_later_one_cannot_answer(
     call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    agents = "agents:\n  a: {scripted: replies.yaml}\n  b: {model: 'openai:gpt-5'}\n  c: {model: 'groq:x'}\n"
+    agents = "agents:\n  a: {model: scripted:replies.yaml}\n  b: {model: 'openai:gpt-5'}\n  c: {model: 'groq:x'}\n"
     team = write_team(tmp_path / "team", agents + "teams: {t: {members: [a, b, c]}}")
     (team / "replies.yaml").write_text("- reply: x\n")
     done = call("run", team / "team.yaml", "Go", "--run-id", "one", "--json")
@@ -123,7 +123,7 @@ def test_a_key_that_would_go_to_another_provider_is_refused_with_its_place(call:
 
 def test_a_file_that_is_not_ours_is_named_and_not_quoted(call: Call, tmp_path: Path) -> None:
     (secret := tmp_path / "shadow").write_text("root:$6$S3CRET:19000:0:99999:7:::\n")
-    team = write_team(tmp_path / "team", f"agents: {{a: {{scripted: '{secret}'}}}}")
+    team = write_team(tmp_path / "team", f"agents: {{a: {{model: 'scripted:{secret}'}}}}")
     ours = write_team(tmp_path / "ours", "agents: {a: {model: local}}")
     commands = (
         ("validate", team), ("run", team, "Go"), ("validate", ours, "--with", secret), ("plan", secret),

@@ -53,7 +53,7 @@ HOSTILE = [
     (with_tool({"files": {"root": "/etc"}}), "--allow-root /etc"),
     (with_tool({"files": {"root": "."}}), "--allow-root ."),
     (with_tool({"files": {"root": "a/../../.."}}), "--allow-root ../.."),
-    (manifest({"scripted": "/etc/passwd"}), "--allow-root /etc/passwd"),
+    (manifest({"model": "scripted:/etc/passwd"}), "--allow-root /etc/passwd"),
     (manifest({"model": "scripted:../../secret.yaml"}), "--allow-root ../../secret.yaml"),
     (manifest({"model": "local:/weights.gguf"}), "--allow-root /weights.gguf"),
     (manifest({"model": "local:hostile.gguf"}), "--allow-root hostile.gguf"),
@@ -77,7 +77,10 @@ def test_nothing_of_the_machine_is_used_without_a_permission(given: Manifest, op
 
 
 def test_models_and_travelling_files_need_no_permission() -> None:
-    assert refused(manifest({"scripted": "replies/one.yaml", "output_schema": {"command": "x", "env": {"a": 1}}})) == []
+    assert (
+        refused(manifest({"model": "scripted:replies/one.yaml", "output_schema": {"command": "x", "env": {"a": 1}}}))
+        == []
+    )
     server = {"url": "https://api.openai.com/v1", "name": "x", "api_key": "${OPENAI_API_KEY}"}
     assert refused(manifest(models={"m": server})) == []  # the key goes to its provider
     assert refused(with_tool({"mcp": {"url": "https://x.example/mcp"}})) == []

@@ -55,7 +55,7 @@ async def test_a_team_is_built_from_the_files_of_its_run(engine: Engine, tmp_pat
     folder = tmp_path / "team"
     folder.mkdir()
     (folder / "replies.yaml").write_text("rules: [{reply: 'from a file'}]\n")
-    await submit(engine, folder, "agents: {one: {scripted: replies.yaml}}")
+    await submit(engine, folder, "agents: {one: {model: scripted:replies.yaml}}")
     team = await loader(engine, tmp_path).load("one")
     assert isinstance(team, Team)
     assert (await engine.resume("one", team=team)).output == "from a file"
@@ -65,7 +65,7 @@ async def test_any_process_resumes_and_forks_a_run_from_its_files(engine: Engine
     folder = tmp_path / "team"
     folder.mkdir()
     (folder / "replies.yaml").write_text("rules: [{reply: 'from a file'}]\n")
-    await submit(engine, folder, "agents: {one: {scripted: replies.yaml}}")
+    await submit(engine, folder, "agents: {one: {model: scripted:replies.yaml}}")
     assert (await engine.resume("one")).output == "from a file"
     assert (await engine.fork("one", at=1, task="again")).output == "from a file"
 

@@ -24,25 +24,25 @@ def test_scripts_travel_under_their_own_paths(tmp_path: Path) -> None:
     (tmp_path / "team" / "replies.yaml").write_text(REPLIES)
     manifest = """
 agents:
-  one: {scripted: replies.yaml}
+  one: {model: scripted:replies.yaml}
   two: {model: named, economy: "scripted:replies.yaml", fallback: {model: "scripted:replies.yaml"}}
 teams: {both: {members: [one, two]}}
 models: {named: "scripted:replies.yaml"}
 """
     packed = pack(source_in(tmp_path / "team", manifest))
     assert packed.files == {"replies.yaml": REPLIES.encode()}
-    assert packed.source.manifest.agents["one"].scripted == "replies.yaml"
+    assert packed.source.manifest.agents["one"].model == "scripted:replies.yaml"
 
 
 def test_a_file_outside_the_folder_travels_only_where_it_is_allowed(tmp_path: Path) -> None:
     (tmp_path / "replies.yaml").write_text(REPLIES)
-    source = source_in(tmp_path / "team", "agents: {one: {scripted: ../replies.yaml}}")
+    source = source_in(tmp_path / "team", "agents: {one: {model: scripted:../replies.yaml}}")
     with pytest.raises(UsageError, match="--allow-root"):
         pack(source)
     packed = pack(source, allow=[tmp_path])
     (path,) = packed.files
     assert path.startswith("outside-")
-    assert packed.source.manifest.agents["one"].scripted == path
+    assert packed.source.manifest.agents["one"].model == f"scripted:{path}"
 
 
 def test_a_link_that_leads_out_of_the_folder_is_followed_only_where_it_is_allowed(tmp_path: Path) -> None:
@@ -50,7 +50,7 @@ def test_a_link_that_leads_out_of_the_folder_is_followed_only_where_it_is_allowe
     (tmp_path / "team").mkdir()
     (tmp_path / "team" / "replies.yaml").symlink_to(tmp_path / "secret.yaml")
     with pytest.raises(UsageError, match="outside the folder"):
-        pack(source_in(tmp_path / "team", "agents: {one: {scripted: replies.yaml}}"))
+        pack(source_in(tmp_path / "team", "agents: {one: {model: scripted:replies.yaml}}"))
 
 
 @pytest.mark.experts
@@ -94,15 +94,15 @@ def test_what_a_worker_would_not_find_is_refused(tmp_path: Path, declared: str) 
 
 
 def test_a_path_with_a_variable_is_resolved_on_the_worker(tmp_path: Path) -> None:
-    packed = pack(source_in(tmp_path / "team", "agents: {one: {scripted: '${PLACE}/replies.yaml'}}"))
+    packed = pack(source_in(tmp_path / "team", "agents: {one: {model: 'scripted:${PLACE}/replies.yaml'}}"))
     assert packed.files == {}
-    assert packed.source.manifest.agents["one"].scripted == "${PLACE}/replies.yaml"
+    assert packed.source.manifest.agents["one"].model == "scripted:${PLACE}/replies.yaml"
 
 
 def test_a_file_with_a_secret_of_the_manifest_is_refused(tmp_path: Path) -> None:
     (tmp_path / "team").mkdir()
     (tmp_path / "team" / "replies.yaml").write_text("rules: [{reply: the key is k3y-0123456789}]\n")
-    source = source_in(tmp_path / "team", "agents: {one: {scripted: replies.yaml}}")
+    source = source_in(tmp_path / "team", "agents: {one: {model: scripted:replies.yaml}}")
     with pytest.raises(UsageError, match="contains a secret"):
         pack(source, secrets=["k3y-0123456789"])
 
@@ -112,4 +112,4 @@ def test_a_large_file_is_refused_by_its_name(tmp_path: Path, monkeypatch: pytest
     (tmp_path / "team").mkdir()
     (tmp_path / "team" / "replies.yaml").write_text(REPLIES)
     with pytest.raises(UsageError, match=r"'replies.yaml' has"):
-        pack(source_in(tmp_path / "team", "agents: {one: {scripted: replies.yaml}}"))
+        pack(source_in(tmp_path / "team", "agents: {one: {model: scripted:replies.yaml}}"))

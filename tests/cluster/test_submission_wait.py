@@ -20,7 +20,7 @@ from tests.kit.workers import PATIENCE, Cluster, eventually
 MANIFEST = """
 agents:
   voice: {function: "voices:shout"}
-  echo: {scripted: replies.yaml}
+  echo: {model: scripted:replies.yaml}
 teams: {pair: {members: [voice, echo]}}
 """
 

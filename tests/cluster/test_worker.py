@@ -184,7 +184,7 @@ async def test_a_submitted_manifest_starts_no_program_that_the_worker_does_not_a
     shell = f'[sh, -c, "touch {mark}; exit 0"]'
     (cluster.folder / "replies.yaml").write_text("rules: [{reply: done}]\n")
     (cluster.folder / "hostile.yaml").write_text(
-        f"agents: {{a: {{scripted: replies.yaml, evaluate: {{criteria: [{{id: c, command: {shell}}}]}}}}}}"
+        f"agents: {{a: {{model: scripted:replies.yaml, evaluate: {{criteria: [{{id: c, command: {shell}}}]}}}}}}"
     )
     source = source_of(read_manifest([cluster.folder / "hostile.yaml"]))
     prepared = prepare_team(source, cluster.engine.models)

@@ -20,7 +20,7 @@ from tests.kit.fastapi import FastAPI, install_fastapi
 PAGE = ROOT / "docs" / "cookbook" / "web_service.md"
 FILES = {block.about: block.text for block in blocks(PAGE) if block.mark == "file"}
 TEAM = """
-agents: {clerk: {scripted: replies.yaml}}
+agents: {clerk: {model: scripted:replies.yaml}}
 teams: {desk: {members: [clerk]}}
 """
 REPLIES = "rules: [{reply: It is done and on its way to you., delay: 0.2}]"

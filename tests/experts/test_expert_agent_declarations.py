@@ -94,7 +94,7 @@ async def test_a_run_resumes_with_the_experts_it_began_with_whatever_happens_to_
     template = tmp_path / "experts" / "critic.yaml"
     template.write_text("persona: You are strict.\n", encoding="utf-8")
     (tmp_path / "team.yaml").write_text(
-        "agents: {c: {scripted: replies.yaml, expert: critic}}\nteams: {t: {members: [c]}}\n", encoding="utf-8"
+        "agents: {c: {model: scripted:replies.yaml, expert: critic}}\nteams: {t: {members: [c]}}\n", encoding="utf-8"
     )
     (tmp_path / "replies.yaml").write_text(REPLIES, encoding="utf-8")
     journal = MemoryJournal()
@@ -142,9 +142,9 @@ def test_the_model_of_a_template_is_used_unless_the_agent_has_its_own(tmp_path: 
     (tmp_path / "experts" / "critic.yaml").write_text("model: local\nmax_tokens: 5\n", encoding="utf-8")
     (tmp_path / "replies.yaml").write_text(REPLIES, encoding="utf-8")
     text = """\
-        agents: {a: {expert: critic}, b: {expert: critic, scripted: replies.yaml, max_tokens: 1}}
+        agents: {a: {expert: critic}, b: {expert: critic, model: scripted:replies.yaml, max_tokens: 1}}
         teams: {t: {members: [a, b]}}
     """
     made = loaded(tmp_path, text).manifest.agents
     assert (made["a"].model, made["a"].max_tokens) == ("local", 5)
-    assert (made["b"].model, made["b"].scripted, made["b"].max_tokens) == (None, "replies.yaml", 1)
+    assert (made["b"].model, made["b"].max_tokens) == ("scripted:replies.yaml", 1)

@@ -156,14 +156,14 @@ def test_a_rubric_that_can_not_work_is_refused_where_it_is_made(make: Any, probl
 MANIFEST = """
 agents:
   writer:
-    scripted: replies.yaml
+    model: scripted:replies.yaml
     evaluate:
       rounds: 3
       judge: critic
       criteria:
         - {id: cites, regex: '\\[\\d+\\]'}
         - {id: clear, judge: Is it clear?, weight: 2}
-  critic: {scripted: replies.yaml}
+  critic: {model: scripted:replies.yaml}
 teams:
   report: {members: [writer]}
 """

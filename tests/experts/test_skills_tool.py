@@ -99,7 +99,7 @@ async def test_a_model_is_told_names_and_descriptions_and_not_the_bodies(tmp_pat
 
 
 MANIFEST = """\
-agents: {a: {scripted: replies.yaml, expert: {skills: [skills]}}}
+agents: {a: {model: scripted:replies.yaml, expert: {skills: [skills]}}}
 teams: {t: {members: [a]}}
 """
 REPLIES = """\

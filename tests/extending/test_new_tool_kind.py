@@ -106,7 +106,7 @@ def write(folder: Path, tools: str, more: str = "") -> Path:
     )
     file = folder / "team.yaml"
     file.write_text(
-        f"agents: {{a: {{scripted: replies.yaml, tools: {tools}}}}}\nteams: {{t: {{members: [a]}}}}\n{more}"
+        f"agents: {{a: {{model: scripted:replies.yaml, tools: {tools}}}}}\nteams: {{t: {{members: [a]}}}}\n{more}"
     )
     return file
 

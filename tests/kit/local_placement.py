@@ -18,9 +18,9 @@ from teamwright.values.specs.manifest import Source
 
 MANIFEST = """\
 agents:
-  alone: {{scripted: replies.yaml}}
-  left: {{scripted: replies.yaml}}
-  right: {{scripted: replies.yaml}}
+  alone: {{model: scripted:replies.yaml}}
+  left: {{model: scripted:replies.yaml}}
+  right: {{model: scripted:replies.yaml}}
 teams:
   inner: {{strategy: sequential, members: [left, right]}}
   outer:

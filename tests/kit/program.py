@@ -35,7 +35,7 @@ IMPORTED = ("rich.live", "teamwright.agents.model.turn", "teamwright.cli.views.l
 """What commands import besides those of the warm-up."""
 WARM_UP = (("run", "TEAM", "Go", "--run-id", "one"), ("runs", "show", "one"), ("runs", "list"))
 TEAM = """
-agents: {a: {scripted: replies.yaml}, b: {scripted: replies.yaml}}
+agents: {a: {model: scripted:replies.yaml}, b: {model: scripted:replies.yaml}}
 teams: {t: {members: [a, b]}}
 """
 LONGEST_JOB = 1 << 17

@@ -149,7 +149,7 @@ def test_advice_and_the_choice_for_a_plan_are_one_decision(plan: Plan) -> None:
 async def test_a_resumed_run_keeps_its_topology_though_another_would_be_chosen_now(tmp_path: Path) -> None:
     (tmp_path / "replies.yaml").write_text("rules: [{reply: done}]\n", encoding="utf-8")
     steps = ", ".join(f"{{id: s{number}, execution_tokens: 1400}}" for number in range(24))
-    agents = ", ".join(f"{name}: {{scripted: replies.yaml}}" for name in NAMES)
+    agents = ", ".join(f"{name}: {{model: scripted:replies.yaml}}" for name in NAMES)
     (tmp_path / "tasks.yaml").write_text(f"tasks: [{steps}]\nagents: {{{agents}}}\n", encoding="utf-8")
     plain = source_of(read_manifest([tmp_path / "tasks.yaml"]))
     source, chosen = auto_source(plain)
@@ -193,7 +193,7 @@ def test_what_a_dag_team_says_about_failures_and_limits_stays(said: dict[str, Js
 def test_tasks_without_agents_are_for_a_star_of_all_agents(tmp_path: Path) -> None:  # Z-13
     (tmp_path / "tasks.yaml").write_text("tasks: [{id: x}, {id: y, needs: [x]}]\n")
     for names, strategy in (("a", "single"), ("a b c", "star_team")):
-        agents = "".join(f"  {name}: {{scripted: replies.yaml}}\n" for name in names.split())
+        agents = "".join(f"  {name}: {{model: scripted:replies.yaml}}\n" for name in names.split())
         (tmp_path / "agents.yaml").write_text(f"agents:\n{agents}")
         (tmp_path / "replies.yaml").write_text("rules: [{reply: done}]\n")
         team = load_team(tmp_path / "tasks.yaml", tmp_path / "agents.yaml")

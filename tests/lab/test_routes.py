@@ -32,14 +32,14 @@ async def test_topologies_are_compared_and_swept(tmp_path: Path) -> None:
 
 PAIR = """\
 agents:
-  a: {scripted: replies.yaml}
-  b: {scripted: replies.yaml}
+  a: {model: scripted:replies.yaml}
+  b: {model: scripted:replies.yaml}
 teams:
   pair: {members: [a, b]}
 """
 STEPS = """\
 agents:
-  a: {scripted: replies.yaml}
+  a: {model: scripted:replies.yaml}
 teams:
   steps: {strategy: dag, members: [a], dag: {steps: [{id: one, agent: a}, {id: two, agent: a, needs: [one]}]}}
 """

@@ -25,8 +25,8 @@ MANIFEST = """\
 agents:
   counter: {function: "tests.cli.parcel_agents:count"}
   teller: {function: "tests.cli.parcel_agents:tell"}
-  writer: {scripted: replies.yaml, tools: [workspace]}
-  broken: {scripted: replies.yaml, retry: {attempts: 0}}
+  writer: {model: scripted:replies.yaml, tools: [workspace]}
+  broken: {model: scripted:replies.yaml, retry: {attempts: 0}}
   chooser: {function: "tests.cli.people:ask"}
 teams:
   inner: {members: [writer]}
@@ -43,7 +43,7 @@ rules:
 """
 OTHER = """\
 agents:
-  clerk: {scripted: others.yaml}
+  clerk: {model: scripted:others.yaml}
   caller: {function: "tests.cli.people:ask"}
 teams:
   office: {members: [clerk, caller]}

@@ -16,7 +16,7 @@ from teamwright.journal.sqlite.journal import SqliteJournal
 MANIFEST = """\
 agents:
   first: {function: "orders:first"}
-  second: {scripted: replies.yaml, tools: [{files: {root: data}}], confirm: {before: true}}
+  second: {model: scripted:replies.yaml, tools: [{files: {root: data}}], confirm: {before: true}}
   third: {function: "orders:last", confirm: {before: true}}
 teams:
   shop: {members: [first, second, third]}

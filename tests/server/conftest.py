@@ -12,14 +12,14 @@ __all__ = ["call", "team", "teams"]
 
 PAIR = """\
 agents:
-  a: {scripted: replies.yaml}
-  b: {scripted: replies.yaml}
+  a: {model: scripted:replies.yaml}
+  b: {model: scripted:replies.yaml}
 teams:
   pair: {members: [a, b]}
 """
-GATED = PAIR.replace("b: {scripted: replies.yaml}", "b: {scripted: replies.yaml, confirm: {after: true}}").replace(
-    "pair:", "gated:"
-)
+GATED = PAIR.replace(
+    "b: {model: scripted:replies.yaml}", "b: {model: scripted:replies.yaml, confirm: {after: true}}"
+).replace("pair:", "gated:")
 REPLIES = "rules:\n  - {agent: a, reply: one}\n  - {agent: b, reply: two}\n"
 SLOW_REPLIES = "rules:\n  - {agent: a, reply: one}\n  - {agent: b, delay: 1.5, reply: word word word}\n"
 

@@ -21,8 +21,8 @@ from tests.kit.terminal import write_team
 
 LONG = """\
 agents:
-  a: {scripted: replies.yaml}
-  b: {scripted: replies.yaml}
+  a: {model: scripted:replies.yaml}
+  b: {model: scripted:replies.yaml}
 teams:
   long: {members: [a, b], strategy: round_robin, max_turns: 2000}
 """

@@ -28,7 +28,9 @@ def test_a_manifest_with_mistakes_is_listed_with_them(tmp_path: Path) -> None:
     assert "nobody" in str(entry.to_json()["problem"])
 
 
-@pytest.mark.parametrize("text", [b"teams: {t: {members: [nobody]}}", b"\xff\xfe", b"agents: {a: {scripted: no.yaml}}"])
+@pytest.mark.parametrize(
+    "text", [b"teams: {t: {members: [nobody]}}", b"\xff\xfe", b"agents: {a: {model: scripted:no.yaml}}"]
+)
 def test_the_mistakes_of_a_team_that_is_started_name_no_path_of_this_machine(tmp_path: Path, text: bytes) -> None:
     write_team(tmp_path / "broken", "")
     (tmp_path / "broken" / "team.yaml").write_bytes(text)

@@ -420,9 +420,9 @@ def test_the_same_team_as_a_manifest(tmp_path: Path) -> None:
     (tmp_path / "replies.yaml").write_text("- {reply: done}\n")
     text = """
 agents:
-  painter: {scripted: replies.yaml}
-  surveyor: {scripted: replies.yaml}
-  foreman: {scripted: replies.yaml}
+  painter: {model: scripted:replies.yaml}
+  surveyor: {model: scripted:replies.yaml}
+  foreman: {model: scripted:replies.yaml}
 teams:
   harbour:
     strategy: fan-out

@@ -126,7 +126,7 @@ def test_an_agent_that_was_made_in_python_is_reported_as_such() -> None:
 def test_scripts_lie_beside_the_manifest_and_are_read_once(tmp_path: Path) -> None:
     (tmp_path / "replies.yaml").write_text("- reply: x")
     declared = manifest(
-        agents={"a": {"scripted": "replies.yaml"}, "b": {"model": "scripted:replies.yaml"}},
+        agents={"a": {"model": "scripted:replies.yaml"}, "b": {"model": "scripted:replies.yaml"}},
         teams={"t": {"members": ["a", "b"]}},
     )
     one, two = Builder(declared, tmp_path).team().members
@@ -159,10 +159,10 @@ def test_a_script_takes_the_place_of_a_model_with_all_else_as_declared(tmp_path:
 
 
 def test_replacing_models_leaves_functions_alone() -> None:
-    declared = manifest(agents={"f": {"function": FUNCTION}, "s": {"scripted": "x.yaml"}}, models={"main": "a:b"})
+    declared = manifest(agents={"f": {"function": FUNCTION}, "s": {"model": "scripted:x.yaml"}}, models={"main": "a:b"})
     replaced = replace_models(declared, "openai:other")
     assert replaced.agents["f"] == declared.agents["f"]
-    assert (replaced.agents["s"].model, replaced.agents["s"].scripted) == ("openai:other", None)
+    assert replaced.agents["s"].model == "openai:other"
     with pytest.raises(ManifestError, match="empty"):
         replace_models(declared, "  ")
 

@@ -128,7 +128,7 @@ def test_a_model_in_options_is_in_the_record_as_an_agent(folder: Path) -> None: 
 
 def test_limits_of_a_run_take_the_place_of_those_of_its_outermost_team(tmp_path: Path) -> None:
     (tmp_path / "team.yaml").write_text(
-        "agents: {a: {scripted: replies.yaml, limits: {tokens: 5}}}\n"
+        "agents: {a: {model: scripted:replies.yaml, limits: {tokens: 5}}}\n"
         "teams: {t: {members: [a], limits: {tokens: 9, calls: 2}}, alone: {members: [a]}}\n"
     )
     (tmp_path / "replies.yaml").write_text("[]")
@@ -144,7 +144,7 @@ def test_limits_of_a_run_take_the_place_of_those_of_its_outermost_team(tmp_path:
 
 ATTACHING = """\
 agents:
-  looker: {scripted: replies.yaml}
+  looker: {model: scripted:replies.yaml}
 teams:
   watch:
     members: [looker]

@@ -39,7 +39,7 @@ from teamwright.values.key import request_place, tool_place
 from teamwright.values.limits import Pace, Price, Usage
 from teamwright.values.names import check_name
 from teamwright.values.specs.manifest import AgentSpec
-from teamwright.values.specs.models import NamedModel
+from teamwright.values.specs.models import AnyModel, NamedModel
 from teamwright.values.specs.tools import TERMINATE
 from teamwright.values.text.secret_patterns import mask_value
 from teamwright.values.text.timed_regex import PatternSearch, pattern_problem
@@ -211,7 +211,7 @@ class ScriptedAgent(Agent):
     def spec(self) -> AgentSpec:
         """The agent as a declaration, without a script that is not from a file."""
         declared: dict[str, object] = {
-            "scripted": None if self._pace or self._price else self._source,
+            "model": self._declared_model,
             "instructions": self.instructions,
             "description": self.description,
             "tools": self.toolbox.specs,
@@ -225,10 +225,15 @@ class ScriptedAgent(Agent):
         }
         given = {name: value for name, value in declared.items() if value}
         if self._guardrails is not None and None in self._guardrails.declared.values():
-            given.pop("scripted", None)  # a check that can't be imported by name must not be left out on a resume
-        elif (self._pace or self._price) and self._source:
-            given["model"] = self._named_model
+            given.pop("model", None)  # a check that can't be imported by name must not be left out on a resume
         return AgentSpec.model_validate(given)
+
+    @property
+    def _declared_model(self) -> AnyModel | None:
+        """The script as a manifest names it; `None` if it is not from a file."""
+        if self._source is None:
+            return None
+        return self._named_model if self._pace or self._price else self._model
 
     @property
     def _named_model(self) -> NamedModel:

@@ -306,7 +306,6 @@ def _scripts(source: Source) -> Iterator[str]:
     specs = source.manifest.agents.values()
     fallbacks = (spec.fallback.model for spec in specs if isinstance(spec.fallback, FallbackModel))
     models = (*source.manifest.models.values(), *fallbacks, *(spec.model for spec in specs if spec.model is not None))
-    yield from (spec.scripted for spec in specs if spec.scripted is not None)
     yield from (key.removeprefix(SCRIPTED) for key in map(model_key, models) if key.startswith(SCRIPTED))
 
 

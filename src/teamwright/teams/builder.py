@@ -116,7 +116,7 @@ class Builder:
             case str() as other:
                 return self._get_or_build(other)
             case FallbackModel(model=model):
-                same = {"model": model, "scripted": None, "function": None, "fallback": None}
+                same = {"model": model, "function": None, "fallback": None}
                 return self._build_leaf(name, spec.model_copy(update=same))
 
     def _build_evaluator(self, declared: Evaluate) -> Evaluator:
@@ -173,8 +173,6 @@ class Builder:
                 **_keywords(spec),
             )
         model = self._resolve_model(spec.model)
-        if spec.scripted is not None:
-            return self._build_scripted(name, spec, spec.scripted)
         written = model.model if isinstance(model, NamedModel) else model
         if isinstance(written, str) and written.startswith(SCRIPTED):
             return self._build_scripted(name, spec, written.removeprefix(SCRIPTED), _as_named_model(model))
@@ -329,7 +327,7 @@ def replace_models(manifest: Manifest, model: AnyModel) -> Manifest:
 
 
 def _with_model(spec: AgentSpec, model: AnyModel) -> AgentSpec:
-    changes: dict[str, object] = {} if spec.function else {"model": model, "scripted": None, "economy": None}
+    changes: dict[str, object] = {} if spec.function else {"model": model, "economy": None}
     if isinstance(spec.fallback, FallbackModel):
         changes["fallback"] = FallbackModel(model=model)
     return spec.model_copy(update=changes)

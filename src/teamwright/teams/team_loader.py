@@ -143,7 +143,7 @@ def build_new_member(team: Team, name: str, declared: JsonValue) -> Agent:
     may not contain a secret, nor name one that the team does not use.
     """
     source, spec = team.source, check_declaration(name, declared)
-    if spec.model is None and spec.function is None and spec.scripted is None and spec.expert is None:
+    if spec.model is None and spec.function is None and spec.expert is None:
         spec = spec.model_copy(update={"model": _shared_model(team, name)})
     agents = {**source.manifest.agents, name: spec}
     declared_with = source.manifest.model_copy(update={"agents": agents})
@@ -195,7 +195,6 @@ def _without_code(manifest: Manifest, spec: AgentSpec) -> AgentSpec:
         update={
             "model": manifest.models.get(model, model) if isinstance(model, str) else model,
             "function": None,
-            "scripted": None,
             "instructions": "",
             "check_input": None,
             "check_output": None,

@@ -184,7 +184,7 @@ async def test_a_call_that_was_killed_after_its_write_writes_no_second_note(tmp_
 async def test_a_manifest_declares_a_memory_and_a_record_rebuilds_it(tmp_path: Path) -> None:  # L-C-10
     (tmp_path / "team.yaml").write_text(
         "agents:\n"
-        "  clerk: {scripted: replies.yaml, memory: {name: team, notes: 5}}\n"
+        "  clerk: {model: scripted:replies.yaml, memory: {name: team, notes: 5}}\n"
         "teams:\n  desk: {members: [clerk]}\n",
         encoding="utf-8",
     )

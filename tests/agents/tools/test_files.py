@@ -345,9 +345,9 @@ def test_a_manifest_may_say_where_the_files_are(tmp_path: Path) -> None:
     (tmp_path / "replies.yaml").write_text("[{reply: done}]")
     (tmp_path / "team.yaml").write_text(
         "agents:\n"
-        "  a: {scripted: replies.yaml, tools: [{files: {root: site}}]}\n"
-        "  b: {scripted: replies.yaml, tools: [pages]}\n"
-        "  c: {scripted: replies.yaml, tools: [files], confirm: {tools: [write_file]}}\n"
+        "  a: {model: scripted:replies.yaml, tools: [{files: {root: site}}]}\n"
+        "  b: {model: scripted:replies.yaml, tools: [pages]}\n"
+        "  c: {model: scripted:replies.yaml, tools: [files], confirm: {tools: [write_file]}}\n"
         "teams: {t: {members: [a, b, c]}}\n"
         "tools: {pages: {files: {root: ../pages}}}\n"
     )

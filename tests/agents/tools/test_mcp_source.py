@@ -452,7 +452,7 @@ async def test_paths_of_a_server_are_relative_to_the_manifest(
     (folder / "bin" / "serve").chmod(0o755)
     (folder / "replies.yaml").write_text("rules: [{tool: {name: where}, times: 1}, {reply: done}]\n")
     (folder / "team.yaml").write_text(
-        "agents:\n  a: {scripted: replies.yaml, tools: [sums]}\n"
+        "agents:\n  a: {model: scripted:replies.yaml, tools: [sums]}\n"
         "tools: {sums: {mcp: {command: bin/serve, args: [notes]}}}\nteams: {t: {members: [a]}}\n"
     )
     monkeypatch.chdir(tmp_path)

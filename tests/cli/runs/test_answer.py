@@ -14,9 +14,9 @@ from tests.kit.terminal import Call, write_team
 
 TEAM = """\
 agents:
-  writer: {scripted: replies.yaml, confirm: {after: true}}
-  clerk: {scripted: replies.yaml, confirm: {before: true}}
-  sender: {scripted: replies.yaml, tools: ["tests.cli.people:send"], confirm: {tools: [send]}}
+  writer: {model: scripted:replies.yaml, confirm: {after: true}}
+  clerk: {model: scripted:replies.yaml, confirm: {before: true}}
+  sender: {model: scripted:replies.yaml, tools: ["tests.cli.people:send"], confirm: {tools: [send]}}
 teams:
   letters:
     strategy: dag
@@ -175,7 +175,7 @@ def test_a_run_whose_questions_are_all_answered_only_has_to_be_resumed(call: Cal
 REVIEWED = """\
 agents:
   writer:
-    scripted: replies.yaml
+    model: scripted:replies.yaml
     evaluate: {on_exceeded: ask, criteria: [{id: cites, contains: "[1]"}]}
 teams:
   note: {members: [writer]}

@@ -107,9 +107,9 @@ def test_what_a_run_cannot_take_is_an_error_in_words(  # A-13
 
 LIVE = """\
 agents:
-  lead: {scripted: replies.yaml}
-  joiner: {scripted: replies.yaml, confirm: {before: true}}
-  painter: {scripted: replies.yaml}
+  lead: {model: scripted:replies.yaml}
+  joiner: {model: scripted:replies.yaml, confirm: {before: true}}
+  painter: {model: scripted:replies.yaml}
 teams:
   shed:
     strategy: live
@@ -175,7 +175,7 @@ def test_a_person_edits_the_plan_at_the_terminal_and_sends_it_or_not(  # A-13
 
 
 def test_a_run_without_a_plan_says_so(tmp_path: Path, call: Call) -> None:  # A-13
-    team = write_team(tmp_path / "team", "agents: {a: {scripted: replies.yaml}}", "rules: [{reply: Hi.}]")
+    team = write_team(tmp_path / "team", "agents: {a: {model: scripted:replies.yaml}}", "rules: [{reply: Hi.}]")
     call("run", team, "Go", "--run-id", "one", "--quiet")
     refused = call("runs", "edit-plan", "one")
     assert refused.code == 2

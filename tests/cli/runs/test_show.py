@@ -8,8 +8,8 @@ from tests.kit.terminal import Call, write_team
 
 PAIR = """\
 agents:
-  a: {scripted: replies.yaml, instructions: Begin.}
-  b: {scripted: replies.yaml, instructions: Go on.}
+  a: {model: scripted:replies.yaml, instructions: Begin.}
+  b: {model: scripted:replies.yaml, instructions: Go on.}
 teams:
   pair: {members: [a, b]}
 """

@@ -32,8 +32,8 @@ def look(word: str) -> str: return word
 MANIFEST = """
 agents:
   f: {{function: "{module}:answer"}}
-  m: {{scripted: replies.yaml, tools: [{{function: "{module}:look"}}, lookup, server]}}
-  n: {{scripted: replies.yaml, tools: [{{mcp: {{command: touch, args: ["{mark}"]}}}}]}}
+  m: {{model: scripted:replies.yaml, tools: [{{function: "{module}:look"}}, lookup, server]}}
+  n: {{model: scripted:replies.yaml, tools: [{{mcp: {{command: touch, args: ["{mark}"]}}}}]}}
 tools:
   lookup: "{module}:look"
   server: {{mcp: {{url: "http://127.0.0.1:9/mcp"}}}}

@@ -10,7 +10,7 @@ import pytest
 from teamwright.cli.main import main
 from tests.kit.postgres import schema_url
 
-TEAM = "agents: {writer: {scripted: replies.yaml}}"
+TEAM = "agents: {writer: {model: scripted:replies.yaml}}"
 REPLIES = "rules: [{reply: It is done.}]"
 
 

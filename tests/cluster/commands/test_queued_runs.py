@@ -17,7 +17,7 @@ from tests.kit.workers import PATIENCE, Cluster
 
 TEAM = """\
 agents:
-  first: {scripted: replies.yaml}
+  first: {model: scripted:replies.yaml}
   second: {model: "scripted:more/replies.yaml", instructions: Go on.}
 teams:
   pair: {strategy: sequential, members: [first, second]}

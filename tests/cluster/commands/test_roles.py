@@ -16,7 +16,7 @@ from tests.paths import ROOT
 
 TEAM = """\
 agents:
-  first: {scripted: replies.yaml}
+  first: {model: scripted:replies.yaml}
 teams:
   one: {members: [first]}
 """

@@ -129,7 +129,7 @@ async def test_a_run_travels_with_its_files_and_starts_later(
     folder = tmp_path / "elsewhere"
     folder.mkdir()
     (folder / "replies.yaml").write_text("rules: [{reply: from a file}]\n", encoding="utf-8")
-    (folder / "team.yaml").write_text("agents: {one: {scripted: replies.yaml}}", encoding="utf-8")
+    (folder / "team.yaml").write_text("agents: {one: {model: scripted:replies.yaml}}", encoding="utf-8")
     manifest = str(folder / "team.yaml")
     for run_id, after in (("late", "1h"), ("early", "1s")):
         assert await _teamwright(cluster, "submit", manifest, "x", "--run-id", run_id, "--after", after) == 0

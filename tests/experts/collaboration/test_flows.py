@@ -20,7 +20,7 @@ Rules = list[dict[str, Any]]
 async def flow(folder: Path, options: dict[str, Any], rules: Rules) -> tuple[Any, RunHistory]:
     """Write a manifest and its script, run it, and return the result and the history."""
     (folder / "replies.yaml").write_text(json.dumps({"rules": rules}), encoding="utf-8")
-    agents = {name: {"scripted": "replies.yaml"} for name in MEMBERS}
+    agents = {name: {"model": "scripted:replies.yaml"} for name in MEMBERS}
     team = {"members": list(MEMBERS), "strategy": "collaborate", "collaborate": options}
     (folder / "team.yaml").write_text(json.dumps({"agents": agents, "teams": {"crew": team}}), encoding="utf-8")
     async with Engine("memory") as engine:

@@ -155,7 +155,7 @@ def test_a_team_that_can_not_work_is_refused_when_it_is_made(options: dict[str, 
 
 def test_a_manifest_is_refused_with_file_line_and_suggestion(tmp_path: Path) -> None:
     text = """
-agents: {ana: {scripted: {rules: [{reply: hi}]}}}
+agents: {ana: {model: {rules: [{reply: hi}]}}}
 teams:
   t:
     strategy: expert

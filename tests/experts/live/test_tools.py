@@ -17,9 +17,9 @@ from tests.kit.records import cut_and_resume
 
 TEAM = """\
 agents:
-  lead: {scripted: replies.yaml}
-  joiner: {scripted: replies.yaml, tools: [{live: {}}]}
-  buyer: {scripted: replies.yaml, tools: [{live: {}}]}
+  lead: {model: scripted:replies.yaml}
+  joiner: {model: scripted:replies.yaml, tools: [{live: {}}]}
+  buyer: {model: scripted:replies.yaml, tools: [{live: {}}]}
 teams:
   shed:
     strategy: live

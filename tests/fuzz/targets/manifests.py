@@ -95,7 +95,9 @@ class Manifests:
                 if random.random() < 0.8:
                     drawn.pop(other, None)
             agents[name] = (
-                {**drawn, "scripted": "replies.yaml"} if random.random() < 0.5 else {"scripted": "replies.yaml"}
+                {**drawn, "model": "scripted:replies.yaml"}
+                if random.random() < 0.5
+                else {"model": "scripted:replies.yaml"}
             )
         strategy = random.choice(sorted(BUILT_IN_STRATEGIES))
         options = own.draw(random, specs[f"{strategy}.options"], 5)

@@ -43,7 +43,7 @@ def test_what_own_runs_have_taught_decides_the_choice(call: Call, tmp_path: Path
 )
 def test_auto_and_advice_are_one_decision(call: Call, tmp_path: Path, needs: bool, topology: str) -> None:
     tasks = [{"id": f"t{n}", "task": "Do it.", "needs": [f"t{n - 1}"] if n and needs else []} for n in range(24)]
-    agents = {name: {"scripted": ANYTHING.as_posix()} for name in ("lead", "a", "b", "c", "d")}
+    agents = {name: {"model": f"scripted:{ANYTHING.as_posix()}"} for name in ("lead", "a", "b", "c", "d")}
     file = tmp_path / "tasks.yaml"
     file.write_text(json.dumps({"tasks": tasks, "agents": agents}), encoding="utf-8")
     advice = call("lab", "advise", file, "x", "--json").json
@@ -73,7 +73,7 @@ ANYTHING = EXAMPLES.parent / "tests" / "cli" / "anything.yaml"
 def test_a_team_that_says_how_it_shares_is_evaluated_and_runs_that_way(call: Call, tmp_path: Path) -> None:
     (tmp_path / "team.yaml").write_text(
         f"""\
-agents: {{a: {{scripted: {ANYTHING.as_posix()}}}, b: {{scripted: {ANYTHING.as_posix()}}}}}
+agents: {{a: {{model: scripted:{ANYTHING.as_posix()}}}, b: {{model: scripted:{ANYTHING.as_posix()}}}}}
 teams:
   t: {{strategy: dag, share: transcript, members: [a, b], dag: {{steps: [{{id: x, agent: a, task: Do x.}}]}}}}
 """,
@@ -105,7 +105,7 @@ def test_a_budget_may_be_named_and_tokens_of_the_run_are_what_is_allotted(call: 
 
 def test_a_task_is_needed_only_where_a_step_has_none(call: Call, tmp_path: Path) -> None:
     (tmp_path / "tasks.yaml").write_text(
-        f"tasks: [{{id: x}}]\nagents: {{a: {{scripted: {ANYTHING.as_posix()}}}}}\n", encoding="utf-8"
+        f"tasks: [{{id: x}}]\nagents: {{a: {{model: scripted:{ANYTHING.as_posix()}}}}}\n", encoding="utf-8"
     )
     assert "There is no task" in call("run", tmp_path / "tasks.yaml", "--auto").err
     done = call("run", tmp_path / "tasks.yaml", "Go on.", "--auto")

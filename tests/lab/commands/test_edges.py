@@ -30,7 +30,7 @@ SIZES: tuple[tuple[str, ...], ...] = (
     ("--tasks", "10000000", "--avg-task-tokens", "100000000", "--coordination-rounds", "1000000"),
 )
 TEAM = """\
-agents: {a: {scripted: replies.yaml}, b: {scripted: replies.yaml}, lead: {scripted: replies.yaml}}
+agents: {a: {model: scripted:replies.yaml}, b: {model: scripted:replies.yaml}, lead: {model: scripted:replies.yaml}}
 teams:
   star:
     strategy: star_team

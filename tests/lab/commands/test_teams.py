@@ -92,9 +92,9 @@ def test_runs_calibrate_the_model_and_the_profile_is_used(call: Call, team: Path
 
 JUDGED = """
 agents:
-  lead: {scripted: replies.yaml}
-  one: {scripted: replies.yaml}
-  two: {scripted: replies.yaml}
+  lead: {model: scripted:replies.yaml}
+  one: {model: scripted:replies.yaml}
+  two: {model: scripted:replies.yaml}
 teams:
   t:
     strategy: star_team

@@ -47,7 +47,7 @@ rules:
 """
 WIDE = """\
 agents:
-  worker: {scripted: slow.yaml}
+  worker: {model: scripted:slow.yaml}
 teams:
   wide: {strategy: fan_out, members: [worker], fan_out: {chunks: [a, b, c, d], max_parallel: 1}}
 """

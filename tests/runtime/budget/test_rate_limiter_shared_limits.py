@@ -267,7 +267,7 @@ agents:
   one: {model: quick}
   two: {model: quick}
   three: {model: {model: "scripted:replies.yaml", concurrency: 1}}
-  four: {scripted: replies.yaml}
+  four: {model: scripted:replies.yaml}
 teams:
   t: {strategy: fan_out, members: [one], fan_out: {chunks: [a, b, c, d, e, f]}}
 models:
@@ -293,4 +293,4 @@ def test_the_settings_of_a_model_are_in_the_declaration_of_its_agent(tmp_path: P
     made = {agent.name: agent for agent in load_team(tmp_path / "team.yaml", team="three").everyone()}
     spec: Any = made["three"].spec
     assert spec.model.model == f"scripted:{tmp_path / 'replies.yaml'}"
-    assert (spec.model.concurrency, spec.scripted) == (1, None)
+    assert spec.model.concurrency == 1

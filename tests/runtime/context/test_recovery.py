@@ -226,9 +226,9 @@ def test_pieces_are_bounded_and_lose_nothing(sizes: list[int]) -> None:
 
 MANIFEST = """
 agents:
-  a: {scripted: a.yaml, retry: {attempts: 0}, fallback: b}
-  b: {scripted: b.yaml}
-  c: {scripted: a.yaml, retry: {attempts: 0}, fallback: {model: "scripted:b.yaml"}, too_long: fail}
+  a: {model: scripted:a.yaml, retry: {attempts: 0}, fallback: b}
+  b: {model: scripted:b.yaml}
+  c: {model: scripted:a.yaml, retry: {attempts: 0}, fallback: {model: "scripted:b.yaml"}, too_long: fail}
 teams:
   t: {members: [a, c], recovery: {fallback: b, too_long: fallback}}
 """

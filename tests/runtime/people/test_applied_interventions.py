@@ -438,12 +438,12 @@ async def test_what_never_takes_effect_is_refused_when_the_run_ends() -> None:  
 def test_a_new_member_without_a_model_has_that_of_its_team(tmp_path: Path) -> None:
     (tmp_path / "replies.yaml").write_text("rules: [{reply: one}]")
     manifest = tmp_path / "team.yaml"
-    agents = "agents:\n  other: {model: 'openai:last'}\n  a: {scripted: replies.yaml}\n  b: {model: main}\n"
+    agents = "agents:\n  other: {model: 'openai:last'}\n  a: {model: scripted:replies.yaml}\n  b: {model: main}\n"
     manifest.write_text(f"models: {{main: 'openai:first'}}\n{agents}teams: {{t: {{members: [a, b]}}}}\n")
     declared: JsonValue = {"instructions": "Count.", "description": "counts"}
     built = build_new_member(load_team(manifest), "c", declared)
     assert isinstance(built, ModelAgent)
     assert "openai:first" in str(built.model)
-    manifest.write_text("agents: {a: {scripted: replies.yaml}}\nteams: {t: {members: [a]}}\n")
+    manifest.write_text("agents: {a: {model: scripted:replies.yaml}}\nteams: {t: {members: [a]}}\n")
     with pytest.raises(UsageError, match="'c' needs a model, and its team has none to share: name one"):
         build_new_member(load_team(manifest), "c", declared)

@@ -120,8 +120,8 @@ async def test_the_states_of_steps_follow_from_the_asks_where_a_strategy_records
 
 CONFIRMED = """
 agents:
-  planner: {scripted: replies.yaml}
-  writer: {scripted: replies.yaml}
+  planner: {model: scripted:replies.yaml}
+  writer: {model: scripted:replies.yaml}
 teams:
   planned: {strategy: expert, members: [writer], expert: {planner: planner, confirm: true}}
 """

@@ -24,8 +24,8 @@ from tests.server.routes.test_sockets import Writer
 
 TEAM = """\
 agents:
-  a: {scripted: replies.yaml}
-  b: {scripted: replies.yaml}
+  a: {model: scripted:replies.yaml}
+  b: {model: scripted:replies.yaml}
 teams:
   pair: {members: [a, b]}
 """

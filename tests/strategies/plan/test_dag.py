@@ -328,8 +328,8 @@ def test_all_mistakes_are_reported_at_once_with_their_lines(tmp_path: Path) -> N
     (tmp_path / "team.yaml").write_text(
         """
 agents:
-  survey: {scripted: replies.yaml}
-  build: {scripted: replies.yaml}
+  survey: {model: scripted:replies.yaml}
+  build: {model: scripted:replies.yaml}
 teams:
   harbour:
     strategy: dag
@@ -353,7 +353,7 @@ def test_a_manifest_gives_the_same_team(tmp_path: Path) -> None:
     (tmp_path / "replies.yaml").write_text("- {reply: done}\n")
     (tmp_path / "team.yaml").write_text(
         """
-agents: {survey: {scripted: replies.yaml}, build: {scripted: replies.yaml}}
+agents: {survey: {model: scripted:replies.yaml}, build: {model: scripted:replies.yaml}}
 teams:
   harbour:
     strategy: dag

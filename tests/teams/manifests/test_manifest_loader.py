@@ -113,7 +113,7 @@ values = st.recursive(
     max_leaves=6,
 )
 FIELDS = [
-    "model", "function", "scripted", "tools", "instructions", "output_schema", "limits", "retry", "strategy", "members",
+    "model", "function", "tools", "instructions", "output_schema", "limits", "retry", "strategy", "members",
     "max_turns", "mcp", "url", "name", "options", "selector", "graph", "fan-out", "optional", "critical",
 ]  # fmt: skip
 
@@ -198,15 +198,16 @@ def test_relative_files_are_kept_relative_to_the_first_manifest(tmp_path: Path) 
     (tmp_path / "more").mkdir()
     (tmp_path / "more" / "replies.yaml").write_text("rules: []")
     (tmp_path / "replies.yaml").write_text("rules: []")
-    (tmp_path / "team.yaml").write_text("agents: {a: {scripted: replies.yaml}}")
+    (tmp_path / "team.yaml").write_text("agents: {a: {model: scripted:replies.yaml}}")
     more = tmp_path / "more" / "agents.yaml"
     more.write_text(
-        "agents: {b: {scripted: replies.yaml}, c: {model: 'scripted:../replies.yaml'}}\nmodels: {w: 'local:w.gguf'}"
+        "agents: {b: {model: scripted:replies.yaml}, c: {model: 'scripted:../replies.yaml'}}\n"
+        "models: {w: 'local:w.gguf'}"
     )
     found = load([tmp_path / "team.yaml", more])
     agents = found.manifest.agents
     assert found.base == tmp_path
-    assert (agents["a"].scripted, agents["b"].scripted) == ("replies.yaml", "more/replies.yaml")
+    assert (agents["a"].model, agents["b"].model) == ("scripted:replies.yaml", "scripted:more/replies.yaml")
     assert (agents["c"].model, found.manifest.models["w"]) == ("scripted:replies.yaml", "local:more/w.gguf")
 
 

@@ -152,8 +152,8 @@ def _shape_of(source: Source) -> TeamShape:
 
 
 def _model_name(manifest: Manifest, spec: AgentSpec) -> str:
-    """The name of an agent's model; its script or function where it has none."""
+    """The name of an agent's model; its function where it has none."""
     if spec.model is None:
-        return spec.function or spec.scripted or ""
+        return spec.function or ""
     model = manifest.models.get(spec.model, spec.model) if isinstance(spec.model, str) else spec.model
     return model_key(model)

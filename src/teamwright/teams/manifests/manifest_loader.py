@@ -239,8 +239,6 @@ def relocate(kind: str, value: JsonValue, move: Move, folder: Callable[[str], Pa
     for name in ("model", "economy", "fallback"):
         if name in moved:
             moved[name] = _relocate_model(moved[name], move)
-    if isinstance(script := moved.get(SCRIPTED), str):
-        moved[SCRIPTED] = move(SCRIPTED, script)
     if isinstance(tools := moved.get("tools"), list):
         moved["tools"] = [_relocate_tool(tool, move, folder) for tool in tools]
     return moved

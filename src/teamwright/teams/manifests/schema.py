@@ -20,7 +20,7 @@ from teamwright.values.specs.plan import Step
 AGENT, MODEL = "agent", "model"
 SECTION_WORDS = {
     "agents": "Agents by name. "
-    "One without `model`, `function` and `scripted` gets the model `primary`, else `default`, else the only one.",
+    "One without `model` and `function` gets the model `primary`, else `default`, else the only one.",
     "teams": "Teams by name. A member is an agent or another team.",
     "models": "Models by name: `provider:name`, `local`, `local:weights.gguf`, `scripted:replies.yaml`, the same under"
     " `model` with a rate limit, or a server.",
@@ -225,12 +225,11 @@ def _describe_sections(schema: JsonSchema) -> None:
 def _add_rules(schema: JsonSchema) -> None:
     """Add what the loader checks beyond types, as far as a schema can express it."""
     agent = cast("JsonSchema", part(schema, "$defs", "AgentSpec"))
-    pairs = [("model", "function"), ("model", "scripted"), ("function", "scripted")]
     both: JsonSchema = {
         "properties": {name: {"const": True} for name in ("optional", "critical")},
         "required": ["optional", "critical"],
     }
-    agent["not"] = {"anyOf": [*({"required": list(pair)} for pair in pairs), both]}
+    agent["not"] = {"anyOf": [{"required": ["model", "function"]}, both]}
     team = cast("JsonSchema", part(schema, "$defs", "TeamSpec"))
     team["not"] = both
     cast("JsonSchema", part(team, "properties", "members"))["minItems"] = 1

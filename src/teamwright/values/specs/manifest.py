@@ -156,7 +156,7 @@ class InstructionsByFunction(Value):
 
 
 class AgentSpec(AgentSettings):
-    """One agent: exactly one of `model`, `function` and `scripted` is set."""
+    """One agent: a `model` or a `function`, or the default model of the manifest."""
 
     description: str = ""
     instructions: str | InstructionsTemplate | InstructionsByFunction = Field(
@@ -166,7 +166,6 @@ class AgentSpec(AgentSettings):
     check_output: str | None = Field(default=None, description="module:function that checks each answer of the model")
     model: AnyModel | None = Field(default=None, description="a name from `models`, or a model")
     function: str | None = Field(default=None, description="module:function")
-    scripted: str | None = Field(default=None, description="a file of scripted replies")
     tools: tuple[str | DeclaredTool, ...] = Field(
         default=(), description="names from `tools`, `terminate`, `workspace`, `files`, or tools written here"
     )

@@ -33,38 +33,38 @@ HUGE = "All work and no play makes a long message. " * 24_400
 MANIFESTS = {
     "talk": """
 agents:
-  researcher: {scripted: replies.yaml, description: Finds out what is known}
-  critic: {scripted: replies.yaml, description: Says what is wrong}
-  writer: {scripted: replies.yaml, description: Writes it down}
+  researcher: {model: scripted:replies.yaml, description: Finds out what is known}
+  critic: {model: scripted:replies.yaml, description: Says what is wrong}
+  writer: {model: scripted:replies.yaml, description: Writes it down}
 teams:
   talk: {members: [researcher, critic, writer], description: Three who talk about a text, limits: {tokens: 50000}}
 """,
     "slow": """
 agents:
-  speaker: {scripted: replies.yaml}
-  closer: {scripted: replies.yaml}
+  speaker: {model: scripted:replies.yaml}
+  closer: {model: scripted:replies.yaml}
 teams:
   slow: {members: [speaker, closer], description: Somebody who speaks slowly}
 """,
     "approval": """
 agents:
-  herald: {scripted: replies.yaml, confirm: {after: true}, description: Tells the world}
+  herald: {model: scripted:replies.yaml, confirm: {after: true}, description: Tells the world}
 teams:
   approval: {members: [herald], description: Announces what a person has approved}
 """,
     "hostile": """
 agents:
-  attacker: {scripted: replies.yaml}
+  attacker: {model: scripted:replies.yaml}
 teams:
   hostile: {members: [attacker]}
 """,
     "huge": """
 agents:
-  talker: {scripted: replies.yaml}
+  talker: {model: scripted:replies.yaml}
 teams:
   huge: {members: [talker]}
 """,
-    "broken": "agents: {writer: {scripted: nowhere.yaml}}\nteams: {broken: {members: [nobody]}}\n",
+    "broken": "agents: {writer: {model: scripted:nowhere.yaml}}\nteams: {broken: {members: [nobody]}}\n",
 }
 Replies = Mapping[str, Sequence[Mapping[str, Any]]]
 REPLIES: Replies = {
@@ -86,9 +86,9 @@ REPLIES: Replies = {
 
 REPORT = """
 agents:
-  chief: {scripted: replies.yaml, description: Leads}
-  reader: {scripted: replies.yaml, description: Reads it}
-  writer: {scripted: replies.yaml, description: Writes it}
+  chief: {model: scripted:replies.yaml, description: Leads}
+  reader: {model: scripted:replies.yaml, description: Reads it}
+  writer: {model: scripted:replies.yaml, description: Writes it}
 teams:
   report:
     members: [reader, writer]

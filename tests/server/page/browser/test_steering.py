@@ -16,9 +16,9 @@ STEERED = {
     "shed": """
 models: {primary: "scripted:replies.yaml"}
 agents:
-  lead: {scripted: replies.yaml}
-  joiner: {scripted: replies.yaml, description: Builds the walls}
-  buyer: {scripted: replies.yaml}
+  lead: {model: scripted:replies.yaml}
+  joiner: {model: scripted:replies.yaml, description: Builds the walls}
+  buyer: {model: scripted:replies.yaml}
 teams:
   shed:
     strategy: live
@@ -31,9 +31,9 @@ teams:
     "careful": REPORT.replace("lead: chief", "lead: chief\n      confirm: true"),
     "planned": """
 agents:
-  planner: {scripted: replies.yaml}
-  reader: {scripted: replies.yaml}
-  writer: {scripted: replies.yaml}
+  planner: {model: scripted:replies.yaml}
+  reader: {model: scripted:replies.yaml}
+  writer: {model: scripted:replies.yaml}
 teams:
   planned:
     strategy: expert
@@ -57,14 +57,14 @@ teams:
 """,
     "dear": """
 agents:
-  writer: {scripted: replies.yaml}
+  writer: {model: scripted:replies.yaml}
 teams:
   dear: {members: [writer], confirm: {above: {tokens: 1}}}
 """,
     "relay": """
 agents:
-  first: {scripted: replies.yaml}
-  second: {scripted: replies.yaml}
+  first: {model: scripted:replies.yaml}
+  second: {model: scripted:replies.yaml}
 teams:
   relay:
     strategy: dag

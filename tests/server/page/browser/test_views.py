@@ -18,7 +18,7 @@ from tests.server.page.browser.test_appearance import violations
 pytestmark = pytest.mark.experts
 EXAMPLES = ("budget", "expert_review", "selector")
 VIEWS = ("plan", "money", "steer", "travel", "lab")
-STEERED = re.sub(r"(reader|writer): {scripted: replies.yaml", r"\1: {function: 'steps:\1'", REPORT)
+STEERED = re.sub(r"(reader|writer): {model: scripted:replies.yaml", r"\1: {function: 'steps:\1'", REPORT)
 STEPS = """
 import pathlib, anyio
 

@@ -15,10 +15,10 @@ REPLIES = """\
 MANIFEST = """\
 agents:
   writer:
-    scripted: replies.yaml
+    model: scripted:replies.yaml
     tools: [desk-tool, {agent: researcher, description: Finds facts.}]
-  researcher: {scripted: replies.yaml}
-  other: {scripted: replies.yaml}
+  researcher: {model: scripted:replies.yaml}
+  other: {model: scripted:replies.yaml}
 teams:
   desk: {members: [other]}
 tools:

@@ -39,12 +39,13 @@ def hide(monkeypatch: pytest.MonkeyPatch, *modules: str) -> None:
 # R-11
 def test_a_missing_reference_is_reported_with_every_other_mistake(tmp_path: Path) -> None:
     text = (
-        "agents:\n  a: {function: 'nowhere:f'}\n  b: {function: 'json:dumpz'}\n  c: {scripted: bad.yaml, retrie: 1}\n"
+        "agents:\n  a: {function: 'nowhere:f'}\n  b: {function: 'json:dumpz'}\n"
+        "  c: {model: scripted:bad.yaml, retrie: 1}\n"
         "  d: {model: local, tools: ['json:lods', far]}\ntools: {far: 'json.nowhere:x'}\n"
     )
     found = told(tmp_path, text)
     assert [one.partition(": ")[0] for one in found] == [
-        "bad.yaml:1:3", "bad.yaml:3:10", "team.yaml:2:17", "team.yaml:3:17", "team.yaml:4:27", "team.yaml:5:29",
+        "bad.yaml:1:3", "bad.yaml:3:10", "team.yaml:2:17", "team.yaml:3:17", "team.yaml:4:33", "team.yaml:5:29",
         "team.yaml:6:14",
     ]  # fmt: skip
     words = "\n".join(found)
@@ -60,7 +61,7 @@ def test_a_missing_reference_is_reported_with_every_other_mistake(tmp_path: Path
 
 def test_a_script_is_read_once_wherever_it_stands(tmp_path: Path) -> None:
     text = (
-        "agents:\n  a: {scripted: bad.yaml}\n  b: {model: 'scripted:bad.yaml'}\n  c: {model: m}\n"
+        "agents:\n  a: {model: scripted:bad.yaml}\n  b: {model: 'scripted:bad.yaml'}\n  c: {model: m}\n"
         "  d: {model: n, fallback: {model: 'scripted:bad.yaml'}}\n"
         "models: {m: 'scripted:bad.yaml', n: {model: 'scripted:bad.yaml', requests_per_minute: 9}}\n"
     )
@@ -68,7 +69,7 @@ def test_a_script_is_read_once_wherever_it_stands(tmp_path: Path) -> None:
 
 
 def test_scripts_that_are_replaced_are_not_read(tmp_path: Path) -> None:
-    text = "agents:\n  a: {scripted: bad.yaml}\n  b: {function: 'json:dumps'}\n"
+    text = "agents:\n  a: {model: scripted:bad.yaml}\n  b: {function: 'json:dumps'}\n"
     assert thorough(tmp_path, text, models_replaced=True).manifest.agents.keys() == {"a", "b"}
 
 
@@ -83,7 +84,7 @@ def test_a_module_that_fails_to_import_is_reported_like_any_other_mistake(
 
 def test_a_quick_look_imports_and_reads_nothing(tmp_path: Path) -> None:
     (tmp_path / "bad.yaml").write_text(BAD)
-    (tmp_path / "team.yaml").write_text("agents: {a: {function: 'nowhere:f'}, b: {scripted: bad.yaml}}")
+    (tmp_path / "team.yaml").write_text("agents: {a: {function: 'nowhere:f'}, b: {model: scripted:bad.yaml}}")
     assert load([tmp_path / "team.yaml"]).places["b"].column == 38
 
 

@@ -69,7 +69,7 @@ def test_an_import_path_must_look_like_one(tmp_path: Path, path: str, hint: str)
 
 def test_scripted_replies_must_be_there(tmp_path: Path) -> None:
     for text in (
-        "agents: {a: {scripted: r.yaml}}",
+        "agents: {a: {model: scripted:r.yaml}}",
         "agents: {a: {model: 'scripted:r.yaml'}}",
         "agents: {a: }\nmodels: {m: 'scripted:r.yaml'}",
     ):
@@ -164,7 +164,9 @@ def test_files_of_models_in_their_long_form_are_found_from_where_they_are_named(
     assert (made.model, made.fallback) == (NamedModel(model=there, concurrency=1), FallbackModel(model=there))
 
 
-@pytest.mark.parametrize("declared", ["{scripted: 'sub\\replies.yaml'}", "{model: 'scripted:sub\\replies.yaml'}"])
+@pytest.mark.parametrize(
+    "declared", ["{model: {model: 'scripted:sub\\replies.yaml'}}", "{model: 'scripted:sub\\replies.yaml'}"]
+)
 def test_a_path_with_backslashes_is_refused_with_the_path_to_write(tmp_path: Path, declared: str) -> None:
     (tmp_path / "team.yaml").write_text(f"agents: {{a: {declared}}}\n")
     with pytest.raises(ManifestError, match=r"no file .*write 'sub/replies.yaml'"):

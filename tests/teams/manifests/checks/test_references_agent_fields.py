@@ -40,16 +40,9 @@ def test_a_model_is_not_isolated(tmp_path: Path) -> None:
         ModelAgent("a", model="local", isolate="process")  # pyright: ignore[reportCallIssue]
 
 
-def test_a_field_that_a_script_does_not_use_is_a_warning(tmp_path: Path) -> None:
+def test_a_script_takes_the_fields_of_the_model_that_it_stands_for(tmp_path: Path) -> None:
     (tmp_path / "replies.yaml").write_text("rules: [{reply: hi}]")
-    found = loaded(tmp_path, "agents: {a: {scripted: replies.yaml, output_mode: tool, memory: own, max_tokens: 5}}")
-    (warning,) = found.warnings
-    assert warning.message == "agent 'a': 'output_mode' changes nothing while its replies are scripted"
+    fields = "output_mode: tool, memory: own, max_tokens: 5"
+    assert loaded(tmp_path, f"agents: {{a: {{model: scripted:replies.yaml, {fields}}}}}").warnings == ()
     with pytest.raises(UsageError, match="The agent 'a' is scripted, which has no 'output_mode'"):
         ScriptedAgent("a", [], output_mode="tool")  # pyright: ignore[reportCallIssue]
-
-
-def test_a_model_that_a_script_stands_in_for_keeps_its_fields(tmp_path: Path) -> None:
-    (tmp_path / "replies.yaml").write_text("rules: [{reply: hi}]")
-    found = loaded(tmp_path, "agents: {a: {model: 'scripted:replies.yaml', output_mode: tool, settings: {seed: 1}}}")
-    assert found.warnings == ()

@@ -211,8 +211,8 @@ teams:
     ("starter", "kind"),
     [
         ("f: {function: 'm:f', description: Fast}", "function"),
-        ("f: {scripted: r.yaml, description: Fast}", "scripted"),
-        ("f: {model: 'scripted:r.yaml', description: Fast}", "scripted"),
+        ("f: {model: scripted:r.yaml, description: Fast}", "scripted"),
+        ("f: {model: {model: 'scripted:r.yaml'}, description: Fast}", "scripted"),
     ],
 )
 def test_a_strategy_receives_what_is_known_of_helpers(tmp_path: Path, starter: str, kind: str) -> None:

@@ -23,8 +23,6 @@ from teamwright.values.specs.evaluation import Evaluate
 
 SCRIPTED = "scripted:"
 
-NO_MODEL = ("function", "scripted")
-
 
 @dataclass(frozen=True, slots=True)
 class DeclaredEvaluation:
@@ -170,7 +168,7 @@ def declared_models(name: str, declared: Declarations, default_model: str | None
 
 def _model_of(agent: Declaration, declared: Declarations, default_model: str | None) -> str:
     """Return the identity of an agent's model, as `model_key` has it; empty if it has none."""
-    if any(agent.fields.has(name) for name in NO_MODEL):
+    if agent.fields.has("function"):
         return ""
     node: Node | None = agent.fields.get("model")
     name = str(node.value) if isinstance(node, Scalar) else default_model if node is None else None

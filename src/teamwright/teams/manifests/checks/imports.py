@@ -67,8 +67,6 @@ class _ImportChecks:
 
     def check_models(self, agent: Declaration) -> None:
         """Check the agent's scripts and inline models."""
-        if script := agent.fields.text("scripted"):
-            self._check_script(str(script.value), agent)
         fallback = agent.fields.get("fallback")  # a text is the name of an agent
         for node in (agent.fields.get("model"), agent.fields.get("economy"), fallback):
             if node is not None and (node is not fallback or isinstance(node, Fields)):

@@ -19,7 +19,6 @@ from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.agents.functions.instructions import NAMES
 from teamwright.agents.model.agent import ModelAgent
 from teamwright.agents.schema_declaration import schema_fault
-from teamwright.agents.scripted import ScriptedAgent
 from teamwright.agents.tools.registry import OWN, AnyKind, built_in_names, find_kind, kinds_in
 from teamwright.documents.nodes import Fields, Items, Node, Place, ProblemReport, Scalar, place_at, plain, shown
 from teamwright.documents.reader import forward_slashes
@@ -42,10 +41,10 @@ from teamwright.values.specs.tools import TERMINATE
 from teamwright.values.text.secret_names import HIDDEN, is_written_out
 from teamwright.values.text.validation_messages import misfits_of
 
-KINDS = {"function": FunctionAgent, "scripted": ScriptedAgent, "model": ModelAgent}
-KEYWORDS = {"function": AgentKeywords, "scripted": AgentKeywords, "model": ModelKeywords}
+KINDS = {"function": FunctionAgent, "model": ModelAgent}
+KEYWORDS = {"function": AgentKeywords, "model": ModelKeywords}
 
-ELSEWHERE = frozenset(("function", "scripted", "model", "tools", "memory", "simulation"))
+ELSEWHERE = frozenset(("function", "model", "tools", "memory", "simulation"))
 """Fields that say what kind of agent it is, are checked by themselves, or are not for the agent itself."""
 
 INLINE_MODELS = (("model",), ("economy",), ("fallback", "model"))
@@ -53,23 +52,15 @@ INLINE_MODELS = (("model",), ("economy",), ("fallback", "model"))
 
 
 def check_unused_fields(agent: Declaration, report: ProblemReport) -> None:
-    """Report fields that an agent of this kind does not use.
-
-    A field that its script does not use is a warning: the script may stand in for a model. A model that is scripted
-    gets none, because a manifest is meant to run with either.
-    """
+    """Report fields that an agent of this kind does not use; a script takes those of the model that it stands for."""
     fields = agent.fields
     kind = next((name for name in KINDS if fields.has(name)), "model")
     unused = _unused_by(kind)
     for name in fields.entries:
         if name not in unused:
             continue
-        place = fields.key_place(name)
-        if kind == "scripted":
-            report.warning(place, f"{agent.words}: {name!r} changes nothing while its replies are scripted")
-        else:
-            hint = "check it in the function itself" if name.startswith("check_") else f"remove {name!r}"
-            report.problem(place, f"{agent.words} is a {kind}, which has no {name!r}", hint)
+        hint = "check it in the function itself" if name.startswith("check_") else f"remove {name!r}"
+        report.problem(fields.key_place(name), f"{agent.words} is a {kind}, which has no {name!r}", hint)
     if kind == "function":
         _check_tools(agent, report)
 
@@ -122,7 +113,7 @@ def _settings_schema() -> Mapping[str, JsonValue]:
     return settings_schema()
 
 
-ANSWERERS = ("model", "function", "scripted")
+ANSWERERS = ("model", "function")
 DEFAULT_MODELS = ("primary", "default")
 
 
@@ -177,8 +168,6 @@ def _check_agent(agent: Declaration, declared: Declarations, report: ProblemRepo
             _check_model(model, agent, report)
         elif isinstance(model, Scalar) and isinstance(model.value, str):
             _check_model_name(model, agent, declared, report)
-    if scripted := fields.text("scripted"):
-        _check_replies(str(scripted.value), scripted.place, agent, report)
     _check_named_tools(agent, declared, report)
     check_unused_fields(agent, report)
     _check_fallback(agent, "fallback", declared, report)

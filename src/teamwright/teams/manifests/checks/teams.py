@@ -287,9 +287,8 @@ class _TeamChecks:
     def _kind(self, one: Declaration) -> str:
         if one.kind == "team":
             return "team"
-        for kind in ("function", "scripted"):
-            if one.fields.has(kind):
-                return kind
+        if one.fields.has("function"):
+            return "function"
         model = one.fields.get("model")
         declared = self.declared.models.get(str(model.value)) if isinstance(model, Scalar) else None
         written = declared.node if declared else model
