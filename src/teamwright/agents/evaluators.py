@@ -66,6 +66,10 @@ def read_verdict(reply: Reply) -> EvaluationVerdict:
         raise InvalidOutput(f"it gave no verdict ({error})") from error
 
 
+SCRIPTED = "scripted"
+"""The kind of agents whose replies are scripted."""
+
+
 def verdict_reply(name: str, verdict: EvaluationVerdict) -> Reply:
     """Return the reply of an evaluator."""
     data = cast("JsonValue", msgspec.to_builtins(verdict))
@@ -74,9 +78,9 @@ def verdict_reply(name: str, verdict: EvaluationVerdict) -> Reply:
 
 
 def model_of(agent: Agent) -> str:
-    """Return the identity of an agent's model; its kind if it has no model of its own."""
+    """Return the identity of an agent's model; its kind if it has no model of its own, or a script in its place."""
     model = agent_spec_of(agent).model
-    return agent.kind if model is None else model_key(model)
+    return agent.kind if model is None or agent.kind == SCRIPTED else model_key(model)
 
 
 def failure_text(failure: Failure) -> str:
@@ -86,12 +90,12 @@ def failure_text(failure: Failure) -> str:
 
 
 def models_within(agent: Agent) -> set[str]:
-    """Return the models of an agent, or of all members of a team and of teams within it."""
+    """Return the models of an agent, or of all members of a team and of teams within it; a script prefers nothing."""
     members: tuple[Agent, ...] = getattr(agent, "members", ())
     if members:
         return set[str]().union(*map(models_within, members))
     model = agent_spec_of(agent).model
-    return set() if model is None else {model_key(model)}
+    return set() if model is None or agent.kind == SCRIPTED else {model_key(model)}
 
 
 def check_evaluations(agents: Sequence[Agent]) -> None:
