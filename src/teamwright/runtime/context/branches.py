@@ -131,8 +131,7 @@ class RunBranches:
             if branch.cancelled:
                 delivery.end_unwind()
             self._scope.lane.open_children -= 1
-            self._count_busy(-1)
-            self._count_asking(-1)
+            self._count(-1)
             branch.abandon()
             delivery.close_lane(branch.scope.lane)
         if self._wake is not None:
@@ -151,13 +150,14 @@ class RunBranches:
         scope = parent.open_part(join_key(parent.path, parent.claim(name)), lane, parent.account)
         scope.is_placed = parent.places_branches
         branch = RunBranch(name, scope, self._new_context(scope), work)
-        self._all.append(cast("RunBranch[object]", branch))
+        of_any = cast("RunBranch[object]", branch)
+        self._all.append(of_any)
         if self._has_room:
-            self._launch(cast("RunBranch[object]", branch))
+            self._launch(of_any)
         else:
             parent.run.delivery.park(lane)
-            self._queue.append(cast("RunBranch[object]", branch))
-            self._count_asking(0, queued=1)
+            self._queue.append(of_any)
+            self._count(0, queued=1)
         return branch
 
     async def finished(self) -> AsyncGenerator[RunBranch[object]]:
@@ -184,7 +184,7 @@ class RunBranches:
     def _drop_queue(self) -> None:
         while self._queue:
             branch = self._queue.popleft()
-            self._count_asking(0, queued=-1)
+            self._count(0, queued=-1)
             branch.cancelled = True
             self._scope.run.delivery.close_lane(branch.scope.lane)
 
@@ -239,8 +239,7 @@ class RunBranches:
     def _launch(self, branch: RunBranch[object]) -> None:
         self._running[branch] = None
         self._scope.lane.open_children += 1
-        self._count_busy(1)
-        self._count_asking(1)
+        self._count(1)
         self._scope.run.delivery.unpark(branch.scope.lane)
         branch.task = asyncio.get_running_loop().create_task(branch.run(self._end), name=branch.scope.path)
 
@@ -249,16 +248,15 @@ class RunBranches:
         delivery = self._scope.run.delivery
         self._running.pop(branch, None)
         self._scope.lane.open_children -= 1
-        self._count_busy(-1)
-        self._count_asking(-1)
+        self._count(-1)
         if branch.done and not branch.cancelled:
             self._finished.append(branch)
-        if branch.error is not None and branch.error is self._scope.run.error:
+        if (error := branch.error) is not None and error is self._scope.run.error:
             branch.is_seen = True
         if self._until is not None and self._until():
             self.cancel()
         while self._queue and self._has_room:
-            self._count_asking(0, queued=-1)
+            self._count(0, queued=-1)
             self._launch(self._queue.popleft())
         self._update_timers()
         if not (self._waits_for_all and (self._running or self._queue)):
@@ -281,10 +279,13 @@ class RunBranches:
         if self._scope.in_agent:
             self._scope.run.busy_agents += change
 
-    def _count_asking(self, change: int, queued: int = 0) -> None:
-        """Count branches that may be about to ask, so that none of them takes what the others need."""
-        if self._scope.account is not None:
-            self._scope.account.add_branches(change, queued)
+    def _count(self, change: int, queued: int = 0) -> None:
+        """Count branches that are busy, and that may be about to ask, so that none of them takes what others need."""
+        scope = self._scope
+        if scope.in_agent:
+            scope.run.busy_agents += change
+        if scope.account is not None:
+            scope.account.add_branches(change, queued)
 
     async def _rejoin(self) -> None:
         """After stopping branches, which takes an arbitrary time, continue in an order that a replay repeats."""

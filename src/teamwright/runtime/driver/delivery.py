@@ -12,8 +12,9 @@ import asyncio
 from collections import Counter, deque
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 from teamwright.errors import NonDeterminism
 
@@ -97,8 +98,7 @@ QUIET_ITERATIONS = 8
 """Event-loop iterations without any change after which a branch counts as waiting: more than a lock or event needs."""
 
 
-@dataclass(slots=True)
-class _PendingDelivery:
+class _PendingDelivery(Struct, eq=False):
     """What to wake or call when it is the turn of a key."""
 
     future: asyncio.Future[None] | None
