@@ -37,7 +37,7 @@ from teamwright.values.text.secret_names import (
     is_secret_name,
     may_hold_secret,
 )
-from teamwright.values.text.variable_references import REFERENCE, escape_references, variables_of
+from teamwright.values.text.variable_references import REFERENCE, escape_references, may_refer, variables_of
 
 MOST_SECRETS = 1_000
 """A limit, because every text is searched for each secret."""
@@ -118,7 +118,7 @@ class _Resolver:
                     self._add_inherited(value, path)
                 # No text in a list is a secret by its place, and a team may list thousands of members.
                 return [
-                    item if isinstance(item, str) and "${" not in item else self.value(item, (*path, str(index)))
+                    self.value(item, (*path, str(index))) if may_refer(item) else item
                     for index, item in enumerate(value)
                 ]
             case dict():

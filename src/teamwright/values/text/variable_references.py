@@ -12,6 +12,12 @@ if TYPE_CHECKING:
 
 REFERENCE = re.compile(r"\$\$\{|\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 """A reference to an environment variable in a manifest, or its escape."""
+_NO_TEXT = frozenset({bool, int, float, type(None)})
+
+
+def may_refer(declared: JsonValue) -> bool:
+    """Whether a part of a declaration may contain a reference; most of a long list are names or numbers."""
+    return "${" in declared if isinstance(declared, str) else type(declared) not in _NO_TEXT
 
 
 def escape_references(declared: JsonValue) -> JsonValue:
@@ -20,9 +26,7 @@ def escape_references(declared: JsonValue) -> JsonValue:
         case str():
             return REFERENCE.sub(r"$\g<0>", declared) if "${" in declared else declared
         case list():
-            return [
-                item if isinstance(item, str) and "${" not in item else escape_references(item) for item in declared
-            ]
+            return [escape_references(item) if may_refer(item) else item for item in declared]
         case dict():
             return {name: item and escape_references(item) for name, item in declared.items()}
         case _:
