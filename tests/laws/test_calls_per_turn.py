@@ -18,7 +18,7 @@ from teamwright import Engine, FunctionAgent, Team, Turn
 from teamwright.runtime.driver import recorder
 
 PACKAGE = str(Path(teamwright.__file__).parent)
-MOST_CALLS = 91
+MOST_CALLS = 86
 """Calls inside the package for one turn of a function in a chain, and its share of starting the run."""
 
 
