@@ -147,16 +147,16 @@ def calibrate(
     *,
     workload: Workload = "mixed",
     budget: BudgetLevel = "medium",
-    rounds: int = 4,
+    coordination_rounds: int = 4,
     learnt: Learnt | None = None,
     left_out: Mapping[str, str] | None = None,
 ) -> CalibrationReport:
     """Fit the model to these runs of one kind of work."""
-    if not 0 <= rounds <= MOST_ROUNDS:
-        raise UsageError(refusal("coordination_rounds", rounds))
+    if not 0 <= coordination_rounds <= MOST_ROUNDS:
+        raise UsageError(refusal("coordination_rounds", coordination_rounds))
     usual = tokens_per_task(runs)
     seen = [one if one.average_tokens is not None else one.with_average(usual) for one in runs]
-    kind = EvaluationSettings(workload=workload, budget=budget, rounds=rounds)
+    kind = EvaluationSettings(workload=workload, budget=budget, rounds=coordination_rounds)
     by_topology: dict[Topology, list[Observation]] = {name: [] for name in TOPOLOGIES}
     for one in seen:
         by_topology[one.topology].append(one)
@@ -164,7 +164,7 @@ def calibrate(
     calibration = Calibration(
         workload=workload,
         budget=budget,
-        rounds=rounds,
+        rounds=coordination_rounds,
         average_tokens=usual,
         runs=tuple(one.run_id for one in runs),
         topologies=fits,

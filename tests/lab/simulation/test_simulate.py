@@ -54,7 +54,7 @@ def test_the_same_seed_gives_the_same_figures_in_any_number_of_processes(tmp_pat
     team = team_of(tmp_path)
     first = simulate(team, "build it", runs=24, seed=7)
     assert simulate(team, "build it", runs=24, seed=7).to_json() == first.to_json()
-    assert simulate(team, "build it", runs=24, seed=7, jobs=2).to_json() == first.to_json()
+    assert simulate(team, "build it", runs=24, seed=7, at_once=2).to_json() == first.to_json()
     assert simulate(team, "build it", runs=24, seed=8).to_json() != first.to_json()
 
 
@@ -69,7 +69,7 @@ def test_other_processes_go_by_all_that_was_given(tmp_path: Path) -> None:
     team = team_of(tmp_path)
     told = simulate(team, "build it", **given)
     assert [one.shape for one in told.shapes] == [OWN, "single"]
-    assert simulate(team, "build it", **given, jobs=2).to_json() == told.to_json()
+    assert simulate(team, "build it", **given, at_once=2).to_json() == told.to_json()
     for name in ("limits", "learnt"):
         fewer = {key: value for key, value in given.items() if key != name}
         assert simulate(team, "build it", **fewer).to_json() != told.to_json()
@@ -195,8 +195,8 @@ def test_what_cannot_be_simulated_is_refused(tmp_path: Path) -> None:
     team = team_of(tmp_path)
     with pytest.raises(UsageError, match="runs is 0, expected a whole number from 1"):
         simulate(team, "go", runs=0)
-    with pytest.raises(UsageError, match="jobs is 0, expected a whole number of at least 1"):
-        simulate(team, "go", runs=1, jobs=0)
+    with pytest.raises(UsageError, match="at_once is 0; write a whole number of at least 1"):
+        simulate(team, "go", runs=1, at_once=0)
     with pytest.raises(UnknownName, match="'ring'"):
         simulate(team, "go", runs=1, topologies=["ring"])
 
@@ -253,7 +253,7 @@ print(simulate(load_team("plan.yaml"), runs=4{more}).runs)
 
 def test_a_plain_script_stays_in_one_process_and_learns_what_several_need(tmp_path: Path) -> None:
     (tmp_path / "plan.yaml").write_text(PLAN, encoding="utf-8")
-    plain, several = (ran(SCRIPT.format(more=more), tmp_path) for more in ("", ", jobs=2"))
+    plain, several = (ran(SCRIPT.format(more=more), tmp_path) for more in ("", ", at_once=2"))
     assert (plain.returncode, plain.stdout, plain.stderr) == (0, "4\n", "")
     assert several.returncode == 1
     assert "UsageError: A worker process of the simulation ended early" in several.stderr

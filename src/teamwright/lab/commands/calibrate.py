@@ -45,7 +45,7 @@ def calibrate(
     ] = None,
     workload: Workload = "mixed",
     budget: Budget = "medium",
-    rounds: Annotated[
+    coordination_rounds: Annotated[
         int, typer.Option("--coordination-rounds", min=0, help="Rounds of coordination that the model assumes.")
     ] = 4,
     json: Json = False,
@@ -74,7 +74,12 @@ def calibrate(
         )
         seen = await observe(journal, found, as_topology=topology)
         report = fitted(
-            seen.runs, workload=workload, budget=budget, rounds=rounds, learnt=seen.learnt, left_out=seen.left_out
+            seen.runs,
+            workload=workload,
+            budget=budget,
+            coordination_rounds=coordination_rounds,
+            learnt=seen.learnt,
+            left_out=seen.left_out,
         )
         return _save_and_report(report, name, out, as_json=json)
 

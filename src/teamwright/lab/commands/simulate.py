@@ -61,7 +61,7 @@ def simulate(
         typer.Option("--learn-from", metavar="RUN", help="Let members behave as in this run; may be repeated."),
     ] = None,
     profile: Profile = None,
-    jobs: Annotated[
+    at_once: Annotated[
         int | None, typer.Option("--at-once", min=1, metavar="N", help="Worker processes; by default as many as help.")
     ] = None,
     max_tokens: MaxTokens = None,
@@ -94,7 +94,7 @@ def simulate(
             topologies=[name for name in topologies.split(",") if name.strip()],
             learnt=_learnt(learn_from, profile),
             limits=run_limits(max_tokens, max_usd, max_calls, max_seconds),
-            jobs=jobs,
+            at_once=at_once,
             progress=None if quiet else ProgressCounter("runs simulated"),
         )
     if json:

@@ -78,20 +78,20 @@ class Chunk(NamedTuple):
 
 
 def simulated_runs(
-    trials: Sequence[Trial], shapes: Sequence[str], runs: int, jobs: int | None, progress: Progress | None
+    trials: Sequence[Trial], shapes: Sequence[str], runs: int, at_once: int | None, progress: Progress | None
 ) -> dict[str, list[SimulatedRun]]:
     """Simulate the runs of every trial, and return them in order by the name of its topology."""
     total = runs * len(trials)
     report = progress or _ignore
     specs = _specs(trials, shapes)
-    width = min(jobs or os.cpu_count() or 1, total // WORTH_A_PROCESS if jobs is None else total)
+    width = min(at_once or os.cpu_count() or 1, total // WORTH_A_PROCESS if at_once is None else total)
     if width <= 1 or specs is None:
         return _run_here(trials, shapes, runs, report)
     try:
         return _run_in_pool(specs, runs, width, report)
     except BrokenProcessPool as error:
         raise UsageError(
-            "A worker process of the simulation ended early: use a single process (jobs=1, or --at-once 1); a script"
+            "A worker process of the simulation ended early: use a single process (at_once=1, or --at-once 1); a script"
             ' that uses several needs its own statements below `if __name__ == "__main__":`.'
         ) from error
 
@@ -253,25 +253,25 @@ def simulate(
     members: Mapping[str, Simulation] | None = None,
     learnt: Learnt | None = None,
     limits: Limits | None = None,
-    jobs: int | None = 1,
+    at_once: int | None = 1,
     progress: Progress | None = None,
 ) -> SimulationReport:
     """Run a team `runs` times with simulated members, as declared and in these topologies.
 
     `members` is the behaviour of members by name, which overrides the manifest; what is `learnt` from past runs
-    overrides both. `jobs` is the number of processes, None for as many as speed it up; each of them imports the
+    overrides both. `at_once` is the number of processes, None for as many as speed it up; each of them imports the
     calling script, so a script needs `if __name__ == "__main__":` for more than one.
     """
     if not 1 <= runs <= MOST_RUNS:
         raise UsageError(f"runs is {runs}, expected a whole number from 1 to {MOST_RUNS}.")
-    if jobs is not None and jobs < 1:
-        raise UsageError(f"jobs is {jobs}, expected a whole number of at least 1, or None to choose automatically.")
+    if at_once is not None and at_once < 1:
+        raise UsageError(f"at_once is {at_once}; write a whole number of at least 1, or None to choose automatically.")
 
     made = require_team(team)
     shapes, missing = _shapes(made, topologies)
     simulator = Simulator({**declared_behaviour(made), **(members or {})}, learnt or NOTHING_LEARNT)
     trials = [Trial(one, task, seed, simulator, limits) for one in shapes.values()]
-    found = simulated_runs(trials, list(shapes), runs, jobs, progress)
+    found = simulated_runs(trials, list(shapes), runs, at_once, progress)
     figures = [summarise(name, one.team.strategy.name, found[name]) for name, one in zip(shapes, trials, strict=True)]
     return SimulationReport(made.name, task, runs, seed, tuple(figures), missing, _notes(made))
 
