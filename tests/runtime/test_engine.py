@@ -277,7 +277,7 @@ async def test_a_blank_task_is_refused_before_anything_is_recorded(task: str) ->
         assert await engine.journal.runs() == []
         first = await engine.run(team, "go", run_id="first")
         with pytest.raises(UsageError, match="The task is blank"):
-            await engine.fork(first.run_id, task=task)
+            await engine.fork(first.run_id, team=team, task=task)
 
 
 async def test_a_task_that_is_too_large_is_refused() -> None:
