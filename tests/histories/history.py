@@ -29,7 +29,12 @@ class History:
     @classmethod
     def load(cls, name: str, run_id: str = RUN_ID) -> History:
         """Read the history of this name, as one of the run `run_id`."""
-        content = json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8"))
+        return cls.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8"), run_id)
+
+    @classmethod
+    def loads(cls, text: str, run_id: str) -> History:
+        """Read a history from its text."""
+        content = json.loads(text)
         rows = [
             (
                 one["number"],
@@ -47,6 +52,10 @@ class History:
 
     def save(self, name: str) -> None:
         """Write it where it is found again."""
+        (FOLDER / f"{name}.json").write_text(self.dumps() + "\n", encoding="utf-8")
+
+    def dumps(self) -> str:
+        """Return it as a text."""
         events = [
             {
                 "number": one.number, "time": one.time, "scope": one.scope, "place": one.place, "kind": one.kind,
@@ -56,8 +65,7 @@ class History:
         ]  # fmt: skip
         bodies = {key: json.loads(text) for key, text in sorted(self.bodies.items())}
         content = {"result": self.result, "events": events, "bodies": bodies}
-        text = json.dumps(content, indent=1, ensure_ascii=False)
-        (FOLDER / f"{name}.json").write_text(text + "\n", encoding="utf-8")
+        return json.dumps(content, indent=1, ensure_ascii=False)
 
     def journal(self, number: int | None = None) -> MemoryJournal:
         """A journal that ends after this many events, by default just before the end of the run."""
