@@ -8,9 +8,10 @@ from __future__ import annotations
 import asyncio
 import random
 import threading
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 
 import anyio
 import pytest
@@ -169,18 +170,42 @@ async def stop_a_run(
     check_endings(log)
 
 
-@pytest.mark.parametrize("member", KINDS)
 @pytest.mark.parametrize("how", RUN_STOPS)
 @pytest.mark.parametrize("shape", list(shapes()))
-async def test_a_run_stops_in_time_whatever_its_members_do(shape: str, how: str, member: str) -> None:
-    barrier = Barrier()
-    await stop_a_run(shape, how, [barrier.agent(member, f"h{number}") for number in range(3)], barrier)
+async def test_a_run_stops_in_time_whatever_its_members_do(shape: str, how: str) -> None:
+    """A run for each kind of member. They run side by side, because most of their time they wait."""
+
+    async def stop(member: str) -> None:
+        barrier = Barrier()
+        await stop_a_run(shape, how, [barrier.agent(member, f"h{number}") for number in range(3)], barrier)
+
+    await side_by_side(stop, KINDS)
 
 
-@pytest.mark.parametrize("tool", ["well_behaved", "swallowing", "uncancelling"])
 @pytest.mark.parametrize("how", RUN_STOPS)
 @pytest.mark.parametrize("shape", ["sequential", "fan_out", "nested"])
-async def test_model_agents_in_the_middle_of_a_tool_call_stop_in_time(shape: str, how: str, tool: str) -> None:
+async def test_model_agents_in_the_middle_of_a_tool_call_stop_in_time(shape: str, how: str) -> None:
+    """A run for each kind of tool, side by side."""
+    await import_models()  # once per process, or it counts as part of the stop
+    await side_by_side(partial(stop_models, shape, how), ("well_behaved", "swallowing", "uncancelling"))
+
+
+async def side_by_side(stop: Callable[[str], Awaitable[None]], kinds: Sequence[str]) -> None:
+    """Stop a run of each kind at the same time; a failure names its kind."""
+
+    async def named(kind: str) -> None:
+        try:
+            await stop(kind)
+        except Exception as error:
+            error.add_note(f"in the run of {kind!r}")
+            raise
+
+    async with anyio.create_task_group() as group:
+        for kind in kinds:
+            group.start_soon(named, kind)
+
+
+async def stop_models(shape: str, how: str, tool: str) -> None:
     barrier = Barrier()
 
     async def wait() -> str:
@@ -191,7 +216,6 @@ async def test_model_agents_in_the_middle_of_a_tool_call_stop_in_time(shape: str
             return Say(text="done")
         return CallTools(calls=(ToolCall(name="wait"), ToolCall(name="wait")))
 
-    await import_models()  # once per process, or it counts as part of the stop
     with ModelServer(answer) as server:
         model = ServerModel(url=server.url, name="m")
         members = [ModelAgent(f"h{number}", model=model, tools=[wait], retry=NEVER) for number in range(3)]
