@@ -8,6 +8,7 @@ from zipfile import ZipFile
 
 import pytest
 
+from tests.paths import ROOT
 from tools import dist
 
 PROGRAMS = Path(sys.executable).parent
@@ -25,6 +26,9 @@ def test_the_sdist_builds_the_same_wheel_with_the_page(tmp_path: Path) -> None:
 
 def test_every_extra_is_imported() -> None:
     assert dist.IMPORTED.keys() == dist.declared_extras()
+    named = [one for modules in dist.IMPORTED.values() for one in modules.split(", ")]
+    ours = [one for one in named if one.startswith("teamwright.")]
+    assert [one for one in ours if not (ROOT / "src" / f"{one.replace('.', '/')}.py").exists()] == []
 
 
 def test_the_team_of_the_check_is_killed_and_resumed(tmp_path: Path) -> None:

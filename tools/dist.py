@@ -39,7 +39,7 @@ IMPORTED = {
     "groq": "pydantic_ai.models.groq",
     "mistral": "pydantic_ai.models.mistral",
     "mcp": "mcp, teamwright.agents.tools.mcp_source",
-    "local": "xllamacpp, teamwright.agents.clients.local",
+    "local": "xllamacpp, teamwright.agents.clients.local_model",
     "lab": "resvg_py, teamwright.lab.evaluation.plots",
     "experts": "teamwright.experts.ask_command",
     "tokens": "bpe_openai, teamwright.agents.tokenizers",
@@ -227,7 +227,11 @@ def main() -> int:
     print(f"dist/{sdist.name} and dist/{wheel.name}")
     if options.what == "check":
         chosen = options.extra or IMPORTED
-        check(sdist, wheel, {name: modules for name, modules in IMPORTED.items() if name in chosen})
+        try:
+            check(sdist, wheel, {name: modules for name, modules in IMPORTED.items() if name in chosen})
+        except subprocess.CalledProcessError as error:
+            print(f"the command above failed: {' '.join(map(str, error.cmd))}", file=sys.stderr)
+            return 1
     return 0
 
 
