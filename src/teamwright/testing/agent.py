@@ -44,9 +44,11 @@ class AgentTrial:
     task: str = "Say something."
     seconds: float = 20.0
 
-    async def run(self, faults: FaultInjector | None = None) -> tuple[ObservedAgent, RunResult, TrialLog]:
-        """Ask the agent once, with these faults injected."""
-        observed, journal = ObservedAgent(self.make(), faults), BodyJournal()
+    async def run(
+        self, faults: FaultInjector | None = None, work: str | None = None
+    ) -> tuple[ObservedAgent, RunResult, TrialLog]:
+        """Ask the agent once, with these faults injected, and with this work in place of the task."""
+        observed, journal = ObservedAgent(self.make(), faults, work), BodyJournal()
         async with self.engine(journal) as engine:
             result = await engine.run(self.team(observed), self.task, run_id=RUN_ID)
         return observed, result, TrialLog(await journal.read(RUN_ID), journal.written_bodies)

@@ -39,7 +39,7 @@ class EvaluatorTrial:
 
     async def verdict(self, work: str, faults: FaultInjector | None = None) -> EvaluationVerdict | None:
         """Return the verdict on this work, with these faults injected; `None` if the evaluator fails."""
-        observed, _, _ = await AgentTrial(self.make, work).run(faults)
+        observed, _, _ = await AgentTrial(self.make).run(faults, work)
         if not isinstance(observed.reply, Reply):
             return None
         try:

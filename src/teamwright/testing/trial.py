@@ -311,9 +311,12 @@ class FaultyContext:
 
 
 class ObservedAgent(Agent):
-    """Wraps the agent under test, and records its reply or error, its calls, and the tasks it leaks."""
+    """Wraps the agent under test, and records its reply or error, its calls, and the tasks it leaks.
 
-    def __init__(self, agent: Agent, faults: FaultInjector | None = None) -> None:
+    `work` replaces the task of its turn: work may be blank, and the task of a run may not.
+    """
+
+    def __init__(self, agent: Agent, faults: FaultInjector | None = None, work: str | None = None) -> None:
         self.name, self.kind, self.policy = agent.name, agent.kind, agent.policy
         self.description = agent.description
         self.faults = faults or FaultInjector()
@@ -322,10 +325,11 @@ class ObservedAgent(Agent):
         self.ended = self.cancelled = False
         self.leaked_tasks: tuple[str, ...] = ()
         self.calls: set[str] = set()
-        self._agent = agent
+        self._agent, self._work = agent, work
 
     async def respond(self, turn: Turn, ctx: Context) -> Reply:
         """Run the agent's turn; if its calls hang, cancel it."""
+        turn = turn if self._work is None else structs.replace(turn, task=self._work)
         guarded = cast("Context", FaultyContext(ctx, self.faults, self.calls))
         before = asyncio.all_tasks()
         try:
