@@ -37,6 +37,8 @@ page: $(VENV)/.dev ## build the page in web/ into the package, unless it is buil
 # Else each worker and each child process would compile the tests again.
 test test-long: export PYTHONDONTWRITEBYTECODE =
 
+# Commits of journals and of Postgres need not wait for a disk.
+test: export TMPDIR = $(shell $(PYTHON) tools/scratch.py)
 test: page ## run the whole test suite; PYTEST="-k name" narrows it
 	@$(BIN)/python tools/chromium.py
 	@$(BIN)/python -m tools.compile_tests src tests tools

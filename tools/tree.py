@@ -4,6 +4,7 @@
 """
 
 import ast
+import gc
 import re
 import subprocess
 import sys
@@ -197,6 +198,7 @@ def problems(root: Path = ROOT) -> list[str]:
 
 
 if __name__ == "__main__":
+    gc.disable()  # the trees of all files are many objects and no garbage
     lines = problems()
     print("\n".join(lines), file=sys.stderr, end="\n" if lines else "")
     sys.exit(bool(lines))
