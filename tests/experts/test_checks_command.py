@@ -37,7 +37,7 @@ async def test_a_program_inherits_no_secrets(monkeypatch: pytest.MonkeyPatch) ->
 
 
 async def test_a_program_works_in_a_folder_of_its_own_that_is_deleted() -> None:
-    program = "import os; open('left.txt', 'w').close(); print(os.getcwd(), os.listdir('.'))"
+    program = "import os; open('left.txt', 'w').close(); print(os.getcwd(), sorted(os.listdir('.')))"
     _, output = await run_command((PYTHON, "-c", program), "")
     folder, _, files = output.partition(" ")
     assert (files, Path(folder).exists()) == ("['context.json', 'left.txt']", False)
