@@ -1,8 +1,8 @@
 """An expert team at work, drawn from a real run in memory: a step that is revised, and the one that reads it."""
 
-from teamwright import Engine, Event, FunctionAgent, Team
+from teamwright import Engine, Event, FunctionAgent, Step, Team
 from teamwright.events import AgentAsked, AgentReplied, TeamEvaluationResult, TeamEvaluationStarted
-from teamwright.experts import ExpertOptions, ExpertStep, Role
+from teamwright.experts import ExpertOptions, Role
 from teamwright.values.specs.evaluation import Criterion, Evaluate
 from tools.pictures.lanes import Lanes, TurnBar
 from tools.pictures.svg import AMBER, MARGIN, MUTED, SLATE, TEAL, TITLE_HEIGHT, arrow, document, text
@@ -24,8 +24,8 @@ async def record() -> list[Event]:
     options = ExpertOptions(
         roles={"researcher": Role(capability="research"), "writer": Role(agent="ben")},
         steps=(
-            ExpertStep(id="find", role="researcher", evaluate=cites),
-            ExpertStep(id="write", role="writer", needs=("find",)),
+            Step(id="find", role="researcher", evaluate=cites),
+            Step(id="write", role="writer", needs=("find",)),
         ),
     )
     members = [FunctionAgent("ana", find, capabilities=("research",)), FunctionAgent("ben", write)]

@@ -5,18 +5,8 @@ from teamwright.experts.collaboration.change import (
     pin_conflicts as pin_conflicts,
 )
 from teamwright.experts.collaboration.difference import plan_difference as plan_difference
-from teamwright.experts.collaboration.plan import (
-    CollaborationPlan as CollaborationPlan,
-    Phase as Phase,
-    Roster as Roster,
-)
 from teamwright.experts.collaboration.state import CollaborateOptions as CollaborateOptions
-from teamwright.experts.coordination.options import (
-    ExpertOptions as ExpertOptions,
-    ExpertStep as ExpertStep,
-    FailureLadder as FailureLadder,
-    Role as Role,
-)
+from teamwright.experts.coordination.options import ExpertOptions as ExpertOptions, FailureLadder as FailureLadder
 from teamwright.experts.expert_agent import (
     introduce as introduce,
     make_expert as make_expert,
@@ -37,3 +27,4 @@ from teamwright.experts.templates import (
     ExpertTemplates as ExpertTemplates,
 )
 from teamwright.values.specs.manifest import ExpertProfile as ExpertProfile
+from teamwright.values.specs.plan import Role as Role, Roster as Roster

@@ -15,45 +15,45 @@ from teamwright.experts.collaboration.change import (
     route_change,
 )
 from teamwright.experts.collaboration.difference import plan_difference
-from teamwright.experts.collaboration.plan import CollaborationPlan, Phase, Roster
 from teamwright.values.specs.evaluation import Criterion, Evaluate
+from teamwright.values.specs.plan import Plan, Roster, Step
 
 TEAM = Roster(("lead", "a", "b", "c", "d"), "lead")
-PLAN = CollaborationPlan(
-    steps=(Phase(id="a", status="completed"), Phase(id="b", needs=("a",)), Phase(id="c", needs=("b",)), Phase(id="d"))
+PLAN = Plan(
+    steps=(Step(id="a", status="completed"), Step(id="b", needs=("a",)), Step(id="c", needs=("b",)), Step(id="d"))
 )
 
 
 SHELL = Evaluate(criteria=(Criterion(id="x", command=("sh", "-c", "true")),))
 
 
-def problems(change: PlanChange, plan: CollaborationPlan = PLAN) -> list[str]:
+def problems(change: PlanChange, plan: Plan = PLAN) -> list[str]:
     return change_problems(plan, change, TEAM)
 
 
 def test_a_change_adds_replaces_and_removes_and_is_numbered() -> None:
-    change = PlanChange(put=(Phase(id="b", task="New."), Phase(id="e", agent="a")), remove=("d",), variables={"n": 1})
+    change = PlanChange(put=(Step(id="b", task="New."), Step(id="e", agent="a")), remove=("d",), variables={"n": 1})
     assert problems(change) == []
     after = apply_change(PLAN, change)
     assert [phase.id for phase in after.steps] == ["a", "b", "c", "e"]
-    assert (after.version, after.variables, after.phases["b"].task) == (2, {"n": 1}, "New.")
-    assert after.phases["a"].status == "completed"
+    assert (after.version, after.variables, after.by_id["b"].task) == (2, {"n": 1}, "New.")
+    assert after.by_id["a"].status == "completed"
 
 
 @pytest.mark.parametrize(
     ("change", "text"),
     [
         (PlanChange(), "changes nothing"),
-        (PlanChange(put=(Phase(id="a", task="Again."),)), "'a' is completed; what is done stays done"),
+        (PlanChange(put=(Step(id="a", task="Again."),)), "'a' is completed; what is done stays done"),
         (PlanChange(remove=("a",)), "what is done stays done"),
         (PlanChange(remove=("bb",)), "no phase 'bb'"),
-        (PlanChange(put=(Phase(id="b"), Phase(id="b"))), "twice"),
-        (PlanChange(put=(Phase(id="b"),), remove=("b",)), "twice"),
+        (PlanChange(put=(Step(id="b"), Step(id="b"))), "twice"),
+        (PlanChange(put=(Step(id="b"),), remove=("b",)), "twice"),
         (PlanChange(remove=("b",)), "needs 'b'"),
-        (PlanChange(put=(Phase(id="b", needs=("c",)),)), "in a circle"),
-        (PlanChange(put=(Phase(id="e", agent="z"),)), "not of the team"),
-        (PlanChange(put=(Phase(id="d", status="completed"),)), "a run keeps the status"),
-        (PlanChange(put=(Phase(id="d", evaluate=SHELL),)), "would run 'sh -c true', and a manifest alone names code"),
+        (PlanChange(put=(Step(id="b", needs=("c",)),)), "in a circle"),
+        (PlanChange(put=(Step(id="e", agent="z"),)), "not of the team"),
+        (PlanChange(put=(Step(id="d", status="completed"),)), "a run keeps the status"),
+        (PlanChange(put=(Step(id="d", evaluate=SHELL),)), "would run 'sh -c true', and a manifest alone names code"),
     ],
 )
 def test_a_change_that_can_not_be_made_says_why(change: PlanChange, text: str) -> None:
@@ -62,29 +62,27 @@ def test_a_change_that_can_not_be_made_says_why(change: PlanChange, text: str) -
 
 
 def test_every_reason_is_given_at_once() -> None:
-    assert len(problems(PlanChange(put=(Phase(id="a"),), remove=("x", "y")))) == 3
+    assert len(problems(PlanChange(put=(Step(id="a"),), remove=("x", "y")))) == 3
 
 
 def test_a_change_that_leaves_no_phase_is_refused() -> None:
-    assert problems(PlanChange(remove=("a",)), CollaborationPlan(steps=(Phase(id="a"),))) == [
-        "the change leaves no phase"
-    ]
+    assert problems(PlanChange(remove=("a",)), Plan(steps=(Step(id="a"),))) == ["the change leaves no phase"]
 
 
 def test_those_of_changed_phases_and_of_phases_that_need_them_are_affected() -> None:
-    after = apply_change(PLAN, PlanChange(put=(Phase(id="b", needs=("a",), agent="d"),)))
+    after = apply_change(PLAN, PlanChange(put=(Step(id="b", needs=("a",), agent="d"),)))
     assert affected_experts(PLAN, after, TEAM) == ("d", "b", "c")
     variables = apply_change(PLAN, PlanChange(variables={"n": 1}))
     assert affected_experts(PLAN, variables, TEAM) == ("b", "c", "d")
 
 
 def test_what_a_person_edited_is_pinned_field_by_field() -> None:
-    edited = apply_change(PLAN, PlanChange(put=(Phase(id="b", needs=("a",), task="Mine."),)), by_person=True)
-    assert edited.pins.phases == {"b": ("task",)}
-    other_field = PlanChange(put=(Phase(id="b", task="Mine.", agent="c"),))
+    edited = apply_change(PLAN, PlanChange(put=(Step(id="b", needs=("a",), task="Mine."),)), by_person=True)
+    assert edited.pins.steps == {"b": ("task",)}
+    other_field = PlanChange(put=(Step(id="b", task="Mine.", agent="c"),))
     assert pin_conflicts(edited, other_field) == []
     assert route_change(edited, other_field, "lead") == "apply"
-    overwrites = PlanChange(put=(Phase(id="b", task="Yours."),))
+    overwrites = PlanChange(put=(Step(id="b", task="Yours."),))
     assert pin_conflicts(edited, overwrites) == ["a person set task of the phase 'b'"]
     assert route_change(edited, overwrites, "lead") == "ask_person"
     assert route_change(edited, overwrites, "person") == "apply"
@@ -92,14 +90,14 @@ def test_what_a_person_edited_is_pinned_field_by_field() -> None:  # A-07
 
 def test_a_phase_that_a_person_removed_does_not_come_back_by_itself() -> None:
     edited = apply_change(PLAN, PlanChange(remove=("d",), variables={"n": 1}), by_person=True)
-    assert pin_conflicts(edited, PlanChange(put=(Phase(id="d"),), variables={"n": 2})) == [
+    assert pin_conflicts(edited, PlanChange(put=(Step(id="d"),), variables={"n": 2})) == [
         "a person removed the phase 'd'",
         "a person set the variable 'n'",
     ]
 
 
 def test_a_phase_that_a_person_added_is_not_removed_by_a_planner() -> None:
-    edited = apply_change(PLAN, PlanChange(put=(Phase(id="e", agent="a"),)), by_person=True)
+    edited = apply_change(PLAN, PlanChange(put=(Step(id="e", agent="a"),)), by_person=True)
     assert route_change(edited, PlanChange(remove=("e",)), "lead") == "ask_person"
 
 
@@ -114,18 +112,14 @@ def test_the_lead_and_a_person_change_at_once_and_experts_propose() -> None:  # 
 
 PHASES = st.lists(st.sampled_from("abcdef"), min_size=1, unique=True).flatmap(
     lambda ids: st.tuples(
-        *(st.builds(Phase, id=st.just(one), task=st.none() | st.sampled_from(("x", "y"))) for one in ids)
+        *(st.builds(Step, id=st.just(one), task=st.none() | st.sampled_from(("x", "y"))) for one in ids)
     )
 )
-PLANS = st.builds(
-    CollaborationPlan, steps=PHASES, variables=st.dictionaries(st.sampled_from("mn"), st.integers(0, 2), max_size=2)
-)
+PLANS = st.builds(Plan, steps=PHASES, variables=st.dictionaries(st.sampled_from("mn"), st.integers(0, 2), max_size=2))
 
 
 @given(PLANS, PLANS)
-def test_the_change_between_two_plans_leads_from_one_to_the_other(
-    before: CollaborationPlan, after: CollaborationPlan
-) -> None:
+def test_the_change_between_two_plans_leads_from_one_to_the_other(before: Plan, after: Plan) -> None:
     change = change_between(before, after)
     made = apply_change(before, change, by_person=True)
     assert not plan_difference(made, after)

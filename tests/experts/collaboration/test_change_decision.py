@@ -11,13 +11,13 @@ from pydantic import JsonValue
 
 from teamwright import Answer
 from teamwright.errors import Refused
-from teamwright.experts.collaboration.plan import CollaborationPlan
-from teamwright.journal.in_memory_journal import MemoryJournal
+from teamwright.journal.memory import MemoryJournal
 from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team
 from teamwright.values.events.event import Event
 from teamwright.values.events.run import PersonAsked
 from teamwright.values.events.team import TeamPlanChanged, TeamPlanProposed
+from teamwright.values.specs.plan import Plan
 from teamwright.values.turns.results import RunResult
 from tests.kit.collaboration import SPLIT, collaboration, deciding, facts, phases, statuses
 from tests.kit.members import FakeMembers
@@ -135,7 +135,7 @@ async def test_a_person_edits_the_plan_and_its_edit_is_pinned() -> None:  # A-07
     _, events = await answered(collaboration(fakes, STEPS, confirm=True), {"experts/plan/confirm": Answer.edit(edited)})
     second = facts(events, TeamPlanChanged)[-1]
     assert (second.plan_version, second.by) == (2, "")
-    assert CollaborationPlan.model_validate(second.plan).pins.phases == {"b": ("task",)}
+    assert Plan.model_validate(second.plan).pins.steps == {"b": ("task",)}
     assert fakes.last_turn("b").task == "Mine."
 
 

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from teamwright.experts.collaboration.difference import plan_difference
-from teamwright.experts.collaboration.plan import CollaborationPlan, Phase, Pins
+from teamwright.values.specs.plan import Pins, Plan, Step
 
-ONE = CollaborationPlan(
-    steps=(Phase(id="a", task="Look."), Phase(id="b", needs=("a",)), Phase(id="c")), variables={"n": 1, "m": 2}
-)
+ONE = Plan(steps=(Step(id="a", task="Look."), Step(id="b", needs=("a",)), Step(id="c")), variables={"n": 1, "m": 2})
 
 
 def test_equal_plans_do_not_differ_whatever_a_run_keeps() -> None:
@@ -16,11 +14,11 @@ def test_equal_plans_do_not_differ_whatever_a_run_keeps() -> None:  # A-07
 
 
 def test_a_difference_is_readable() -> None:
-    other = CollaborationPlan(
+    other = Plan(
         steps=(
-            Phase(id="a", task="Look again."),
-            Phase(id="b", needs=("a",)),
-            Phase(id="d", parallel="competitive_parallel", merge="vote", agents=("x", "y"), needs=("a",), task="Say."),
+            Step(id="a", task="Look again."),
+            Step(id="b", needs=("a",)),
+            Step(id="d", parallel="competitive_parallel", merge="vote", agents=("x", "y"), needs=("a",), task="Say."),
         ),
         variables={"n": 3},
     )

@@ -21,11 +21,11 @@ from teamwright.experts.collaboration.drafts import (
     read_choice,
     read_form,
 )
-from teamwright.experts.collaboration.plan import CollaborationPlan, Phase, Roster
 from teamwright.experts.collaboration.plan_check import plan_problems
 from teamwright.strategies.reply_parsing import ParseFailure
 from teamwright.values.limits import Limits
 from teamwright.values.specs.evaluation import Criterion, Evaluate
+from teamwright.values.specs.plan import Plan, Roster, Step
 from teamwright.values.turns.turn import Reply
 
 TEAM = Roster(("lead", "a", "b"), "lead")
@@ -45,11 +45,11 @@ def test_a_model_can_not_set_limits_keys_or_checks_that_run_code() -> None:  # A
         "status": "completed",
     }
     phase = PhaseDraft.model_validate(row).phase(None, TEAM)
-    assert phase == Phase(id="p", agent="a")
+    assert phase == Step(id="p", agent="a")
 
 
 def test_what_people_set_of_a_phase_stays() -> None:
-    before = Phase(
+    before = Step(
         id="p", limits=Limits(calls=1), owns=("src",), evaluate=Evaluate(criteria=(Criterion(id="x", contains="y"),))
     )
     after = PhaseDraft(id="p", agent="b", milestone=("Is it good?",)).phase(before, TEAM)
@@ -71,7 +71,7 @@ def test_examples_fit_their_schemas(schema: dict[str, Any]) -> None:
 
 def test_an_example_plan_is_a_plan() -> None:
     draft = PlanDraft.model_validate(example_reply(plan_schema(TEAM.members)))
-    plan = CollaborationPlan(steps=tuple(one.phase(None, TEAM) for one in draft.steps))
+    plan = Plan(steps=tuple(one.phase(None, TEAM) for one in draft.steps))
     assert plan_problems(plan, TEAM) == []
     assert [phase.agent for phase in plan.steps] == ["lead", "a", "b"]
     assert example_reply({"type": "string"}) is None

@@ -8,11 +8,11 @@ import pytest
 
 from teamwright.errors import ManifestError, Refused
 from teamwright.experts.collaboration.collaborate import FALLBACK
-from teamwright.experts.collaboration.plan import Phase
 from teamwright.experts.collaboration.state import CollaborateOptions
 from teamwright.teams.team import Team
 from teamwright.values.events.team import StepSkipped, TeamEvaluationResult, TeamPlanChanged
 from teamwright.values.limits import Limits
+from teamwright.values.specs.plan import Step
 from tests.kit.collaboration import RACE, SPLIT, collaboration, deciding, facts, phases, statuses
 from tests.kit.members import FakeMembers
 from tests.kit.runs import TASK, contents, run, speakers
@@ -195,7 +195,7 @@ def test_python_refuses_what_a_manifest_refuses(steps: list[Any], text: str) -> 
 
 
 def test_options_are_the_same_as_a_value_and_as_a_mapping() -> None:
-    steps = (Phase(id="p", parallel="competitive_parallel", agents=("a", "b"), enough=1),)
+    steps = (Step(id="p", parallel="competitive_parallel", agents=("a", "b"), enough=1),)
     fakes = FakeMembers()
     made = Team(
         "experts",

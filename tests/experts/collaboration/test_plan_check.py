@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from teamwright.experts.collaboration.plan import CollaborationPlan, Phase, Roster
 from teamwright.experts.collaboration.plan_check import phase_flaws, plan_problems
+from teamwright.values.specs.plan import Plan, Roster, Step
 
 TEAM = Roster(("lead", "a", "b", "c"), "lead")
 SPLIT, RACE = "subtask_parallel", "competitive_parallel"
@@ -17,8 +17,8 @@ def judged(judge: str) -> dict[str, Any]:
     return {"judge": judge, "criteria": [{"id": "q", "judge": "Good?"}]}
 
 
-def phases(*rows: dict[str, Any]) -> tuple[Phase, ...]:
-    return tuple(Phase.model_validate(row) for row in rows)
+def phases(*rows: dict[str, Any]) -> tuple[Step, ...]:
+    return tuple(Step.model_validate(row) for row in rows)
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_a_mistake_is_named_with_its_place(row: dict[str, Any], field: str, text
 
 def test_all_mistakes_are_found_at_once() -> None:
     rows = phases({"id": "p", "needs": ["q"]}, {"id": "q", "needs": ["p"], "agent": "z"}, {"id": "r", "agents": ["a"]})
-    found = plan_problems(CollaborationPlan(steps=rows), TEAM)
+    found = plan_problems(Plan(steps=rows), TEAM)
     assert len(found) == 4
     assert "'p' needs 'q' needs 'p'" in found[0]
 

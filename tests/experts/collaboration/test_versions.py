@@ -72,7 +72,7 @@ async def test_a_person_edits_a_running_plan_and_its_edit_is_pinned_and_announce
     second = facts(events, TeamPlanChanged)[-1]
     assert (second.plan_version, second.by, second.reason, second.to) == (2, "", "edited by ann", ("b", "c"))
     plan: Any = second.plan
-    assert plan["pins"] == {"phases": {"b": ["task"]}}
+    assert plan["pins"] == {"steps": {"b": ["task"]}}
     assert any("The plan changed (version 2)" in one.content for one in fakes.last_turn("b").history)
 
 

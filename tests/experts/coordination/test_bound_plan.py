@@ -8,9 +8,10 @@ import pytest
 
 from teamwright.errors import ManifestError, UsageError
 from teamwright.experts.coordination.bound_plan import evaluation_of
-from teamwright.experts.coordination.options import ExpertOptions, ExpertStep
+from teamwright.experts.coordination.options import ExpertOptions
 from teamwright.teams.team import Team
 from teamwright.values.specs.evaluation import Evaluate
+from teamwright.values.specs.plan import Step
 from tests.kit.members import FakeMembers
 
 QUESTION = {"id": "good", "judge": "Is it good?"}
@@ -18,7 +19,7 @@ CHECK = {"id": "long", "length": {"min": 3}}
 
 
 def test_a_step_without_a_declaration_has_that_of_its_team_and_else_must_not_be_blank() -> None:  # K-10
-    step = ExpertStep(id="a")
+    step = Step(id="a")
     assert [one.id for one in evaluation_of(step, ExpertOptions()).rubric] == ["not-blank"]
     options = ExpertOptions.model_validate({"evaluate": {"criteria": [CHECK]}})
     assert [one.id for one in evaluation_of(step, options).rubric] == ["long"]
@@ -26,16 +27,16 @@ def test_a_step_without_a_declaration_has_that_of_its_team_and_else_must_not_be_
 
 def test_the_defaults_are_medium_risk_three_rounds_ten_minutes_and_to_fail_fast() -> None:  # K-11
     options = ExpertOptions()
-    declared = evaluation_of(ExpertStep(id="a"), options)
+    declared = evaluation_of(Step(id="a"), options)
     assert (declared.risk, declared.rounds, declared.preference) == ("medium", 3, "auto")
     assert (options.timeout, options.on_planner_failure) == (600, "fail_fast")
 
 
 def test_rounds_of_a_step_are_never_more_than_those_of_its_team() -> None:  # K-11
     options = ExpertOptions(max_feedback_rounds=2)
-    assert evaluation_of(ExpertStep(id="a", evaluate=Evaluate(rounds=5)), options).rounds == 2
-    assert evaluation_of(ExpertStep(id="a", evaluate=Evaluate(rounds=1)), options).rounds == 1
-    assert evaluation_of(ExpertStep(id="a", evaluate=Evaluate()), options).rounds == 2
+    assert evaluation_of(Step(id="a", evaluate=Evaluate(rounds=5)), options).rounds == 2
+    assert evaluation_of(Step(id="a", evaluate=Evaluate(rounds=1)), options).rounds == 1
+    assert evaluation_of(Step(id="a", evaluate=Evaluate()), options).rounds == 2
 
 
 @pytest.mark.parametrize(
@@ -45,12 +46,12 @@ def test_the_risk_decides_whether_a_judge_is_asked_and_what_becomes_of_work_that
     risk: str, counts: bool, asks: bool
 ) -> None:  # K-09, K-10
     options = ExpertOptions.model_validate({"risk": risk, "evaluate": {"criteria": [CHECK, QUESTION], "judge": "j"}})
-    declared = evaluation_of(ExpertStep(id="a"), options)
+    declared = evaluation_of(Step(id="a"), options)
     assert (declared.counts_with_warning, declared.asks_judges) == (counts, asks)
 
 
 def test_a_step_may_have_a_risk_of_its_own() -> None:
-    step = ExpertStep(id="a", evaluate=Evaluate(risk="low"))
+    step = Step(id="a", evaluate=Evaluate(risk="low"))
     assert evaluation_of(step, ExpertOptions(risk="high")).risk == "low"
 
 

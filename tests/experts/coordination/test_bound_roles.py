@@ -8,10 +8,10 @@ import pytest
 
 from teamwright.agents.scripted import Rule, ScriptedAgent, ToolRule
 from teamwright.experts.coordination.bound_roles import bind_roles
-from teamwright.experts.coordination.options import CreatedRole, ExpertStep, Role
 from teamwright.strategies.protocol import Members
 from teamwright.teams.team import Team
 from teamwright.values.limits import Limits
+from teamwright.values.specs.plan import CreatedRole, Role, Step
 from tests.kit.members import FakeMembers
 from tests.kit.runs import run
 
@@ -22,36 +22,36 @@ CAT = FAKES.member("cat")
 MEMBERS = Members([ANA, BEN, CAT])
 
 
-def bound(roles: dict[str, Role], *steps: ExpertStep) -> dict[str, str]:
+def bound(roles: dict[str, Role], *steps: Step) -> dict[str, str]:
     binding = bind_roles(steps, roles, MEMBERS)
     assert binding.problems == []
     return {step: one.agent.name for step, one in binding.by_step.items()}
 
 
 def test_a_role_gets_a_member_with_its_capability_in_any_case() -> None:  # K-03
-    assert bound({"author": Role(capability="writing")}, ExpertStep(id="write", role="author")) == {"write": "ben"}
+    assert bound({"author": Role(capability="writing")}, Step(id="write", role="author")) == {"write": "ben"}
 
 
 def test_two_roles_get_two_members_where_there_are_enough() -> None:
     roles = {"one": Role(), "two": Role(), "three": Role(capability="research")}
-    steps = (ExpertStep(id="a", role="one"), ExpertStep(id="b", role="two"), ExpertStep(id="c", role="three"))
+    steps = (Step(id="a", role="one"), Step(id="b", role="two"), Step(id="c", role="three"))
     assert bound(roles, *steps) == {"a": "ana", "b": "ben", "c": "ana"}
-    assert bound(roles, *steps, ExpertStep(id="d", role="two"))["d"] == "ben"
+    assert bound(roles, *steps, Step(id="d", role="two"))["d"] == "ben"
 
 
 def test_a_step_without_a_role_goes_to_its_agent_or_to_the_member_of_its_name() -> None:
-    assert bound({}, ExpertStep(id="x", agent="cat"), ExpertStep(id="ben")) == {"x": "cat", "ben": "ben"}
+    assert bound({}, Step(id="x", agent="cat"), Step(id="ben")) == {"x": "cat", "ben": "ben"}
 
 
 def test_a_role_that_nobody_fits_is_told_with_the_step_the_need_and_who_was_considered() -> None:  # K-03
-    binding = bind_roles([ExpertStep(id="draw", role="artist")], {"artist": Role(capability="drawing")}, MEMBERS)
+    binding = bind_roles([Step(id="draw", role="artist")], {"artist": Role(capability="drawing")}, MEMBERS)
     (problem,) = binding.problems
     assert problem.startswith("the step 'draw' needs the role 'artist', which requires the capability 'drawing'; ")
     assert problem.endswith("considered: ana (research, maths), ben (Writing), cat (no capabilities)")
 
 
 def test_a_named_agent_needs_the_capability_of_its_role_too() -> None:
-    binding = bind_roles([ExpertStep(id="w", role="r", agent="cat")], {"r": Role(capability="writing")}, MEMBERS)
+    binding = bind_roles([Step(id="w", role="r", agent="cat")], {"r": Role(capability="writing")}, MEMBERS)
     assert binding.problems == [
         "the step 'w' needs the role 'r', which requires the capability 'writing'; considered: cat (no capabilities)"
     ]
@@ -59,7 +59,7 @@ def test_a_named_agent_needs_the_capability_of_its_role_too() -> None:
 
 def test_a_role_with_an_allowlist_is_never_bound_to_a_team_which_could_not_keep_it() -> None:  # K-04
     team = Team("inner", members=[CAT])
-    binding = bind_roles([ExpertStep(id="inner")], {"inner": Role(tools=("search",))}, Members([team]))
+    binding = bind_roles([Step(id="inner")], {"inner": Role(tools=("search",))}, Members([team]))
     assert "whose members have their own" in binding.problems[0]
 
 
@@ -129,6 +129,6 @@ def test_a_role_that_a_planner_made_gives_no_tool_that_a_declared_one_forbids(
     declared: dict[str, Role], tools: tuple[str, ...] | None
 ) -> None:
     made = {"free": CreatedRole(instructions="Do all.", capability="maths")}
-    binding = bind_roles([ExpertStep(id="s", role="free")], {**declared, **made}, MEMBERS)
+    binding = bind_roles([Step(id="s", role="free")], {**declared, **made}, MEMBERS)
     one = binding.by_step["s"]
     assert (one.agent.name, one.role.tools) == ("ana", tools)

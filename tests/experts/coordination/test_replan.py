@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given, strategies as st
 
 from teamwright.errors import ManifestError, Refused
-from teamwright.experts.coordination.options import ExpertStep
 from teamwright.experts.coordination.replan import example_replan, plan_lines, replan_schema
 from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.runtime.engine import Engine
@@ -26,6 +25,7 @@ from teamwright.values.events.team import (
 )
 from teamwright.values.limits import Limits
 from teamwright.values.people import Answer, Question
+from teamwright.values.specs.plan import Step
 from teamwright.values.turns.results import RunResult
 from teamwright.values.turns.turn import Turn
 from tests.kit.members import FakeMembers
@@ -222,7 +222,7 @@ def test_the_example_of_another_plan_has_a_step_and_a_reason_of_its_own() -> Non
 
 
 def test_a_plan_that_stays_as_it_is_has_no_difference() -> None:
-    steps = [ExpertStep(id="a", role="r"), ExpertStep(id="b", needs=("a",))]
+    steps = [Step(id="a", role="r"), Step(id="b", needs=("a",))]
     assert plan_lines(steps, steps) == ()
 
 

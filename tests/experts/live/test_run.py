@@ -9,10 +9,10 @@ from pydantic import JsonValue
 
 from teamwright.agents.contract.agent import Agent
 from teamwright.errors import ManifestError
-from teamwright.experts.collaboration.plan import Roster
 from teamwright.experts.live.plan import one_phase_each
 from teamwright.strategies.expressions.conditions_and_templates import Template
 from teamwright.teams.team import Team
+from teamwright.values.specs.plan import Roster
 from tests.kit.members import FakeMembers
 from tests.kit.runs import TASK, run
 

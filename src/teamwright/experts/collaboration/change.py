@@ -13,9 +13,9 @@ from pydantic import Field, JsonValue
 
 from teamwright.errors import nearest
 from teamwright.experts.collaboration.difference import PlanDifference, phase_fields, plan_difference
-from teamwright.experts.collaboration.plan import CollaborationPlan, Phase, Pins, Roster
 from teamwright.experts.collaboration.plan_check import plan_problems
 from teamwright.values.specs.evaluation import code_of_evaluation
+from teamwright.values.specs.plan import Pins, Plan, Roster, Step
 from teamwright.values.text.display import name_text
 from teamwright.values.value import Value
 
@@ -29,7 +29,7 @@ class PlanChange(Value):
     A variable with the value null is removed.
     """
 
-    put: tuple[Phase, ...] = Field(default=(), description="phases that are added, or that replace those of their id")
+    put: tuple[Step, ...] = Field(default=(), description="phases that are added, or that replace those of their id")
     remove: tuple[str, ...] = Field(default=(), description="ids of phases that are removed")
     variables: dict[str, JsonValue] = Field(default={}, description="variables with new values; null removes one")
     reason: str = Field(default="", description="why")
@@ -38,7 +38,7 @@ class PlanChange(Value):
         return bool(self.put or self.remove or self.variables)
 
 
-def change_between(before: CollaborationPlan, after: CollaborationPlan, reason: str = "") -> PlanChange:
+def change_between(before: Plan, after: Plan, reason: str = "") -> PlanChange:
     """Return the change that turns one plan into another, such as the one that a person edited.
 
     What a run keeps, such as the status of phases, is no part of it.
@@ -53,13 +53,13 @@ def change_between(before: CollaborationPlan, after: CollaborationPlan, reason: 
     )
 
 
-def edit_between(seen: CollaborationPlan, after: CollaborationPlan, present: CollaborationPlan) -> PlanChange:
+def edit_between(seen: Plan, after: Plan, present: Plan) -> PlanChange:
     """Return what a person changed in the version that it saw; what others have removed since needs no removal."""
     change = change_between(seen, after)
-    return change.model_copy(update={"remove": tuple(id_ for id_ in change.remove if id_ in present.phases)})
+    return change.model_copy(update={"remove": tuple(id_ for id_ in change.remove if id_ in present.by_id)})
 
 
-def route_change(plan: CollaborationPlan, change: PlanChange, author: Author) -> Route:
+def route_change(plan: Plan, change: PlanChange, author: Author) -> Route:
     """Return who decides on a change. That of a person is applied; that of the lead too, unless it meets pins.
 
     That of another expert is a proposal to the lead, whose approval makes it one of the lead.
@@ -71,7 +71,7 @@ def route_change(plan: CollaborationPlan, change: PlanChange, author: Author) ->
     return "ask_person" if pin_conflicts(plan, change) else "apply"
 
 
-def change_problems(plan: CollaborationPlan, change: PlanChange, team: Roster) -> list[str]:
+def change_problems(plan: Plan, change: PlanChange, team: Roster) -> list[str]:
     """Return every reason why a change can't be made, as sentences; empty if it can."""
     found = [*_impossible(plan, change)]
     if not found:
@@ -82,7 +82,7 @@ def change_problems(plan: CollaborationPlan, change: PlanChange, team: Roster) -
     return found
 
 
-def apply_change(plan: CollaborationPlan, change: PlanChange, *, by_person: bool = False) -> CollaborationPlan:
+def apply_change(plan: Plan, change: PlanChange, *, by_person: bool = False) -> Plan:
     """Return the next version of the plan. The change must have no problems; what a person changes becomes pinned."""
     after = _changed_plan(plan, change)
     if isinstance(after, str):
@@ -91,12 +91,12 @@ def apply_change(plan: CollaborationPlan, change: PlanChange, *, by_person: bool
     return after.model_copy(update={"version": plan.version + 1, "pins": pins})
 
 
-def pin_conflicts(plan: CollaborationPlan, change: PlanChange) -> list[str]:
+def pin_conflicts(plan: Plan, change: PlanChange) -> list[str]:
     """Return what a person edited that a change would overwrite, as sentences."""
     return list(_pin_conflicts(plan, change))
 
 
-def affected_experts(before: CollaborationPlan, after: CollaborationPlan, team: Roster) -> tuple[str, ...]:
+def affected_experts(before: Plan, after: Plan, team: Roster) -> tuple[str, ...]:
     """Return the experts that a change has to be announced to.
 
     They are those of changed phases, before and after, and of open phases that need one of them; where variables
@@ -105,18 +105,18 @@ def affected_experts(before: CollaborationPlan, after: CollaborationPlan, team: 
     found = plan_difference(before, after)
     touched = set(found.phases)
     phases = [*found.added, *found.removed, *(phase for phase, _ in found.changed)]
-    phases += [before.phases[phase.id] for phase, _ in found.changed]
+    phases += [before.by_id[phase.id] for phase, _ in found.changed]
     phases += [one for one in after.steps if one.is_open and (found.variables or not touched.isdisjoint(one.needs))]
     return tuple(dict.fromkeys(name for one in phases for name in one.experts or one.workers(team)))
 
 
-def without_expert(plan: CollaborationPlan, leaver: str, to: str) -> CollaborationPlan:
+def without_expert(plan: Plan, leaver: str, to: str) -> Plan:
     """Return the plan with the open phases of an expert who left given to another; what it has begun keeps its name."""
     steps = [_without(one, leaver, to) if one.is_open and leaver in one.experts else one for one in plan.steps]
     return plan.model_copy(update={"steps": tuple(steps)})
 
 
-def _without(phase: Phase, leaver: str, to: str) -> Phase:
+def _without(phase: Step, leaver: str, to: str) -> Step:
     """Return a phase of which another expert does the part of one who left; who competes already does so once."""
     if phase.parallel == "serial":
         return phase.model_copy(update={"agent": to, "agents": ()})
@@ -128,12 +128,12 @@ def _without(phase: Phase, leaver: str, to: str) -> Phase:
     if len(agents) > 1 or phase.parallel == "subtask_parallel":
         return phase.model_copy(update={"agents": tuple(agents)})
     fields = phase.model_dump(exclude_unset=True, exclude={"parallel", "agents", "merge", "enough"})
-    return Phase.model_validate({**fields, "agent": agents[0]})
+    return Step.model_validate({**fields, "agent": agents[0]})
 
 
-def _impossible(plan: CollaborationPlan, change: PlanChange) -> Iterator[str]:
+def _impossible(plan: Plan, change: PlanChange) -> Iterator[str]:
     """Yield what contradicts the plan as it is: phases that have started, are unknown, or are named twice."""
-    phases, put = plan.phases, [phase.id for phase in change.put]
+    phases, put = plan.by_id, [phase.id for phase in change.put]
     if not change:
         yield "the change changes nothing"
     planned = {one for phase in plan.steps for one in code_of_evaluation(phase.evaluate)}
@@ -155,7 +155,7 @@ def _impossible(plan: CollaborationPlan, change: PlanChange) -> Iterator[str]:
             yield f"the phase {name_text(phase.id)} says status: {phase.status}; a run keeps the status, leave it out"
 
 
-def _changed_plan(plan: CollaborationPlan, change: PlanChange) -> CollaborationPlan | str:
+def _changed_plan(plan: Plan, change: PlanChange) -> Plan | str:
     """Return the plan with the change, in its order and with new phases last; what is wrong if no phase is left."""
     put = {phase.id: phase for phase in change.put}
     steps = [put.pop(one.id, one) for one in plan.steps if one.id not in change.remove]
@@ -166,9 +166,9 @@ def _changed_plan(plan: CollaborationPlan, change: PlanChange) -> CollaborationP
     return plan.model_copy(update={"steps": (*steps, *put.values()), "variables": variables})
 
 
-def _with_pins(plan: CollaborationPlan, found: PlanDifference) -> Pins:
+def _with_pins(plan: Plan, found: PlanDifference) -> Pins:
     """Return the pins of a plan with those of a person's edit."""
-    phases = dict(plan.pins.phases)
+    phases = dict(plan.pins.steps)
     for phase in found.added:
         phases[phase.id] = tuple(phase_fields(phase))
     for phase, fields in found.changed:
@@ -176,11 +176,11 @@ def _with_pins(plan: CollaborationPlan, found: PlanDifference) -> Pins:
     for phase in found.removed:
         phases[phase.id] = ()
     names = (*plan.pins.variables, *(one.name for one in found.variables))
-    return Pins(phases=phases, variables=tuple(dict.fromkeys(names)))
+    return Pins(steps=phases, variables=tuple(dict.fromkeys(names)))
 
 
-def _pin_conflicts(plan: CollaborationPlan, change: PlanChange) -> Iterator[str]:
-    phases, pins = plan.phases, plan.pins.phases
+def _pin_conflicts(plan: Plan, change: PlanChange) -> Iterator[str]:
+    phases, pins = plan.by_id, plan.pins.steps
     for phase in change.put:
         if phase.id not in phases:
             if phase.id in pins:

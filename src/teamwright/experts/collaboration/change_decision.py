@@ -24,10 +24,10 @@ from teamwright.experts.collaboration.change import (
 )
 from teamwright.experts.collaboration.difference import plan_difference
 from teamwright.experts.collaboration.drafts import APPROVAL_SCHEMA, Approval, read_form
-from teamwright.experts.collaboration.plan import CollaborationPlan
 from teamwright.experts.collaboration.plan_check import size_problems
 from teamwright.experts.collaboration.state import NOTICE, CollaborationState
 from teamwright.values.people import Answer, Question, approval_question
+from teamwright.values.specs.plan import Plan
 from teamwright.values.text.validation_messages import reasons_of
 from teamwright.values.turns.messages import Message
 
@@ -56,7 +56,7 @@ class ChangeDecision:
 
 
 async def decide_change(
-    state: CollaborationState, plan: CollaborationPlan, change: PlanChange, by: str, ctx: Context
+    state: CollaborationState, plan: Plan, change: PlanChange, by: str, ctx: Context
 ) -> ChangeDecision:
     """Let those decide on a change who have to."""
     lead = state.team.lead
@@ -73,13 +73,13 @@ async def decide_change(
     return decision
 
 
-def model_change_problems(state: CollaborationState, plan: CollaborationPlan, change: PlanChange) -> list[str]:
+def model_change_problems(state: CollaborationState, plan: Plan, change: PlanChange) -> list[str]:
     """Return every reason why a change that a model wants can't be made, its size among them."""
     found = change_problems(plan, change, state.team)
     return found or size_problems(plan, apply_change(plan, change), state.options.max_phases)
 
 
-async def confirm_plan(state: CollaborationState, plan: CollaborationPlan, ctx: Context) -> ChangeDecision:
+async def confirm_plan(state: CollaborationState, plan: Plan, ctx: Context) -> ChangeDecision:
     """Ask a person to approve the plan before it runs; an edit is a change of the person."""
     lines = plan_difference(None, plan).lines
     text = "\n".join(("Approve the plan of the team?", *lines))
@@ -102,9 +102,7 @@ async def _ask_lead(state: CollaborationState, decision: ChangeDecision, ctx: Co
     return replace(decision, to=state.team.lead, reason=found.reason or decision.reason)
 
 
-async def _ask_person(
-    state: CollaborationState, plan: CollaborationPlan, decision: ChangeDecision, ctx: Context
-) -> ChangeDecision:
+async def _ask_person(state: CollaborationState, plan: Plan, decision: ChangeDecision, ctx: Context) -> ChangeDecision:
     """Ask a person about the difference alone: what it approved before and is unchanged needs no approval."""
     assert decision.change is not None
     conflicts = pin_conflicts(plan, decision.change)
@@ -123,7 +121,7 @@ async def _ask(ctx: Context, question: Question, key: str) -> Answer:
     return await ctx.ask_person(question, key=key)
 
 
-def _edited_change(state: CollaborationState, plan: CollaborationPlan, data: JsonValue) -> PlanChange:
+def _edited_change(state: CollaborationState, plan: Plan, data: JsonValue) -> PlanChange:
     try:
         change = PlanChange.model_validate(data)
     except ValidationError as error:
@@ -131,17 +129,17 @@ def _edited_change(state: CollaborationState, plan: CollaborationPlan, data: Jso
     return _checked(state, plan, change)
 
 
-def _edited_plan(state: CollaborationState, plan: CollaborationPlan, data: JsonValue) -> PlanChange:
+def _edited_plan(state: CollaborationState, plan: Plan, data: JsonValue) -> PlanChange:
     """Return the change that a person made of the plan."""
     try:
-        after = CollaborationPlan.model_validate(data)
+        after = Plan.model_validate(data)
     except ValidationError as error:
-        raise AgentError("; ".join(reasons_of(error, data, CollaborationPlan))) from error
+        raise AgentError("; ".join(reasons_of(error, data, Plan))) from error
     change = change_between(plan, after)
     return _checked(state, plan, change) if change else change
 
 
-def _checked(state: CollaborationState, plan: CollaborationPlan, change: PlanChange) -> PlanChange:
+def _checked(state: CollaborationState, plan: Plan, change: PlanChange) -> PlanChange:
     if problems := change_problems(plan, change, state.team):
         raise AgentError("; ".join(problems))
     return change

@@ -15,7 +15,6 @@ from teamwright.experts.collaboration.change_decision import confirm_plan
 from teamwright.experts.collaboration.difference import plan_difference
 from teamwright.experts.collaboration.drafts import example_reply
 from teamwright.experts.collaboration.execution import Execution
-from teamwright.experts.collaboration.plan import CollaborationPlan, Phase
 from teamwright.experts.collaboration.plan_check import phase_flaws
 from teamwright.experts.collaboration.planner import write_plan
 from teamwright.experts.collaboration.state import NOTICE, CollaborateOptions, CollaborationState
@@ -35,6 +34,7 @@ from teamwright.strategies.protocol import (
 from teamwright.strategies.team_conversation import TeamConversation
 from teamwright.values.events.team import TeamPlanChanged, TeamPlanStatus
 from teamwright.values.limits import ClosingAsk
+from teamwright.values.specs.plan import Plan, Step
 from teamwright.values.turns.messages import History, Message
 from teamwright.values.turns.results import Outcome
 from teamwright.values.turns.turn import Failure, Turn
@@ -133,7 +133,7 @@ async def _open_plan(state: CollaborationState, versions: PlanVersions, ctx: Con
     return None
 
 
-def plan_fact(state: CollaborationState, plan: CollaborationPlan) -> TeamPlanChanged:
+def plan_fact(state: CollaborationState, plan: Plan) -> TeamPlanChanged:
     """Return the fact of the first version of a plan."""
     lines = plan_difference(None, plan).lines
     by = "" if state.options.steps else state.team.lead
@@ -167,16 +167,16 @@ async def _finish(state: CollaborationState, ctx: Context, *, fallback: bool) ->
     return talk.receive(reply) or talk.ended("done")
 
 
-def _kept_by_runs(index: int, phase: Phase) -> Issue:
+def _kept_by_runs(index: int, phase: Step) -> Issue:
     text = f"the phase {phase.id!r} says status: {phase.status}; a run keeps the status, leave it out"
     return Issue(text, ("steps", index, "status"))
 
 
-def _one_agent(phase: Phase) -> str:
+def _one_agent(phase: Step) -> str:
     return phase.experts[0] if phase.parallel == "serial" else ""
 
 
-def _about(phase: Phase) -> str:
+def _about(phase: Step) -> str:
     who = ", ".join(phase.experts) if phase.parallel != "serial" else ""
     how = {"serial": "", "subtask_parallel": "in parts", "competitive_parallel": f"compete, {phase.merge}"}
     gate = "milestone" if phase.evaluate is not None else ""

@@ -11,7 +11,7 @@ from itertools import chain
 from pydantic import JsonValue
 from pydantic_core import to_json
 
-from teamwright.experts.collaboration.plan import BOOKKEEPING, CollaborationPlan, Phase
+from teamwright.values.specs.plan import BOOKKEEPING, Plan, Step
 from teamwright.values.text.display import cut
 
 LONGEST_SHOWN = 200
@@ -33,9 +33,9 @@ class FieldChange:
 class PlanDifference:
     """What another version adds, removes and changes, in the order of the plans."""
 
-    added: tuple[Phase, ...] = ()
-    removed: tuple[Phase, ...] = ()
-    changed: tuple[tuple[Phase, tuple[FieldChange, ...]], ...] = ()
+    added: tuple[Step, ...] = ()
+    removed: tuple[Step, ...] = ()
+    changed: tuple[tuple[Step, tuple[FieldChange, ...]], ...] = ()
     """The phase as it is afterwards, and the fields that changed."""
     variables: tuple[FieldChange, ...] = ()
 
@@ -63,11 +63,11 @@ class PlanDifference:
         return "\n".join(self.lines)
 
 
-def plan_difference(before: CollaborationPlan | None, after: CollaborationPlan) -> PlanDifference:
+def plan_difference(before: Plan | None, after: Plan) -> PlanDifference:
     """Return what another version of a plan changes; without one before, all of it is new."""
     if before is None:
         return PlanDifference(after.steps, variables=_field_changes({}, after.variables))
-    old, new = before.phases, after.phases
+    old, new = before.by_id, after.by_id
     both = [(old[id_], phase) for id_, phase in new.items() if id_ in old]
     changed = [(phase, _field_changes(phase_fields(one), phase_fields(phase))) for one, phase in both]
     return PlanDifference(
@@ -78,12 +78,12 @@ def plan_difference(before: CollaborationPlan | None, after: CollaborationPlan) 
     )
 
 
-def phase_fields(phase: Phase) -> dict[str, JsonValue]:
+def phase_fields(phase: Step) -> dict[str, JsonValue]:
     """Return the fields of a phase that people and planners write, without defaults."""
     return phase.model_dump(mode="json", exclude_defaults=True, exclude=set(BOOKKEEPING))
 
 
-def phase_line(phase: Phase) -> str:
+def phase_line(phase: Step) -> str:
     """Return a phase in one line: its id, who works on it and how, after what, and its task."""
     who = ", ".join(phase.experts) or "the lead chooses"
     how = "" if phase.parallel == "serial" else f", {phase.parallel}"

@@ -13,12 +13,12 @@ from typing import TypeVar, cast
 from pydantic import Field, JsonValue, TypeAdapter
 
 from teamwright.experts.collaboration.change import PlanChange
-from teamwright.experts.collaboration.plan import CollaborationPlan, Merge, Parallel, Part, Phase, Roster
 from teamwright.experts.collaboration.plan_check import task_of_model
 from teamwright.strategies.hierarchical import LenientValue
 from teamwright.strategies.reply_parsing import ParseFailure, candidate_values, read_answer
 from teamwright.values.specs.evaluation import Criterion, Evaluate
 from teamwright.values.specs.manifest import JsonSchema
+from teamwright.values.specs.plan import Merge, Parallel, Part, Plan, Roster, Step
 from teamwright.values.turns.turn import Reply
 
 F = TypeVar("F", bound=LenientValue)
@@ -59,7 +59,7 @@ class PhaseDraft(LenientValue):
     parts: tuple[PartDraft, ...] = ()
     milestone: tuple[str, ...] = ()
 
-    def phase(self, before: Phase | None, team: Roster) -> Phase:
+    def phase(self, before: Step | None, team: Roster) -> Step:
         """Return the phase, with what only people set of the one before it."""
         fields = self.model_dump(exclude_unset=True, exclude={"milestone", "parts"})
         if self.parallel != "competitive_parallel":
@@ -69,7 +69,7 @@ class PhaseDraft(LenientValue):
         parts = tuple(one.part() for one in self.parts)
         kept = {} if before is None else {name: getattr(before, name) for name in before.model_fields_set & KEPT}
         questions = [text for text in self.milestone if text.strip()]
-        phase = Phase(**fields, **({"parts": parts} if parts else {}), **kept)
+        phase = Step(**fields, **({"parts": parts} if parts else {}), **kept)
         if not questions or "evaluate" in kept:
             return phase
         asked = [Criterion(id=f"q{number}", judge=text) for number, text in enumerate(questions, start=1)]
@@ -77,7 +77,7 @@ class PhaseDraft(LenientValue):
         return phase.model_copy(update={"evaluate": milestone})
 
 
-def _judge_of(phase: Phase, team: Roster) -> str:
+def _judge_of(phase: Step, team: Roster) -> str:
     """Return the lead, or the first member who is no author of the phase where the lead is one."""
     authors = phase.authors(team)
     return next((name for name in (team.lead, *team.workers) if name not in authors), team.lead)
@@ -100,9 +100,9 @@ class ChangeDraft(LenientValue):
     remove: tuple[str, ...] = ()
     reason: str = ""
 
-    def change(self, plan: CollaborationPlan, team: Roster) -> PlanChange:
+    def change(self, plan: Plan, team: Roster) -> PlanChange:
         """Return the change of this plan."""
-        put = tuple(one.phase(plan.phases.get(one.id), team) for one in self.put)
+        put = tuple(one.phase(plan.by_id.get(one.id), team) for one in self.put)
         return PlanChange(put=put, remove=self.remove, reason=self.reason)
 
 

@@ -20,13 +20,13 @@ from teamwright.experts.collaboration.change import PlanChange
 from teamwright.experts.collaboration.change_decision import ChangeDecision, decide_change
 from teamwright.experts.collaboration.drafts import ChangeDraft, proposal_in
 from teamwright.experts.collaboration.phase_work import PhaseResult, attempt_phase
-from teamwright.experts.collaboration.plan import Phase
 from teamwright.experts.collaboration.planner import plan_again, split_again, split_phase, undivided
 from teamwright.experts.collaboration.state import CollaborationState, PhaseAttempt
 from teamwright.experts.collaboration.versions import PlanVersions
 from teamwright.strategies.expressions.conditions_and_templates import Condition
 from teamwright.strategies.reply_parsing import ParseFailure
 from teamwright.values.events.team import StepSkipped, TeamPlanProposed
+from teamwright.values.specs.plan import Step
 from teamwright.values.turns.turn import Failure, Reply
 
 MOST_ATTEMPTS = 2
@@ -105,7 +105,7 @@ class Execution:
             branches.start(f"change/{number}", partial(plan_again, self._state, plan, text, number))
         self._said.clear()
 
-    def _ready(self) -> Iterator[Phase]:
+    def _ready(self) -> Iterator[Step]:
         settled, waiting = self._settled, self._busy.union(*self._held.values())
         for phase in self._versions.plan.steps:
             if phase.is_open and phase.id not in waiting and settled.issuperset(phase.needs):
@@ -116,7 +116,7 @@ class Execution:
         """The phases that are over, so that those which need them may start."""
         return {phase.id for phase in self._versions.plan.steps if phase.is_settled}
 
-    async def _start(self, phase: Phase, branches: Branches, ctx: Context, key: str | None) -> None:
+    async def _start(self, phase: Step, branches: Branches, ctx: Context, key: str | None) -> None:
         """Start or skip a phase; `key` is that of the first fact about it."""
         try:
             skipped = self._skip_reason(phase)
@@ -135,14 +135,14 @@ class Execution:
         else:
             await self._attempt(phase, branches, ctx, key)
 
-    def _skip_reason(self, phase: Phase) -> Literal["needs", "condition"] | None:
+    def _skip_reason(self, phase: Step) -> Literal["needs", "condition"] | None:
         if phase.needs and not any(need in self._state.results for need in phase.needs):
             return "needs"
         if phase.when is not None and not Condition(phase.when).holds(self._state.variables(phase, full=True)):
             return "condition"
         return None
 
-    async def _attempt(self, phase: Phase, branches: Branches, ctx: Context, key: str | None = None) -> None:
+    async def _attempt(self, phase: Step, branches: Branches, ctx: Context, key: str | None = None) -> None:
         """Start the next attempt at a phase."""
         self._attempts[phase.id] += 1
         number, plan = self._attempts[phase.id], self._versions.plan
@@ -173,7 +173,7 @@ class Execution:
             await self._versions.set_phase(id_, "pending", ctx, result.attempt + 1)
             await self._versions.reassign_left(ctx)
             plan = self._versions.plan
-            branches.start(f"split-again/{id_}", partial(split_again, state, plan, plan.phases[id_], ending))
+            branches.start(f"split-again/{id_}", partial(split_again, state, plan, plan.by_id[id_], ending))
         else:
             await self._abandon(id_, ending, ctx)
 
@@ -235,12 +235,12 @@ class Execution:
             await ctx.emit(fact)
         if change is not None and not late:
             await self._versions.change(decision, ctx)
-        phase = self._versions.plan.phases.get(decision.phase)
+        phase = self._versions.plan.by_id.get(decision.phase)
         if phase is None or not phase.is_open or self._is_over:
             return
         if phase.parallel == "subtask_parallel" and not phase.parts:  # what was decided is impossible by now
             await self._versions.change(undivided(self._state, phase), ctx)
-            phase = self._versions.plan.phases[phase.id]
+            phase = self._versions.plan.by_id[phase.id]
         failure = self._failures.get(phase.id)
         if failure is not None and failure.error in FUTILE and failure.asked in phase.experts:
             await self._abandon(phase.id, failure, ctx)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from teamwright.errors import nearest
-from teamwright.experts.collaboration.plan import CollaborationPlan, Part, Phase, Roster
 from teamwright.strategies.expressions.conditions_and_templates import Condition, Template, literal_template
 from teamwright.strategies.plan.graph import MOST_SUGGESTIONS
 from teamwright.strategies.plan.step_options import BY_STEP, STEP_VARIABLES, plan_flaws
 from teamwright.strategies.protocol import Issue
 from teamwright.values.names import NAME
+from teamwright.values.specs.plan import Part, Plan, Roster, Step
 from teamwright.values.text.display import name_text
 
 PHASE_VARIABLES = (*STEP_VARIABLES, "variables")
@@ -18,7 +18,7 @@ PHASE_VARIABLES = (*STEP_VARIABLES, "variables")
 LEAST_COMPETITORS = 2
 
 
-def plan_problems(plan: CollaborationPlan, team: Roster) -> list[str]:
+def plan_problems(plan: Plan, team: Roster) -> list[str]:
     """Return every mistake in a plan of this team, as sentences."""
     return [flaw.text for flaw in phase_flaws(plan.steps, team)]
 
@@ -28,7 +28,7 @@ def task_of_model(text: str) -> str:
     return text if Template(text).problem(PHASE_VARIABLES) is None else literal_template(text)
 
 
-def size_problems(before: CollaborationPlan | None, after: CollaborationPlan, most: int) -> list[str]:
+def size_problems(before: Plan | None, after: Plan, most: int) -> list[str]:
     """Return where a plan that a model wrote, or changed, has too many phases, or a phase too many to work on it.
 
     A plan that people made so large may stay so.
@@ -36,7 +36,7 @@ def size_problems(before: CollaborationPlan | None, after: CollaborationPlan, mo
     found: list[str] = []
     if len(after.steps) > max(most, 0 if before is None else len(before.steps)):
         found.append(f"the plan has {len(after.steps)} phases, and at most {most} are allowed")
-    known = {} if before is None else before.phases
+    known = {} if before is None else before.by_id
     for phase in after.steps:
         count = max(len(phase.parts), len(phase.agents))
         if count > most and known.get(phase.id) != phase:
@@ -44,7 +44,7 @@ def size_problems(before: CollaborationPlan | None, after: CollaborationPlan, mo
     return found
 
 
-def phase_flaws(phases: Sequence[Phase], team: Roster) -> list[Issue]:
+def phase_flaws(phases: Sequence[Step], team: Roster) -> list[Issue]:
     """Return every mistake in the phases, with its path: `steps`, the index of the phase, and the field."""
     found = list(plan_flaws(phases))
     strangers = 0
@@ -64,7 +64,7 @@ def phase_flaws(phases: Sequence[Phase], team: Roster) -> list[Issue]:
     return found
 
 
-def _form_flaws(phase: Phase, team: Roster) -> Iterator[tuple[str, str]]:
+def _form_flaws(phase: Step, team: Roster) -> Iterator[tuple[str, str]]:
     """Yield fields that do not fit how the phase runs, each with what is wrong."""
     if phase.agent is not None and (phase.agents or phase.parts):
         yield "agent", "has 'agent' beside 'agents' or 'parts'; keep one of them"
@@ -89,7 +89,7 @@ def _form_flaws(phase: Phase, team: Roster) -> Iterator[tuple[str, str]]:
             yield from _competition_flaws(phase, phase.workers(team))
 
 
-def _judge_flaws(phase: Phase, team: Roster) -> Iterator[tuple[str, str]]:
+def _judge_flaws(phase: Step, team: Roster) -> Iterator[tuple[str, str]]:
     """Yield judges that may be the author of what they judge, where several members work on a phase."""
     if phase.evaluate is None or phase.parallel == "serial":  # a step of one member is checked like all steps
         return
@@ -108,7 +108,7 @@ def _part_flaws(parts: Sequence[Part]) -> Iterator[tuple[str, str]]:
         seen.add(part.id)
 
 
-def _competition_flaws(phase: Phase, competitors: Sequence[str]) -> Iterator[tuple[str, str]]:
+def _competition_flaws(phase: Step, competitors: Sequence[str]) -> Iterator[tuple[str, str]]:
     if phase.agent is not None:
         yield "agent", "is a competition and has 'agent'; name the competitors in 'agents'"
     elif len(competitors) < LEAST_COMPETITORS:
@@ -117,7 +117,7 @@ def _competition_flaws(phase: Phase, competitors: Sequence[str]) -> Iterator[tup
         yield "enough", f"has enough: {phase.enough}, and {len(competitors)} competitors; fewer would end it early"
 
 
-def _strangers(phase: Phase, team: Roster) -> Iterator[tuple[str, str]]:
+def _strangers(phase: Step, team: Roster) -> Iterator[tuple[str, str]]:
     """Yield the names of agents that are no members, and of judges that the team does not know; each once."""
     named = {"agent": phase.agent, "agents": phase.agents, "parts": [part.agent for part in phase.parts]}
     for field, names in named.items():
@@ -129,7 +129,7 @@ def _strangers(phase: Phase, team: Roster) -> Iterator[tuple[str, str]]:
             yield "evaluate", name
 
 
-def _text_flaws(phase: Phase, index: int) -> Iterator[Issue]:
+def _text_flaws(phase: Step, index: int) -> Iterator[Issue]:
     """Yield invalid conditions and tasks, and those that read phases which they do not need."""
     texts: list[tuple[str, Condition | Template]] = []
     if phase.when is not None:
@@ -145,3 +145,8 @@ def _text_flaws(phase: Phase, index: int) -> Iterator[Issue]:
             if key not in phase.needs:
                 reads = f"reads {name_text(key)}, which is not among its needs; add it"
                 yield Issue(f"the phase {name_text(phase.id)} {reads}", at)
+
+
+def phase_text(phase: Step, task: str | None) -> str:
+    """Return a phase as the lead reads it; `task` is its task, rendered."""
+    return f"The phase: {phase.title}" + (f"\nIts task: {task}" if task else "")

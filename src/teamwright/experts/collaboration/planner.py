@@ -19,11 +19,11 @@ from teamwright.experts.collaboration.drafts import (
     plan_schema,
     read_form,
 )
-from teamwright.experts.collaboration.plan import CollaborationPlan, Part, Phase, phase_text
-from teamwright.experts.collaboration.plan_check import plan_problems, size_problems
+from teamwright.experts.collaboration.plan_check import phase_text, plan_problems, size_problems
 from teamwright.experts.collaboration.state import CollaborationState
 from teamwright.strategies.protocol import introduction
 from teamwright.strategies.reply_parsing import ParseFailure
+from teamwright.values.specs.plan import Part, Plan, Step
 from teamwright.values.turns.turn import Failure, Reply
 
 PLAN = """\
@@ -55,14 +55,14 @@ The members of your team:
 {members}"""
 
 
-async def write_plan(state: CollaborationState, ctx: Context) -> CollaborationPlan | None:
+async def write_plan(state: CollaborationState, ctx: Context) -> Plan | None:
     """Let the lead write the plan; None if it gives none that can be used."""
     text = PLAN.format(form=FORM, members=_introduced(state))
     read = partial(_read_plan, state)
     return await state.consult(text, (), ctx, "lead/plan", plan_schema(state.team.members), read)
 
 
-async def split_phase(state: CollaborationState, plan: CollaborationPlan, phase: Phase, ctx: Context) -> ChangeDecision:
+async def split_phase(state: CollaborationState, plan: Plan, phase: Step, ctx: Context) -> ChangeDecision:
     """Let the lead split the task of a phase; each expert gets the whole task if the lead gives no usable split."""
     experts = phase.workers(state.team)
     text = SPLIT.format(phase=phase.id, experts=", ".join(experts), form=FORM)
@@ -72,7 +72,7 @@ async def split_phase(state: CollaborationState, plan: CollaborationPlan, phase:
     return replace(await decide_change(state, plan, change, state.team.lead, ctx), phase=phase.id)
 
 
-def undivided(state: CollaborationState, phase: Phase) -> ChangeDecision:
+def undivided(state: CollaborationState, phase: Step) -> ChangeDecision:
     """Let each expert of a phase work on the whole task, where there is no other split."""
     parts = tuple(Part(id=name, agent=name) for name in dict.fromkeys(phase.workers(state.team) or state.team.members))
     whole = phase.model_copy(update={"parts": parts, "agents": ()})
@@ -80,7 +80,7 @@ def undivided(state: CollaborationState, phase: Phase) -> ChangeDecision:
 
 
 async def split_again(
-    state: CollaborationState, plan: CollaborationPlan, phase: Phase, failure: Failure, ctx: Context
+    state: CollaborationState, plan: Plan, phase: Step, failure: Failure, ctx: Context
 ) -> ChangeDecision:
     """Let the lead adjust a phase that failed, before it is tried once more."""
     how = "did not pass its milestone" if failure.error == REVIEW_EXCEEDED else f"failed at {failure.asked!r}"
@@ -91,9 +91,7 @@ async def split_again(
     return replace(await decide_change(state, plan, change, state.team.lead, ctx), phase=phase.id)
 
 
-async def plan_again(
-    state: CollaborationState, plan: CollaborationPlan, said: str, number: int, ctx: Context
-) -> ChangeDecision:
+async def plan_again(state: CollaborationState, plan: Plan, said: str, number: int, ctx: Context) -> ChangeDecision:
     """Let the lead change the plan for what a person said; without a usable answer the plan stays as it is."""
     lines = plan_difference(None, plan).lines
     text = REDIRECT.format(said=said, plan="\n".join(lines), form=FORM, members=_introduced(state))
@@ -105,15 +103,13 @@ async def plan_again(
     return replace(await decide_change(state, plan, change, state.team.lead, ctx), number=number)
 
 
-async def _consult(
-    state: CollaborationState, plan: CollaborationPlan, phase: Phase, text: str, ctx: Context
-) -> PlanChange | None:
+async def _consult(state: CollaborationState, plan: Plan, phase: Step, text: str, ctx: Context) -> PlanChange | None:
     history = [*state.inputs_of(phase), *state.unfinished(phase.id)]
     read = partial(_read_change, state, plan)
     return await state.consult(text, history, ctx, "split", change_schema(state.team.members), read)
 
 
-def _read_plan(state: CollaborationState, reply: Reply) -> CollaborationPlan | ParseFailure:
+def _read_plan(state: CollaborationState, reply: Reply) -> Plan | ParseFailure:
     draft = read_form(reply, PlanDraft)
     if isinstance(draft, ParseFailure):
         return draft
@@ -121,12 +117,12 @@ def _read_plan(state: CollaborationState, reply: Reply) -> CollaborationPlan | P
         steps = tuple(one.phase(None, state.team) for one in draft.steps)
     except InvalidValue as error:
         return ParseFailure(str(error))
-    plan = CollaborationPlan(steps=steps, variables=state.options.variables)
+    plan = Plan(steps=steps, variables=state.options.variables)
     problems = [*size_problems(None, plan, state.options.max_phases), *plan_problems(plan, state.team)]
     return ParseFailure("; ".join(problems)) if problems else plan
 
 
-def _read_change(state: CollaborationState, plan: CollaborationPlan, reply: Reply) -> PlanChange | ParseFailure:
+def _read_change(state: CollaborationState, plan: Plan, reply: Reply) -> PlanChange | ParseFailure:
     draft = read_form(reply, ChangeDraft)
     if isinstance(draft, ParseFailure):
         return draft
@@ -138,7 +134,7 @@ def _read_change(state: CollaborationState, plan: CollaborationPlan, reply: Repl
     return ParseFailure("; ".join(problems)) if problems else change
 
 
-def _task_text(state: CollaborationState, phase: Phase) -> str:
+def _task_text(state: CollaborationState, phase: Step) -> str:
     try:
         task = state.task_of(phase)
     except ExpressionFailed:

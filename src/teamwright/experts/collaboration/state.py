@@ -15,7 +15,7 @@ from pydantic import Field, JsonValue
 from pydantic_core import to_json
 
 from teamwright.agents.contract.agent import Agent, Context
-from teamwright.experts.collaboration.plan import CollaborationPlan, Part, Phase, Roster, phase_text
+from teamwright.experts.collaboration.plan_check import phase_text
 from teamwright.experts.expert_agent import default_lead
 from teamwright.strategies.expressions.conditions_and_templates import Template
 from teamwright.strategies.parts import result_of
@@ -28,6 +28,7 @@ from teamwright.strategies.reply_parsing import ParseFailure
 from teamwright.strategies.team_conversation import is_unaffordable
 from teamwright.values.events.team import TeamReplyRejected
 from teamwright.values.specs.manifest import JsonSchema
+from teamwright.values.specs.plan import Part, Plan, Roster, Step
 from teamwright.values.specs.tools import AgentName
 from teamwright.values.turns.messages import History, Message
 from teamwright.values.turns.turn import Failure, Reply, Turn
@@ -37,7 +38,7 @@ from teamwright.values.value import Value
 class CollaborateOptions(Value):
     """The plan of a collaboration, or none if the lead writes it, and how it runs."""
 
-    steps: tuple[Phase, ...] = Field(default=(), description="the phases, in any order; without them, the lead plans")
+    steps: tuple[Step, ...] = Field(default=(), description="the phases, in any order; without them, the lead plans")
     variables: dict[str, JsonValue] = Field(default={}, description="values that tasks use, as `variables.NAME`")
     lead: AgentName | None = Field(
         default=None,
@@ -59,9 +60,9 @@ class CollaborateOptions(Value):
     proposals: int = Field(default=3, ge=0, description="how many changes of the plan experts may propose; 0 is none")
 
     @property
-    def plan(self) -> CollaborationPlan | None:
+    def plan(self) -> Plan | None:
         """The plan, if it is declared."""
-        return CollaborationPlan(steps=self.steps, variables=self.variables) if self.steps else None
+        return Plan(steps=self.steps, variables=self.variables) if self.steps else None
 
     def lead_of(self, members: Members) -> Agent:
         """Return the agent that leads: the one that is declared, else the expert that is a lead, else the first."""
@@ -109,7 +110,7 @@ class CollaborationState:
         self.options = task.settings.read(CollaborateOptions)
         self.team = self.options.roster(members)
         self.lead = self.options.lead_of(members)
-        self.plan: CollaborationPlan | None = None
+        self.plan: Plan | None = None
         self.results: dict[str, Reply] = {}
         self.said: dict[tuple[str, int, int], Reply] = {}
         """Every reply that is part of the conversation, by phase, attempt and place."""
@@ -143,7 +144,7 @@ class CollaborationState:
         """Whether a member ended the team."""
         return self.terminated_by is not None
 
-    def receive(self, ending: Reply | Failure, phase: Phase | None = None) -> Reply | Failure:
+    def receive(self, ending: Reply | Failure, phase: Step | None = None) -> Reply | Failure:
         """Note what the end of an ask means for the team, and return it.
 
         Where the limits of a phase may be the reason, work that is not covered is a failure of that phase alone.
@@ -164,7 +165,7 @@ class CollaborationState:
         for name in names:
             self._notices.setdefault(name, []).append(Message(name=NOTICE, content=text, role="user"))
 
-    def expert_turn(self, phase: Phase, expert: str, task: str | None, number: int) -> Turn:
+    def expert_turn(self, phase: Step, expert: str, task: str | None, number: int) -> Turn:
         """Return the turn of an expert: notices about the plan, the results that the phase needs, and the task.
 
         Raises `ExpressionFailed` if the task can't be rendered.
@@ -177,22 +178,22 @@ class CollaborationState:
         own = self.task_of(phase, task)
         return turn_with_context(self.task, StepInput(phase, number, own, inputs, output), notices)
 
-    def task_of(self, phase: Phase, task: str | None = None) -> str | None:
+    def task_of(self, phase: Step, task: str | None = None) -> str | None:
         """Return the task of a phase or a part, rendered; None where it is that of the team."""
         text = phase.task if task is None else task
         return None if text is None else Template(text).render(self.variables(phase))
 
-    def inputs_of(self, phase: Phase) -> list[Message]:
+    def inputs_of(self, phase: Step) -> list[Message]:
         """Return the results that a phase needs, under the ids of their phases."""
         return [as_message(need, self.results[need]) for need in phase.needs if need in self.results]
 
-    def variables(self, phase: Phase, *, full: bool = False) -> dict[str, JsonValue]:
+    def variables(self, phase: Step, *, full: bool = False) -> dict[str, JsonValue]:
         """Return the variables of a phase's task; with `full`, of its condition, which reads replies in full."""
         found = {need: self.results[need] for need in phase.needs if need in self.results}
         replies = {need: reply.full for need, reply in found.items()} if full else found
         return phase_variables(self.task.text, replies, {} if self.plan is None else self.plan.variables)
 
-    def _joined_output(self, phase: Phase) -> str:
+    def _joined_output(self, phase: Step) -> str:
         inputs = self.inputs_of(phase)
         if len(phase.needs) == len(inputs) == 1:
             return inputs[0].content
@@ -215,7 +216,7 @@ class CollaborationState:
         key: str,
         schema: JsonSchema,
         read: Callable[[Reply], T | ParseFailure],
-        phase: Phase | None = None,
+        phase: Step | None = None,
     ) -> T | None:
         """Return what the lead decides; it is asked once more, with the reason, if its answer can't be used.
 
@@ -303,7 +304,7 @@ class PhaseAttempt:
     """
 
     state: CollaborationState
-    phase: Phase
+    phase: Step
     number: int
     position: int
     may_retry: bool = True

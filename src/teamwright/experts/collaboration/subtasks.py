@@ -8,9 +8,9 @@ from __future__ import annotations
 from functools import partial
 
 from teamwright.agents.contract.agent import Context
-from teamwright.experts.collaboration.plan import Part
 from teamwright.experts.collaboration.state import PhaseAttempt, Work, as_message
 from teamwright.strategies.parts import WORK
+from teamwright.values.specs.plan import Part
 from teamwright.values.turns.turn import Failure
 
 ASSEMBLE = (

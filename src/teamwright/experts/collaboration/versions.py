@@ -23,11 +23,11 @@ from teamwright.experts.collaboration.change import (
 from teamwright.experts.collaboration.change_decision import ChangeDecision
 from teamwright.experts.collaboration.difference import plan_difference
 from teamwright.experts.collaboration.members import LiveMembers
-from teamwright.experts.collaboration.plan import CollaborationPlan, PhaseStatus, PlanStatus, Roster
 from teamwright.experts.collaboration.plan_check import plan_problems
 from teamwright.experts.collaboration.state import CollaborationState
 from teamwright.values.events.team import TeamLife, TeamPhase, TeamPlanChanged, TeamPlanStatus
 from teamwright.values.people import AddMember, EditPlan, RemoveMember, Tell
+from teamwright.values.specs.plan import Plan, PlanStatus, Roster, StepStatus
 from teamwright.values.text.validation_messages import reasons_of
 
 
@@ -41,7 +41,7 @@ class PlanEdits(NamedTuple):
 class PlanVersions:
     """The present plan and the versions before it."""
 
-    def __init__(self, state: CollaborationState, plan: CollaborationPlan) -> None:
+    def __init__(self, state: CollaborationState, plan: Plan) -> None:
         self.plan = state.plan = plan
         self._state = state
         self._by_number = {plan.version: plan}
@@ -80,11 +80,11 @@ class PlanVersions:
         await ctx.emit(TeamPlanStatus(status=status, plan_version=self.plan.version, reason=reason), key=key)
 
     async def set_phase(
-        self, phase: str, status: PhaseStatus, ctx: Context, attempt: int = 1, key: str | None = None
+        self, phase: str, status: StepStatus, ctx: Context, attempt: int = 1, key: str | None = None
     ) -> None:
         """Note how far a phase is."""
         self._set(self.plan.with_status(phase, status))
-        now = self.plan.phases[phase]
+        now = self.plan.by_id[phase]
         members = now.experts or now.workers(self._state.team) if status == "in_progress" else ()
         await ctx.emit(TeamPhase(phase=phase, status=status, attempt=attempt, members=members), key=key)
 
@@ -167,11 +167,11 @@ class PlanVersions:
     def _edit(self, edit: EditPlan) -> PlanChange | str:
         """Return what a person changed in the version of the plan that it saw, or why the edit can't be read."""
         try:
-            after = CollaborationPlan.model_validate(edit.plan)
+            after = Plan.model_validate(edit.plan)
         except ValidationError as error:
-            return "; ".join(reasons_of(error, edit.plan, CollaborationPlan))
+            return "; ".join(reasons_of(error, edit.plan, Plan))
         seen = self._by_number.get(after.version)
         return f"the plan has no version {after.version}" if seen is None else edit_between(seen, after, self.plan)
 
-    def _set(self, plan: CollaborationPlan) -> None:
+    def _set(self, plan: Plan) -> None:
         self.plan = self._state.plan = plan

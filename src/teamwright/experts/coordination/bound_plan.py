@@ -9,16 +9,16 @@ from teamwright.agents.contract.agent import Agent, Context
 from teamwright.agents.evaluators import Evaluator, dependence_of
 from teamwright.errors import UsageError
 from teamwright.experts.coordination.bound_roles import RoleBinding, bind_roles
-from teamwright.experts.coordination.options import CoordinationOptions, ExpertOptions, ExpertStep, Role
+from teamwright.experts.coordination.options import CoordinationOptions, ExpertOptions
 from teamwright.experts.coordination.planner import MadePlan
 from teamwright.experts.coordination.step_work import StepAssignment
 from teamwright.strategies.plan.step_options import EVALUATE, STEPS, declaration_problems, evaluator_among
 from teamwright.strategies.protocol import Issue, Members
 from teamwright.values.specs.evaluation import Evaluate
-from teamwright.values.specs.plan import Step
+from teamwright.values.specs.plan import Role, Step
 
 
-def evaluation_of(step: ExpertStep, options: CoordinationOptions) -> Evaluate:
+def evaluation_of(step: Step, options: CoordinationOptions) -> Evaluate:
     """Return how a step is evaluated: by its own declaration or that of the team, at the risk and in the rounds of it.
 
     A declaration that names its own risk keeps it; its own rounds may only be fewer.
@@ -29,13 +29,13 @@ def evaluation_of(step: ExpertStep, options: CoordinationOptions) -> Evaluate:
     return declared.model_copy(update={"rounds": rounds})
 
 
-def evaluator_of_step(step: ExpertStep, options: CoordinationOptions, members: Members) -> Evaluator:
+def evaluator_of_step(step: Step, options: CoordinationOptions, members: Members) -> Evaluator:
     """Return the evaluator of a step, with members or helpers of the team as its judges."""
     return evaluator_among(members, evaluation_of(step, options))
 
 
 def own_judge_flaws(
-    options: CoordinationOptions, steps: Sequence[ExpertStep], authors: Mapping[str, Collection[str]]
+    options: CoordinationOptions, steps: Sequence[Step], authors: Mapping[str, Collection[str]]
 ) -> Iterator[Issue]:
     """Yield each judge of a step that may be its author; `authors` are those who may work on a step, by its id."""
     for index, step in enumerate(steps):
@@ -47,7 +47,7 @@ def own_judge_flaws(
                 yield Issue(text, (STEPS, index, EVALUATE) if own else (EVALUATE,))
 
 
-def risk_flaws(options: CoordinationOptions, steps: Sequence[ExpertStep]) -> Iterator[Issue]:
+def risk_flaws(options: CoordinationOptions, steps: Sequence[Step]) -> Iterator[Issue]:
     """Yield what is wrong with the evaluations at the risk of the team, and what a reader may not expect of them."""
     if options.evaluate is not None:
         declared = options.evaluate.at_risk(options.risk)

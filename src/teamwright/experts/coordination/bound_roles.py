@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from teamwright.agents.contract.agent import Agent
-from teamwright.experts.coordination.options import CreatedRole, ExpertStep, Role
 from teamwright.strategies.protocol import Members
 from teamwright.values.events.team import TeamRoleBound
+from teamwright.values.specs.plan import CreatedRole, Role, Step
 
 NO_ROLE = Role.model_construct()
 
@@ -39,14 +39,14 @@ class RoleBinding:
         ]
 
 
-def role_of_step(step: ExpertStep, roles: Mapping[str, Role]) -> str:
+def role_of_step(step: Step, roles: Mapping[str, Role]) -> str:
     """Return the name of a step's role: its own, the role of its name, or its agent as a role of its own."""
     if step.role is not None:
         return step.role
     return step.id if step.id in roles else step.agent or step.id
 
 
-def bind_roles(steps: Sequence[ExpertStep], roles: Mapping[str, Role], members: Members) -> RoleBinding:
+def bind_roles(steps: Sequence[Step], roles: Mapping[str, Role], members: Members) -> RoleBinding:
     """Bind each step to its role and each role to a member: one with the capability, if possible without a role yet."""
     agents = {one.name: one for one in members}
     binding = RoleBinding(considered=tuple(agents))
@@ -106,7 +106,7 @@ def _has_capability(agent: Agent, role: Role) -> bool:
 
 
 def _unbound(
-    step: ExpertStep,
+    step: Step,
     name: str,
     role: Role,
     wanted: str | None,

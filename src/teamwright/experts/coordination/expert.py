@@ -11,7 +11,7 @@ from teamwright.agents.contract.agent import Context
 from teamwright.errors import nearest
 from teamwright.experts.coordination.bound_plan import bind_plan, own_judge_flaws, risk_flaws
 from teamwright.experts.coordination.bound_roles import RoleBinding, bind_roles, role_of_step
-from teamwright.experts.coordination.options import ExpertOptions, ExpertStep, Role
+from teamwright.experts.coordination.options import ExpertOptions
 from teamwright.experts.coordination.plan_preview import confirm_plan
 from teamwright.experts.coordination.plan_run import SCOPE, PlanRun, planning_outcome, run_within
 from teamwright.experts.coordination.planned_steps import example_plan
@@ -35,6 +35,7 @@ from teamwright.strategies.protocol import (
     condition_label,
 )
 from teamwright.strategies.team_conversation import TeamConversation
+from teamwright.values.specs.plan import Role, Step
 from teamwright.values.turns.results import Outcome
 from teamwright.values.turns.turn import Failure, Reply, Turn
 
@@ -158,7 +159,7 @@ class ExpertRun:
         text = self._options.out_of_time(" before it had a plan")
         return planning_outcome(Failure(member="", error="deadline", message=text))
 
-    def _step_problems(self, roles: Mapping[str, Role], steps: Sequence[ExpertStep]) -> list[str]:
+    def _step_problems(self, roles: Mapping[str, Role], steps: Sequence[Step]) -> list[str]:
         """Return why edited steps can't be executed by the members of the team."""
         bound = bind_plan(MadePlan(tuple(steps)), roles, self._options, self._members)
         return bound if isinstance(bound, list) else []
@@ -175,7 +176,7 @@ def _roles_of(options: ExpertOptions, members: Members) -> dict[str, Role]:
     return effective_roles(options.roles, members, options.planner)
 
 
-def _known_steps(options: ExpertOptions, members: Members) -> Sequence[ExpertStep]:
+def _known_steps(options: ExpertOptions, members: Members) -> Sequence[Step]:
     known = known_plan(options, _roles_of(options, members))
     return () if known is None else known.steps
 
@@ -198,7 +199,7 @@ def _role_flaws(options: ExpertOptions, names: set[str]) -> Iterator[Issue]:
             yield Issue(f"no step has the role {name!r}; remove it", ("roles", name), is_warning=True)
 
 
-def _plan_sketch(steps: Sequence[ExpertStep], binding: RoleBinding, notes: tuple[str, ...]) -> Diagram:
+def _plan_sketch(steps: Sequence[Step], binding: RoleBinding, notes: tuple[str, ...]) -> Diagram:
     by_id, graph = {step.id: step for step in steps}, StepGraph.from_nodes(nodes_of(steps))
     nodes: list[Node] = []
     for id_ in graph.order:

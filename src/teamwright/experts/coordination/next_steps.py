@@ -11,10 +11,10 @@ from typing import Annotated, Literal, cast
 
 from pydantic import BeforeValidator, ConfigDict, Field, JsonValue, TypeAdapter
 
-from teamwright.experts.coordination.options import ExpertStep
 from teamwright.experts.coordination.planned_steps import PlannedStep, ReadSteps, checked_steps, roles_in, step_schema
 from teamwright.strategies.reply_parsing import ParseFailure, read_answer
 from teamwright.values.specs.manifest import JsonSchema
+from teamwright.values.specs.plan import Step
 from teamwright.values.turns.turn import Reply
 from teamwright.values.value import Value
 
@@ -40,17 +40,17 @@ class StepsSoFar:
     """The steps that were decided on, and the reasons that were given for them."""
 
     def __init__(self) -> None:
-        self.steps: list[ExpertStep] = []
+        self.steps: list[Step] = []
         self.with_results: set[str] = set()
         self._reasons: dict[tuple[str, str], set[str]] = {}
 
-    def add(self, steps: Sequence[ExpertStep], planned: Sequence[PlannedStep]) -> None:
+    def add(self, steps: Sequence[Step], planned: Sequence[PlannedStep]) -> None:
         """Add steps that are about to start."""
         self.steps += steps
         for step, one in zip(steps, planned, strict=True):
             self._reasons.setdefault(_work(step), set()).add(plain_reason(one.reason))
 
-    def repeated(self, steps: Sequence[ExpertStep], planned: Sequence[PlannedStep]) -> list[str]:
+    def repeated(self, steps: Sequence[Step], planned: Sequence[PlannedStep]) -> list[str]:
         """Return a problem for each step that was done before and has no new reason."""
         return [
             f"the step {step.id!r} repeats an earlier one, which needs a new reason"
@@ -58,7 +58,7 @@ class StepsSoFar:
             if not self._is_new(step, plain_reason(one.reason))
         ]
 
-    def _is_new(self, step: ExpertStep, reason: str) -> bool:
+    def _is_new(self, step: Step, reason: str) -> bool:
         known = self._reasons.get(_work(step))
         return known is None or bool(reason and reason not in known)
 
@@ -120,7 +120,7 @@ def example_decision(schema: Mapping[str, JsonValue], number: int) -> JsonValue:
     }
 
 
-def _work(step: ExpertStep) -> tuple[str, str]:
+def _work(step: Step) -> tuple[str, str]:
     """Return what a step does: its role and its task."""
     return step.role or "", plain_reason(step.task or "")
 

@@ -2,55 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Literal
 
-from pydantic import Field, StringConstraints
+from pydantic import Field
 
-from teamwright.values.limits import Limits
 from teamwright.values.specs.evaluation import Evaluate, Risk
-from teamwright.values.specs.plan import Step
-from teamwright.values.specs.tools import AgentName, MemberName
+from teamwright.values.specs.manifest import AgentName
+from teamwright.values.specs.plan import Role, RoleName, Step
 from teamwright.values.value import Value
-
-RoleName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
-
-
-class Role(Value):
-    """What a step needs from the member that works on it. One with the required capability is bound to it."""
-
-    description: str = Field(default="", description="what the role is for; a planner reads it")
-    instructions: str = Field(default="", description="stand before the task of each of its steps")
-    capability: str | None = Field(default=None, min_length=1, description="a capability that the member must declare")
-    agent: MemberName | None = Field(default=None, description="the member; by default one that fits")
-    tools: tuple[str, ...] | None = Field(
-        default=None, description="the only tools that its member may use in this role, by tool or by source"
-    )
-    limits: Limits | None = Field(default=None, description="limits of each of its steps")
-
-
-class CreatedRole(Role):
-    """A role that a planner made. Its member has no tools in it that a declared role forbids this member."""
-
-
-class ExpertStep(Step):
-    """A step of a plan with the role that works on it."""
-
-    role: RoleName | None = Field(default=None, description="the role; by default the role of the step's name")
-    required: bool = Field(default=False, description="whether it can't be skipped: the team fails without it")
-    nothing_found: bool = Field(
-        default=False, description="whether NOTHING FOUND is an answer, which is not evaluated further"
-    )
-
-    @property
-    def assignee(self) -> str:
-        """The member that it names, or else its role."""
-        return self.agent or self.role or ""
-
-
-class ExpertPlan(Value):
-    """The steps of an expert team, as a person edits them."""
-
-    steps: tuple[ExpertStep, ...] = Field(min_length=1)
 
 
 class FailureLadder(Value):
@@ -110,7 +69,7 @@ class ExpertOptions(PlanOptions):
     """The roles and the plan of an expert team: fixed `steps`, a `planner`, or else one step for each role."""
 
     roles: dict[RoleName, Role] = Field(default={}, description="the roles; by default each member is one")
-    steps: tuple[ExpertStep, ...] = Field(default=(), description="the steps of a fixed plan, in any order")
+    steps: tuple[Step, ...] = Field(default=(), description="the steps of a fixed plan, in any order")
     planner: AgentName | None = Field(default=None, description="the agent that makes the plan")
     max_steps: int = Field(default=20, ge=1, le=200, description="how many steps a planner may plan")
     create_roles: bool = Field(default=False, description="whether a planner may make roles that are not declared")
@@ -143,7 +102,7 @@ class ReactOptions(CoordinationOptions):
 class DispatchOptions(PlanOptions):
     """The steps that a pool of members works on."""
 
-    steps: tuple[ExpertStep, ...] = Field(min_length=1, description="the steps, in any order")
+    steps: tuple[Step, ...] = Field(min_length=1, description="the steps, in any order")
     retry: int = Field(
         default=1, ge=0, le=20, description="how often a failed step is tried again before it is skipped"
     )

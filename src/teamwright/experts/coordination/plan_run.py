@@ -12,7 +12,7 @@ from typing import Protocol
 from teamwright.agents.contract.agent import Agent, Context
 from teamwright.errors import AgentTimeout
 from teamwright.experts.coordination.bound_plan import BoundPlan
-from teamwright.experts.coordination.options import ExpertStep, PlanOptions
+from teamwright.experts.coordination.options import PlanOptions
 from teamwright.experts.coordination.planner import MadePlan
 from teamwright.experts.coordination.replan import Progress, Replanner
 from teamwright.experts.coordination.step_board import StepBoard, with_role
@@ -74,7 +74,7 @@ class PlanRun:
         self._runner.work_by(self._work)
         self._board = StepBoard(self._runner.results, options, plan.steps)
 
-    def _runnable(self, plan: MadePlan) -> list[ExpertStep]:
+    def _runnable(self, plan: MadePlan) -> list[Step]:
         """Return the steps as the runner gets them: limits stand inside the ladder, plain tasks are no templates."""
         changes: dict[str, object] = {"limits": None, **({"task": None} if plan.literal else {})}
         return [step.model_copy(update=changes) for step in plan.steps]

@@ -9,11 +9,11 @@ from typing import Annotated, NamedTuple, cast
 from pydantic import AliasChoices, BeforeValidator, ConfigDict, Field, JsonValue, TypeAdapter
 
 from teamwright.errors import InvalidName, nearest
-from teamwright.experts.coordination.options import CreatedRole, ExpertStep, Role
 from teamwright.strategies.plan.planner import plan_faults
 from teamwright.strategies.reply_parsing import ParseFailure, read_answer
 from teamwright.values.names import NAME, suggest_name
 from teamwright.values.specs.manifest import JsonSchema
+from teamwright.values.specs.plan import CreatedRole, Role, Step
 from teamwright.values.turns.turn import Reply
 from teamwright.values.value import Value
 
@@ -70,7 +70,7 @@ def plan_schema(roles: Sequence[str], *, create_roles: bool = False) -> JsonSche
 class ReadSteps(NamedTuple):
     """The steps of an answer, and the roles that it makes."""
 
-    steps: tuple[ExpertStep, ...]
+    steps: tuple[Step, ...]
     new_roles: dict[str, Role] = {}
 
 
@@ -86,12 +86,12 @@ def read_plan(reply: Reply, roles: Sequence[str], most: int, *, create_roles: bo
 
 
 def checked_steps(
-    planned: Sequence[PlannedStep], roles: Sequence[str], earlier: Sequence[ExpertStep] = (), *, create_roles: bool
+    planned: Sequence[PlannedStep], roles: Sequence[str], earlier: Sequence[Step] = (), *, create_roles: bool
 ) -> ReadSteps | str:
     """Return these steps after earlier ones, or what is wrong with them: ids, needs, cycles and roles."""
     names = [_exact(one.role, roles) for one in planned]
     steps = tuple(
-        ExpertStep(id=one.id, role=name if NAME.fullmatch(name) else None, task=one.task, needs=one.needs)
+        Step(id=one.id, role=name if NAME.fullmatch(name) else None, task=one.task, needs=one.needs)
         for one, name in zip(planned, names, strict=True)
     )
     faults = [one.text for one in plan_faults((*earlier, *steps))]

@@ -11,11 +11,12 @@ from dataclasses import dataclass, field
 
 from teamwright.agents.contract.agent import Context
 from teamwright.experts.coordination.bound_roles import bind_roles
-from teamwright.experts.coordination.options import ExpertOptions, ExpertStep, Role
+from teamwright.experts.coordination.options import ExpertOptions
 from teamwright.experts.coordination.planned_steps import FORM, ReadSteps, plan_schema, read_plan
 from teamwright.strategies.protocol import Members, Task, description_line
 from teamwright.strategies.reply_parsing import ParseFailure
 from teamwright.values.events.team import TeamReplyRejected
+from teamwright.values.specs.plan import Role, Step
 from teamwright.values.turns.messages import History, Message
 from teamwright.values.turns.turn import Failure, Reply, Turn
 
@@ -31,7 +32,7 @@ class MadePlan:
     those that the planner made.
     """
 
-    steps: tuple[ExpertStep, ...]
+    steps: tuple[Step, ...]
     literal: bool = False
     new_roles: Mapping[str, Role] = field(default_factory=dict[str, Role])
     warnings: tuple[str, ...] = ()
@@ -46,10 +47,10 @@ def effective_roles(declared: Mapping[str, Role], members: Members, coordinator:
     return {one.name: Role(agent=one.name, description=description_line(one)) for one in others}
 
 
-def steps_of_roles(roles: Mapping[str, Role]) -> tuple[ExpertStep, ...]:
+def steps_of_roles(roles: Mapping[str, Role]) -> tuple[Step, ...]:
     """Return one step for each role, in order; each gets the results of all before it."""
     names = list(roles)
-    return tuple(ExpertStep(id=name, role=name, needs=tuple(names[:place])) for place, name in enumerate(names))
+    return tuple(Step(id=name, role=name, needs=tuple(names[:place])) for place, name in enumerate(names))
 
 
 def known_plan(options: ExpertOptions, roles: Mapping[str, Role]) -> MadePlan | None:
@@ -72,7 +73,7 @@ async def make_plan(
             return Failure(member="", error="planning", message=f"there is no plan: {made}")
         name = next(iter(roles))
         warning = f"the planner {options.planner!r} gave no plan ({made}); the task is one step of the role {name!r}"
-        return MadePlan((ExpertStep(id=ONE_STEP, role=name),), literal=True, warnings=(warning,))
+        return MadePlan((Step(id=ONE_STEP, role=name),), literal=True, warnings=(warning,))
     return made
 
 

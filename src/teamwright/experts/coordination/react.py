@@ -21,7 +21,7 @@ from teamwright.experts.coordination.next_steps import (
     example_decision,
     read_decision,
 )
-from teamwright.experts.coordination.options import ExpertStep, ReactOptions, Role
+from teamwright.experts.coordination.options import ReactOptions
 from teamwright.experts.coordination.plan_run import KEEP_GOING, run_within
 from teamwright.experts.coordination.planner import NEW_ROLES, effective_roles, role_line
 from teamwright.experts.coordination.react_team import ReactTeam
@@ -44,6 +44,7 @@ from teamwright.strategies.protocol import (
 from teamwright.strategies.reply_parsing import ParseFailure
 from teamwright.strategies.team_conversation import BUDGET, TeamConversation
 from teamwright.values.events.team import TeamDecided, TeamReplyRejected
+from teamwright.values.specs.plan import Role, Step
 from teamwright.values.turns.messages import Conversation, Message
 from teamwright.values.turns.results import Outcome
 from teamwright.values.turns.turn import Failure, Reply, Turn
@@ -102,7 +103,7 @@ class React(Strategy):
 
 def _own_judge_flaws(options: ReactOptions, members: Members) -> Iterator[Issue]:
     """Yield each judge that may work on a step, or gives the answer."""
-    declared, workers = evaluation_of(ExpertStep(id=ANSWER), options), Members(_workers(options, members))
+    declared, workers = evaluation_of(Step(id=ANSWER), options), Members(_workers(options, members))
     roles = effective_roles({} if options.create_roles else options.roles, workers)
     authors = {options.lead, *possible_members(roles, workers)}
     for name in declared.judges if declared.asks_judges else ():
@@ -168,7 +169,7 @@ class ReactRun:
             return talk.failed(self._failure).changed(stop_reason="planning", status="failed")
         return self._board.with_status(ended or talk.ended("done"))
 
-    async def _decide(self, number: int, ctx: Context) -> Sequence[ExpertStep]:
+    async def _decide(self, number: int, ctx: Context) -> Sequence[Step]:
         """Return the next steps, none for the answer. A decision that can't be used is sent back once.
 
         A lead that still can't decide answers from what there is; without any result, the team fails in planning.
@@ -203,7 +204,7 @@ class ReactRun:
         else:
             self._failure = Failure(member="", error="planning", message=f"there is no usable decision: {problem}")
 
-    def _read(self, reply: Reply) -> Sequence[ExpertStep] | ParseFailure:
+    def _read(self, reply: Reply) -> Sequence[Step] | ParseFailure:
         """Return the steps of a decision, bound to members; or its mistakes."""
         create = self._options.create_roles
         read = read_decision(reply, list(self._team.roles), self._so_far, self._left, create_roles=create)
@@ -219,7 +220,7 @@ class ReactRun:
         self._so_far.add(steps, planned)
         return steps
 
-    async def _announce(self, steps: Sequence[ExpertStep], number: int, ctx: Context) -> None:
+    async def _announce(self, steps: Sequence[Step], number: int, ctx: Context) -> None:
         """Record the decision, and each role that gets a member for the first time."""
         to = tuple(self._bound[step.id].agent.name for step in steps)
         action = "delegate" if steps else "synthesize"
@@ -229,7 +230,7 @@ class ReactRun:
                 self._announced.add(fact.role)
                 await ctx.emit(fact)
 
-    async def _work(self, steps: Sequence[ExpertStep], ctx: Context) -> None:
+    async def _work(self, steps: Sequence[Step], ctx: Context) -> None:
         """Run steps side by side, and show their results to the lead."""
         for step in steps:
             self._board.add(step)
@@ -241,7 +242,7 @@ class ReactRun:
                 self._so_far.with_results.add(step.id)
             self._view.append(self._message_of(step.id))
 
-    async def _run_step(self, step: ExpertStep, bound: BoundRole, ctx: Context) -> None:
+    async def _run_step(self, step: Step, bound: BoundRole, ctx: Context) -> None:
         number = 1 + [one.id for one in self._so_far.steps].index(step.id)
         inputs = [self._message_of(need) for need in step.needs]
         turn = part_turn(self._task, number, inputs, None, own_task=step.task)
@@ -249,16 +250,14 @@ class ReactRun:
 
     async def _answer(self, ctx: Context) -> None:
         """Let the lead give the answer, as a step that is evaluated like the others."""
-        step, task = ExpertStep(id=ANSWER), self._task
+        step, task = Step(id=ANSWER), self._task
         self._board.add(step)
         text, number = f"{ANSWER_PREFACE}\n\n{task.text}", len(self._so_far.steps) + 1
         turn = Turn(text, self._view.history(), number, attachments=task.attachments, closing=True)
         async with ctx.scope(ANSWER) as inner:
             await self._execute(step, "", NO_ROLE, self._lead, turn, inner)
 
-    async def _execute(
-        self, step: ExpertStep, role_name: str, role: Role, agent: Agent, turn: Turn, ctx: Context
-    ) -> None:
+    async def _execute(self, step: Step, role_name: str, role: Role, agent: Agent, turn: Turn, ctx: Context) -> None:
         """Work on a step and keep its result."""
         evaluator = evaluator_of_step(step, self._options, self._members)
         assignment = StepAssignment(step, role_name, role, evaluator, self._options.on_failure)

@@ -7,12 +7,13 @@ from collections.abc import Mapping, Sequence
 from teamwright.agents.contract.agent import AppliedChange, Context
 from teamwright.experts.collaboration.members import LiveMembers
 from teamwright.experts.coordination.bound_roles import RoleBinding, bind_roles
-from teamwright.experts.coordination.options import ExpertStep, ReactOptions, Role
+from teamwright.experts.coordination.options import ReactOptions
 from teamwright.experts.coordination.plan_run import SCOPE
 from teamwright.experts.coordination.planner import effective_roles
 from teamwright.strategies.protocol import Members
 from teamwright.values.events.team import TeamLife
 from teamwright.values.people import RemoveMember
+from teamwright.values.specs.plan import Role, Step
 
 
 class ReactTeam:
@@ -34,9 +35,7 @@ class ReactTeam:
         """The names of the members."""
         return tuple(self._present.names)
 
-    def bind(
-        self, earlier: Sequence[ExpertStep], steps: Sequence[ExpertStep], new_roles: Mapping[str, Role]
-    ) -> RoleBinding:
+    def bind(self, earlier: Sequence[Step], steps: Sequence[Step], new_roles: Mapping[str, Role]) -> RoleBinding:
         """Bind steps after earlier ones, without those of members who left; new roles stay if that works."""
         known = [step for step in earlier if self._author[step.id] in self.names]
         binding = bind_roles((*known, *steps), {**self.roles, **new_roles}, self._workers)
@@ -69,6 +68,6 @@ class ReactTeam:
             return f"{leaver!r} judges the work of the team, and stays"
         remaining = Members([one for one in self._present if one.name != leaver])
         for name, role in self._options.roles.items():
-            if bind_roles([ExpertStep(id=name, role=name)], {name: role}, remaining).problems:
+            if bind_roles([Step(id=name, role=name)], {name: role}, remaining).problems:
                 return f"no other member can have the role {name!r}"
         return None

@@ -16,7 +16,7 @@ from pydantic import Field, JsonValue, TypeAdapter
 from teamwright.agents.contract.agent import Context
 from teamwright.experts.coordination.bound_plan import BoundPlan, bind_plan
 from teamwright.experts.coordination.next_steps import plain_reason
-from teamwright.experts.coordination.options import ExpertOptions, ExpertStep, Role
+from teamwright.experts.coordination.options import ExpertOptions
 from teamwright.experts.coordination.plan_preview import KEY as CONFIRM, confirm_plan
 from teamwright.experts.coordination.planned_steps import (
     PlannedSteps,
@@ -30,6 +30,7 @@ from teamwright.strategies.protocol import Members, Task
 from teamwright.strategies.reply_parsing import ParseFailure, read_answer
 from teamwright.values.events.team import TeamPlanChanged, TeamReplyRejected
 from teamwright.values.specs.manifest import JsonSchema
+from teamwright.values.specs.plan import Role, Step
 from teamwright.values.text.display import cut
 from teamwright.values.turns.messages import History, Message
 from teamwright.values.turns.turn import Failure, Reply, Turn
@@ -59,9 +60,9 @@ class Progress:
     `results` are the results of ended steps, under their ids.
     """
 
-    ended: tuple[ExpertStep, ...]
-    lost: tuple[ExpertStep, ...]
-    open: tuple[ExpertStep, ...]
+    ended: tuple[Step, ...]
+    lost: tuple[Step, ...]
+    open: tuple[Step, ...]
     results: tuple[Message, ...]
 
     @property
@@ -177,7 +178,7 @@ class Replanner:
         done = [f"the step {id_!r} has ended, and what is done stays done; leave it out" for id_ in ids if id_ in ended]
         return done + [f"the step {id_!r} failed; give what replaces it another id" for id_ in ids if id_ in self._lost]
 
-    def _step_problems(self, progress: Progress, roles: Mapping[str, Role], steps: Sequence[ExpertStep]) -> list[str]:
+    def _step_problems(self, progress: Progress, roles: Mapping[str, Role], steps: Sequence[Step]) -> list[str]:
         """Return why steps can't follow those that ended."""
         if problems := self._id_problems([step.id for step in steps], progress):
             return problems
@@ -192,7 +193,7 @@ class Replanner:
         plan = await confirm_plan(made, problems, ctx, key=key, difference=lines, earlier=progress.ended)
         return plan if isinstance(plan, MadePlan) else None
 
-    def _fact(self, before: Sequence[ExpertStep], plan: MadePlan) -> TeamPlanChanged:
+    def _fact(self, before: Sequence[Step], plan: MadePlan) -> TeamPlanChanged:
         return plan_fact(plan, self._planner.name, before=before, version=len(self._reasons) + 1)
 
     def _turn(self, progress: Progress, history: Sequence[Message], problem: str) -> Turn:
@@ -235,7 +236,7 @@ def example_replan(schema: Mapping[str, JsonValue], number: int) -> JsonValue:
     return {"reason": f"Another way, the {number}th.", "steps": [step]}
 
 
-def plan_fact(plan: MadePlan, by: str, *, before: Sequence[ExpertStep] = (), version: int = 1) -> TeamPlanChanged:
+def plan_fact(plan: MadePlan, by: str, *, before: Sequence[Step] = (), version: int = 1) -> TeamPlanChanged:
     """Return the record of a planner's plan, by which the team works from then on."""
     steps = [one.model_dump(mode="json", exclude_defaults=True) for one in plan.steps]
     return TeamPlanChanged(
@@ -248,7 +249,7 @@ def plan_fact(plan: MadePlan, by: str, *, before: Sequence[ExpertStep] = (), ver
     )
 
 
-def plan_lines(before: Sequence[ExpertStep], after: Sequence[ExpertStep]) -> tuple[str, ...]:
+def plan_lines(before: Sequence[Step], after: Sequence[Step]) -> tuple[str, ...]:
     """Return the difference between two plans in lines: `+` is added, `-` removed, `~` changed."""
     old, new = {one.id: one for one in before}, {one.id: one for one in after}
     return (
@@ -258,7 +259,7 @@ def plan_lines(before: Sequence[ExpertStep], after: Sequence[ExpertStep]) -> tup
     )
 
 
-def step_line(step: ExpertStep) -> str:
+def step_line(step: Step) -> str:
     """Return a step in one line: its id, its role, what it needs, and its task."""
     after = f", after {', '.join(step.needs)}" if step.needs else ""
     task = f": {cut(' '.join(step.task.split()), LONGEST_TASK)}" if step.task else ""

@@ -10,11 +10,12 @@ from pydantic import JsonValue
 
 from teamwright.agents.contract.agent import Agent, Context
 from teamwright.agents.contract.retry import FUTILE
-from teamwright.experts.coordination.options import CoordinationOptions, ExpertStep
+from teamwright.experts.coordination.options import CoordinationOptions
 from teamwright.experts.coordination.states import FinalState, StepMachine, StepState, team_state
 from teamwright.experts.coordination.step_work import NOTHING_FOUND, NextAgent, StepAssignment, StepExecution
 from teamwright.strategies.parts import PartResults, result_of
 from teamwright.values.events.team import TeamStepCompleted
+from teamwright.values.specs.plan import Step
 from teamwright.values.turns.results import Outcome, StopReason
 from teamwright.values.turns.turn import Failure, Reply, Turn
 
@@ -26,7 +27,7 @@ OWN_REASONS = ("review_exceeded", "planning", "deadline", "budget")
 class StepBoard:
     """The steps in plan order. `results` are their replies and failures."""
 
-    def __init__(self, results: PartResults, options: CoordinationOptions, steps: Iterable[ExpertStep] = ()) -> None:
+    def __init__(self, results: PartResults, options: CoordinationOptions, steps: Iterable[Step] = ()) -> None:
         self.results, self._options = results, options
         self.workers: dict[str, Agent] = {}
         self.can_replan = False
@@ -40,7 +41,7 @@ class StepBoard:
         for step in steps:
             self.add(step)
 
-    def add(self, step: ExpertStep) -> None:
+    def add(self, step: Step) -> None:
         """Add a step of the plan."""
         self._machines[step.id] = machine = StepMachine()
         machine.move("planning")
@@ -50,7 +51,7 @@ class StepBoard:
         """The steps that failed and wait for another plan, in plan order."""
         return [id_ for id_ in self._machines if id_ in self.lost]
 
-    async def replace(self, steps: Sequence[ExpertStep], ctx: Context) -> None:
+    async def replace(self, steps: Sequence[Step], ctx: Context) -> None:
         """Continue with the steps of another plan: those that failed are no part of it, and no loss."""
         for id_ in self.lost_steps:
             failure = self.results.failures.pop(id_)

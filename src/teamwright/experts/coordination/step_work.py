@@ -18,12 +18,13 @@ from teamwright.agents.contract.retry import FUTILE, RETRYABLE
 from teamwright.agents.evaluators import Evaluator
 from teamwright.agents.review import REVIEW_EXCEEDED, EvaluationRounds
 from teamwright.errors import AgentTimeout
-from teamwright.experts.coordination.options import ExpertStep, FailureLadder, Role
+from teamwright.experts.coordination.options import FailureLadder
 from teamwright.experts.coordination.states import FinalState, StepMachine
 from teamwright.strategies.parts import WORK
 from teamwright.strategies.team_conversation import BUDGET
 from teamwright.values.events.team import FailureRung, TeamHandoff, TeamStepAssigned, TeamStepCompleted, TeamStepFailed
 from teamwright.values.specs.evaluation import EvaluationVerdict, VerdictOutcome
+from teamwright.values.specs.plan import Role, Step
 from teamwright.values.text.display import LONGEST_ERROR, cut
 from teamwright.values.turns.turn import Failure, Reply, Turn
 
@@ -38,7 +39,7 @@ NextAgent = Callable[[Agent], Agent]
 class StepAssignment:
     """A step with all that is decided about it at plan time."""
 
-    step: ExpertStep
+    step: Step
     role_name: str
     role: Role
     evaluator: Evaluator

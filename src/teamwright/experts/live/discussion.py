@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 from teamwright.agents.contract.agent import Agent, Context
 from teamwright.experts.collaboration.members import LiveMembers
-from teamwright.experts.collaboration.plan import Phase
 from teamwright.experts.live.prompts import (
     answered_prompt,
     assist_prompt,
@@ -19,6 +18,7 @@ from teamwright.experts.live.requests import MemberRequest, Outbox
 from teamwright.strategies.protocol import Task
 from teamwright.strategies.team_conversation import TeamConversation
 from teamwright.values.events.team import TeamHandoff, TeamMessage
+from teamwright.values.specs.plan import Step
 from teamwright.values.turns.artifacts import POINTER
 from teamwright.values.turns.turn import Failure, Reply, Turn
 
@@ -38,7 +38,7 @@ class Discussion:
         self._outbox = Outbox(ctx.workspace)
 
     async def settle(
-        self, phase: Phase, expert: Agent, reply: Reply | Failure, lead: str, key: str, number: int
+        self, phase: Step, expert: Agent, reply: Reply | Failure, lead: str, key: str, number: int
     ) -> PhaseEnding:
         """Return the result of a phase once no member asks for anything more, or as the lead decides."""
         for round_ in range(1, self._rounds + 1):
@@ -68,7 +68,7 @@ class Discussion:
         self._talk.add(reply)
         return await self._decide(phase, expert.name, lead, key, number)
 
-    async def _read(self, phase: Phase, expert: Agent, round_: int) -> MemberRequest | None:
+    async def _read(self, phase: Step, expert: Agent, round_: int) -> MemberRequest | None:
         """Pass the messages of a member on; return the first request that needs another turn, if there is one."""
         found: MemberRequest | None = None
         unknown: MemberRequest | None = None
@@ -88,7 +88,7 @@ class Discussion:
     def _others(self, member: str) -> tuple[str, ...]:
         return tuple(name for name in self._members.names if name != member)
 
-    async def _tell_all(self, phase: Phase, member: str, request: MemberRequest, round_: int) -> None:
+    async def _tell_all(self, phase: Step, member: str, request: MemberRequest, round_: int) -> None:
         """Record a message to all, and add its summary to the conversation; the full text is in the workspace."""
         await self._ctx.emit(
             TeamMessage(
@@ -105,7 +105,7 @@ class Discussion:
         self._talk.add(Reply.of(member, f"To all: {request.text}{whole}"))
 
     async def _assist(
-        self, phase: Phase, asker: str, request: MemberRequest, place: str, number: int
+        self, phase: Step, asker: str, request: MemberRequest, place: str, number: int
     ) -> Reply | Failure:
         """Ask a colleague, and add its answer to the conversation."""
         helper = self._members.named(request.to)
@@ -118,7 +118,7 @@ class Discussion:
             self._talk.add(answer)
         return answer
 
-    async def _decide(self, phase: Phase, expert: str, lead: str, key: str, number: int) -> PhaseEnding:
+    async def _decide(self, phase: Step, expert: str, lead: str, key: str, number: int) -> PhaseEnding:
         """Let the lead end a discussion: its answer is the result of the phase."""
         prompt = decision_prompt(phase, expert, self._rounds, self._task.text)
         author = self._members.named(lead)

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 
 from pydantic import Field
 
-from teamwright.experts.collaboration.plan import Phase, Roster
 from teamwright.experts.collaboration.plan_check import phase_flaws
 from teamwright.experts.expert_agent import default_lead
 from teamwright.strategies.protocol import Issue, Members, Settings
+from teamwright.values.specs.plan import Roster, Step
 from teamwright.values.specs.tools import MemberName
 from teamwright.values.value import Value
 
@@ -23,7 +23,7 @@ class LiveOptions(Value):
     lead: MemberName | None = Field(
         default=None, description="the member that leads; by default the one with `is_lead`, else the first"
     )
-    steps: tuple[Phase, ...] = Field(
+    steps: tuple[Step, ...] = Field(
         default=(), description="the phases of the plan, one expert each; without them, the lead plans"
     )
     rounds: int = Field(
@@ -54,7 +54,7 @@ def live_flaws(settings: Settings, members: Members) -> Iterator[Issue]:
         yield from not_carried_out(options.steps)
 
 
-def not_carried_out(phases: tuple[Phase, ...]) -> Iterator[Issue]:
+def not_carried_out(phases: tuple[Step, ...]) -> Iterator[Issue]:
     """Yield what a live team can't carry out: its members take turns, and all of them under the limits of the team."""
     for index, phase in enumerate(phases):
         if phase.parallel != "serial":

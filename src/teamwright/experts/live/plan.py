@@ -14,12 +14,12 @@ from teamwright.experts.collaboration.change import (
     edit_between,
     pin_conflicts,
 )
-from teamwright.experts.collaboration.plan import CollaborationPlan, Phase, Roster
 from teamwright.experts.collaboration.plan_check import plan_problems, task_of_model
 from teamwright.experts.live.options import not_carried_out
 from teamwright.strategies.expressions.conditions_and_templates import literal_template
 from teamwright.strategies.hierarchical import LenientValue
 from teamwright.strategies.reply_parsing import ParseFailure, read_answer
+from teamwright.values.specs.plan import Plan, Roster, Step
 from teamwright.values.text.validation_messages import misfits_of
 from teamwright.values.turns.turn import Reply
 
@@ -57,13 +57,13 @@ def plan_schema(members: list[str]) -> dict[str, JsonValue]:
     return {"type": "object", "properties": {"steps": {"type": "array", "items": phase}}, "required": ["steps"]}
 
 
-def one_phase_each(team: Roster, task: str) -> CollaborationPlan:
+def one_phase_each(team: Roster, task: str) -> Plan:
     """Return the plan in which each member besides the lead works on the whole task, in order."""
     text = literal_template(task)
-    return CollaborationPlan(steps=tuple(Phase(id=name, task=text) for name in team.workers or team.members))
+    return Plan(steps=tuple(Step(id=name, task=text) for name in team.workers or team.members))
 
 
-def read_lead_plan(reply: Reply, before: CollaborationPlan | None, team: Roster, most: int) -> CollaborationPlan | str:
+def read_lead_plan(reply: Reply, before: Plan | None, team: Roster, most: int) -> Plan | str:
     """Return the plan that a lead answered with, after what is done already; what is wrong with it otherwise."""
     answer = read_answer(reply.full, _LEAD_PLAN)
     if isinstance(answer, ParseFailure):
@@ -71,20 +71,18 @@ def read_lead_plan(reply: Reply, before: CollaborationPlan | None, team: Roster,
     if not answer.steps or len(answer.steps) > most:
         return f"a plan has 1 to {most} steps, and this has {len(answer.steps)}"
     done = tuple(one for one in before.steps if not one.is_open) if before is not None else ()
-    planned = tuple(Phase(id=one.id, agent=one.agent, task=task_of_model(one.task)) for one in answer.steps)
+    planned = tuple(Step(id=one.id, agent=one.agent, task=task_of_model(one.task)) for one in answer.steps)
     if before is None:
-        made = CollaborationPlan(steps=planned)
+        made = Plan(steps=planned)
         return "; ".join(plan_problems(made, team)) or made
     change = change_between(before, before.model_copy(update={"steps": (*done, *planned)}))
     return _changed(before, change, team, by_person=False)
 
 
-def edited_by_person(
-    before: CollaborationPlan, data: JsonValue, team: Roster, versions: Mapping[int, CollaborationPlan]
-) -> CollaborationPlan | str:
+def edited_by_person(before: Plan, data: JsonValue, team: Roster, versions: Mapping[int, Plan]) -> Plan | str:
     """Return the plan with what a person has edited in the version that it saw, or what is wrong with that."""
     try:
-        after = CollaborationPlan.model_validate(data)
+        after = Plan.model_validate(data)
     except ValidationError as error:
         return "; ".join(map(str, misfits_of(error, data)))
     if (seen := versions.get(after.version)) is None:
@@ -92,9 +90,7 @@ def edited_by_person(
     return _changed(before, edit_between(seen, after, before), team, by_person=True)
 
 
-def _changed(
-    before: CollaborationPlan, change: PlanChange, team: Roster, *, by_person: bool
-) -> CollaborationPlan | str:
+def _changed(before: Plan, change: PlanChange, team: Roster, *, by_person: bool) -> Plan | str:
     """Return the next version of a plan, or what is wrong with it. A lead never overwrites what a person edited."""
     problems = [] if by_person else pin_conflicts(before, change)
     problems += [flaw.text for flaw in not_carried_out(change.put)]
@@ -102,7 +98,7 @@ def _changed(
     return "; ".join(problems) or apply_change(before, change, by_person=by_person)
 
 
-def reassigned(plan: CollaborationPlan, leaver: str, to: str) -> CollaborationPlan:
+def reassigned(plan: Plan, leaver: str, to: str) -> Plan:
     """Return the plan with the open phases of a member who left assigned to another; its done phases keep its name."""
     steps = [
         one.model_copy(update={"agent": to}) if one.is_open and leaver in one.experts else one for one in plan.steps
@@ -110,8 +106,8 @@ def reassigned(plan: CollaborationPlan, leaver: str, to: str) -> CollaborationPl
     return plan.model_copy(update={"steps": tuple(steps), "version": plan.version + 1})
 
 
-def next_phase(plan: CollaborationPlan) -> Phase | None:
+def next_phase(plan: Plan) -> Step | None:
     """Return the first open phase, in the order of the plan, whose needs are settled."""
-    phases = plan.phases
+    phases = plan.by_id
     ready = (one for one in plan.steps if one.is_open and all(phases[need].is_settled for need in one.needs))
     return next(ready, None)

@@ -9,13 +9,13 @@ from msgspec.structs import replace
 from teamwright.agents.contract.agent import Agent
 from teamwright.experts.collaboration.difference import phase_line
 from teamwright.experts.collaboration.members import LiveMembers
-from teamwright.experts.collaboration.plan import CollaborationPlan, Phase
 from teamwright.experts.live.plan import FORM
 from teamwright.strategies.protocol import Task, introduction
+from teamwright.values.specs.plan import Plan, Step
 from teamwright.values.turns.turn import Turn
 
 
-def planning_prompt(task: str, members: LiveMembers, plan: CollaborationPlan | None, problem: str, most: int) -> str:
+def planning_prompt(task: str, members: LiveMembers, plan: Plan | None, problem: str, most: int) -> str:
     """Ask the lead for a plan, or for another one after what is done."""
     done = [phase_line(one) for one in plan.steps if not one.is_open] if plan is not None else []
     open_ = [phase_line(one) for one in plan.steps if one.is_open] if plan is not None else []
@@ -29,7 +29,7 @@ def planning_prompt(task: str, members: LiveMembers, plan: CollaborationPlan | N
     )
 
 
-def phase_prompt(task: str, phase: Phase, expert: Agent, members: LiveMembers, lead: str) -> str:
+def phase_prompt(task: str, phase: Step, expert: Agent, members: LiveMembers, lead: str) -> str:
     """Ask an expert to work on a phase."""
     others = [introduction(one) for one in members if one.name != expert.name]
     left = [f"{name} (has left)" for name in members.left]
@@ -45,12 +45,12 @@ def assist_prompt(asker: str, question: str) -> str:
     return f"{asker} asks for your help. Answer the question, and nothing else:\n{question}"
 
 
-def answered_prompt(helper: str, phase: Phase, task: str) -> str:
+def answered_prompt(helper: str, phase: Step, task: str) -> str:
     """Let an expert continue after a colleague has answered."""
     return f"{helper} has answered. Finish your step {phase.title!r}:\n{phase.task or task}"
 
 
-def unknown_prompt(name: str, colleagues: Sequence[str], phase: Phase, task: str) -> str:
+def unknown_prompt(name: str, colleagues: Sequence[str], phase: Step, task: str) -> str:
     """Tell an expert that no member has the name that it asked for."""
     there = ", ".join(colleagues) or "nobody else"
     return (
@@ -59,12 +59,12 @@ def unknown_prompt(name: str, colleagues: Sequence[str], phase: Phase, task: str
     )
 
 
-def handed_over_prompt(source: str, note: str, phase: Phase, task: str) -> str:
+def handed_over_prompt(source: str, note: str, phase: Step, task: str) -> str:
     """Ask an expert to finish what another handed over."""
     return f"{source} hands the step {phase.title!r} over to you: {note}\n\nThe step:\n{phase.task or task}"
 
 
-def decision_prompt(phase: Phase, expert: str, rounds: int, task: str) -> str:
+def decision_prompt(phase: Step, expert: str, rounds: int, task: str) -> str:
     """Ask the lead to end a discussion."""
     return (
         f"The step {phase.title!r} of {expert} was discussed for {rounds} rounds without an end. Decide now: write the"

@@ -12,7 +12,6 @@ from teamwright.errors import ExpressionFailed
 from teamwright.experts.collaboration.change import affected_experts
 from teamwright.experts.collaboration.difference import plan_difference
 from teamwright.experts.collaboration.members import LiveMembers
-from teamwright.experts.collaboration.plan import CollaborationPlan, Phase, PhaseStatus, Roster
 from teamwright.experts.collaboration.state import phase_variables
 from teamwright.experts.live.discussion import Discussion
 from teamwright.experts.live.options import LiveOptions, live_lead, live_roster
@@ -31,6 +30,7 @@ from teamwright.strategies.protocol import Members, Task
 from teamwright.strategies.team_conversation import TeamConversation, is_unaffordable
 from teamwright.values.events.team import LifeState, TeamLife, TeamPhase, TeamPlanChanged, TeamReplyRejected
 from teamwright.values.people import AddMember, EditPlan, RemoveMember, Tell
+from teamwright.values.specs.plan import Plan, Roster, Step, StepStatus
 from teamwright.values.turns.results import Outcome
 from teamwright.values.turns.turn import Failure, Reply, Turn
 
@@ -71,10 +71,10 @@ class LiveRun:
         self._lead, self._known = live_lead(task.settings, members), members
         self._results: dict[str, Reply] = {}
         self._members, self._life, self._talk = LiveMembers(members), TeamLifeCycle(), TeamConversation(task)
-        self._plan: CollaborationPlan | None = None
-        self._versions: dict[int, CollaborationPlan] = {}
+        self._plan: Plan | None = None
+        self._versions: dict[int, Plan] = {}
         if self._options.steps:
-            self._adopt(CollaborationPlan(steps=self._options.steps))
+            self._adopt(Plan(steps=self._options.steps))
         self._discussion = Discussion(task, ctx, self._members, self._talk, self._options.rounds)
 
     async def outcome(self) -> Outcome:
@@ -104,7 +104,7 @@ class LiveRun:
         raise AssertionError("counting never ends")
 
     @property
-    def _planned(self) -> CollaborationPlan:
+    def _planned(self) -> Plan:
         assert self._plan is not None
         return self._plan
 
@@ -112,7 +112,7 @@ class LiveRun:
     def _roster(self) -> Roster:
         return live_roster(self._members.names, self._lead, self._known)
 
-    async def _work(self, phase: Phase, key: str, number: int) -> Outcome | None:
+    async def _work(self, phase: Step, key: str, number: int) -> Outcome | None:
         """Let the expert of a phase work on it, and settle its discussion; returns the outcome if the team ends."""
         expert = self._members.named(phase.experts[0])
         await self._set_status(phase, "in_progress", (expert.name,), key)
@@ -131,7 +131,7 @@ class LiveRun:
         self._talk.cut_short(reply)
         return None
 
-    async def _result(self, phase: Phase, expert: Agent, key: str, number: int) -> Reply | Failure:
+    async def _result(self, phase: Step, expert: Agent, key: str, number: int) -> Reply | Failure:
         """Ask the expert of a phase, settle the discussion, and let its milestone decide whether the result counts."""
         prompt = phase_prompt(self._task.text, phase, expert, self._members, self._lead)
         turn = Turn(prompt, self._talk.history, number)
@@ -142,7 +142,7 @@ class LiveRun:
             return reply
         return await pass_gate(self._ctx, author, evaluator, turn, key, reply, partial(self._ask, author))
 
-    def _with_task(self, phase: Phase) -> Phase:
+    def _with_task(self, phase: Step) -> Step:
         """Return a phase with its task rendered; raises `ExpressionFailed` if that is impossible."""
         if phase.task is None:
             return phase
@@ -188,7 +188,7 @@ class LiveRun:
                 pass
         return None
 
-    async def _make_plan(self, key: str, before: CollaborationPlan | None) -> Outcome | None:
+    async def _make_plan(self, key: str, before: Plan | None) -> Outcome | None:
         """Let the lead plan, and once more if its plan can't be used; returns the outcome if the lead fails.
 
         Without a usable plan, each expert works on the task in turn; a plan that exists stays as it is.
@@ -226,11 +226,11 @@ class LiveRun:
     def _warn_of_plan(self, instead: str, problem: str) -> None:
         self._talk.warnings.append(f"{self._lead!r} gave no plan that can be used, so {instead}: {problem}")
 
-    def _adopt(self, plan: CollaborationPlan) -> None:
+    def _adopt(self, plan: Plan) -> None:
         """Work by this plan from now on; people may have seen an earlier version when they edit it."""
         self._plan = self._versions[plan.version] = plan
 
-    async def _record_plan(self, before: CollaborationPlan | None, after: CollaborationPlan, *, by: str) -> None:
+    async def _record_plan(self, before: Plan | None, after: Plan, *, by: str) -> None:
         lines: Sequence[str] = plan_difference(before, after).lines
         to = () if before is None else affected_experts(before, after, self._roster)
         await self._ctx.emit(
@@ -239,7 +239,7 @@ class LiveRun:
             )
         )
 
-    async def _set_status(self, phase: Phase, status: PhaseStatus, members: tuple[str, ...], key: str) -> None:
+    async def _set_status(self, phase: Step, status: StepStatus, members: tuple[str, ...], key: str) -> None:
         self._plan = self._planned.with_status(phase.id, status)
         await self._ctx.emit(TeamPhase(phase=phase.id, status=status, members=members), key=f"{key}/{status}")
 

@@ -7,21 +7,20 @@ import json
 import pytest
 
 from teamwright.errors import InvalidValue
-from teamwright.experts.collaboration.plan import CollaborationPlan, Part, Phase, Pins
 from teamwright.strategies.plan.planner import make_schedule
 from teamwright.values.specs.evaluation import Criterion, Evaluate
-from teamwright.values.specs.plan import Plan
+from teamwright.values.specs.plan import Part, Pins, Plan, Step
 
-PLAN = CollaborationPlan(
+PLAN = Plan(
     steps=(
-        Phase(id="facts", agent="analyst", task="Collect facts on {{ variables.topic }}."),
-        Phase(
+        Step(id="facts", agent="analyst", task="Collect facts on {{ variables.topic }}."),
+        Step(
             id="draft",
             parallel="subtask_parallel",
             needs=("facts",),
             parts=(Part(id="one", agent="writer"), Part(id="two", agent="editor", task="The end.")),
         ),
-        Phase(
+        Step(
             id="title",
             name="A title",
             parallel="competitive_parallel",
@@ -36,14 +35,14 @@ PLAN = CollaborationPlan(
     variables={"topic": "rain"},
     status="executing",
     version=3,
-    pins=Pins(phases={"facts": ("task",)}, variables=("topic",)),
+    pins=Pins(steps={"facts": ("task",)}, variables=("topic",)),
 )
 
 
 def test_a_plan_round_trips_through_json() -> None:
     text = json.dumps(PLAN.to_json())
-    assert CollaborationPlan.model_validate(json.loads(text)) == PLAN
-    assert CollaborationPlan.model_validate_json(text).to_json() == PLAN.to_json()
+    assert Plan.model_validate(json.loads(text)) == PLAN
+    assert Plan.model_validate_json(text).to_json() == PLAN.to_json()
 
 
 def test_it_is_the_plan_that_is_scheduled_everywhere_else() -> None:
@@ -52,7 +51,7 @@ def test_it_is_the_plan_that_is_scheduled_everywhere_else() -> None:  # A-03
 
 
 def test_defaults_are_a_serial_phase_that_is_pending_and_a_plan_that_is_a_draft() -> None:
-    plan = CollaborationPlan(steps=(Phase(id="a"),))
+    plan = Plan(steps=(Step(id="a"),))
     assert (plan.status, plan.version, plan.steps[0].parallel, plan.steps[0].merge) == ("draft", 1, "serial", "best")
     assert plan.steps[0].status == "pending"
     assert plan.to_json() == {"steps": [{"id": "a"}]}
@@ -68,10 +67,10 @@ def test_the_experts_of_a_phase_are_those_that_it_names(phase: int, experts: tup
 
 def test_a_status_is_kept_without_a_new_version() -> None:
     after = PLAN.with_status("facts", "in_progress")
-    assert (after.phases["facts"].status, after.version) == ("in_progress", 3)
-    assert PLAN.phases["facts"].status == "pending"
+    assert (after.by_id["facts"].status, after.version) == ("in_progress", 3)
+    assert PLAN.by_id["facts"].status == "pending"
 
 
 def test_an_unknown_way_to_work_is_refused_in_words() -> None:
     with pytest.raises(InvalidValue, match="parallel"):
-        Phase(id="a", parallel="race")  # pyright: ignore[reportArgumentType]
+        Step(id="a", parallel="race")  # pyright: ignore[reportArgumentType]
