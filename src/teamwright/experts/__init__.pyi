@@ -1,10 +1,3 @@
-from teamwright.experts.collaboration.change import (
-    PlanChange as PlanChange,
-    apply_change as apply_change,
-    change_problems as change_problems,
-    pin_conflicts as pin_conflicts,
-)
-from teamwright.experts.collaboration.difference import plan_difference as plan_difference
 from teamwright.experts.collaboration.state import CollaborateOptions as CollaborateOptions
 from teamwright.experts.coordination.options import ExpertOptions as ExpertOptions, FailureLadder as FailureLadder
 from teamwright.experts.expert_agent import (
@@ -26,5 +19,12 @@ from teamwright.experts.templates import (
     ExpertTemplate as ExpertTemplate,
     ExpertTemplates as ExpertTemplates,
 )
+from teamwright.strategies.plan.change import (
+    PlanChange as PlanChange,
+    apply_change as apply_change,
+    change_problems as change_problems,
+    pin_conflicts as pin_conflicts,
+)
+from teamwright.strategies.plan.difference import plan_difference as plan_difference
 from teamwright.values.specs.manifest import ExpertProfile as ExpertProfile
 from teamwright.values.specs.plan import Role as Role, Roster as Roster

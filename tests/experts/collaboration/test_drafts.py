@@ -21,7 +21,7 @@ from teamwright.experts.collaboration.drafts import (
     read_choice,
     read_form,
 )
-from teamwright.experts.collaboration.plan_check import plan_problems
+from teamwright.strategies.plan.plan_check import plan_problems
 from teamwright.strategies.reply_parsing import ParseFailure
 from teamwright.values.limits import Limits
 from teamwright.values.specs.evaluation import Criterion, Evaluate

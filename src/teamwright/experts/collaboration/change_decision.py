@@ -14,7 +14,9 @@ from pydantic_core import to_json
 from teamwright.agents.approval import ask_for_decision
 from teamwright.agents.contract.agent import Context
 from teamwright.errors import AgentError
-from teamwright.experts.collaboration.change import (
+from teamwright.experts.collaboration.drafts import APPROVAL_SCHEMA, Approval, read_form
+from teamwright.experts.collaboration.state import NOTICE, CollaborationState
+from teamwright.strategies.plan.change import (
     PlanChange,
     apply_change,
     change_between,
@@ -22,10 +24,8 @@ from teamwright.experts.collaboration.change import (
     pin_conflicts,
     route_change,
 )
-from teamwright.experts.collaboration.difference import plan_difference
-from teamwright.experts.collaboration.drafts import APPROVAL_SCHEMA, Approval, read_form
-from teamwright.experts.collaboration.plan_check import size_problems
-from teamwright.experts.collaboration.state import NOTICE, CollaborationState
+from teamwright.strategies.plan.difference import plan_difference
+from teamwright.strategies.plan.plan_check import size_problems
 from teamwright.values.people import Answer, Question, approval_question
 from teamwright.values.specs.plan import Plan
 from teamwright.values.text.validation_messages import reasons_of

@@ -12,13 +12,13 @@ from pydantic import JsonValue
 
 from teamwright.agents.contract.agent import Context
 from teamwright.experts.collaboration.change_decision import confirm_plan
-from teamwright.experts.collaboration.difference import plan_difference
 from teamwright.experts.collaboration.drafts import example_reply
 from teamwright.experts.collaboration.execution import Execution
-from teamwright.experts.collaboration.plan_check import phase_flaws
 from teamwright.experts.collaboration.planner import write_plan
 from teamwright.experts.collaboration.state import NOTICE, CollaborateOptions, CollaborationState
 from teamwright.experts.collaboration.versions import PlanVersions
+from teamwright.strategies.plan.difference import plan_difference
+from teamwright.strategies.plan.plan_check import phase_flaws
 from teamwright.strategies.protocol import (
     STEERABLE,
     Arrow,

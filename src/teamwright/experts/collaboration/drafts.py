@@ -12,9 +12,9 @@ from typing import TypeVar, cast
 
 from pydantic import Field, JsonValue, TypeAdapter
 
-from teamwright.experts.collaboration.change import PlanChange
-from teamwright.experts.collaboration.plan_check import task_of_model
 from teamwright.strategies.hierarchical import LenientValue
+from teamwright.strategies.plan.change import PlanChange
+from teamwright.strategies.plan.plan_check import task_of_model
 from teamwright.strategies.reply_parsing import ParseFailure, candidate_values, read_answer
 from teamwright.values.specs.evaluation import Criterion, Evaluate
 from teamwright.values.specs.manifest import JsonSchema

@@ -16,7 +16,6 @@ from typing import Literal
 from teamwright.agents.contract.agent import Branches, Context
 from teamwright.agents.contract.retry import FUTILE, RETRYABLE
 from teamwright.errors import ExpressionFailed, InvalidValue
-from teamwright.experts.collaboration.change import PlanChange
 from teamwright.experts.collaboration.change_decision import ChangeDecision, decide_change
 from teamwright.experts.collaboration.drafts import ChangeDraft, proposal_in
 from teamwright.experts.collaboration.phase_work import PhaseResult, attempt_phase
@@ -24,6 +23,7 @@ from teamwright.experts.collaboration.planner import plan_again, split_again, sp
 from teamwright.experts.collaboration.state import CollaborationState, PhaseAttempt
 from teamwright.experts.collaboration.versions import PlanVersions
 from teamwright.strategies.expressions.conditions_and_templates import Condition
+from teamwright.strategies.plan.change import PlanChange
 from teamwright.strategies.reply_parsing import ParseFailure
 from teamwright.values.events.team import StepSkipped, TeamPlanProposed
 from teamwright.values.specs.plan import Step

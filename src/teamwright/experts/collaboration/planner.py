@@ -8,9 +8,7 @@ from functools import partial
 from teamwright.agents.contract.agent import Context
 from teamwright.agents.review import REVIEW_EXCEEDED
 from teamwright.errors import ExpressionFailed, InvalidValue
-from teamwright.experts.collaboration.change import PlanChange
 from teamwright.experts.collaboration.change_decision import ChangeDecision, decide_change, model_change_problems
-from teamwright.experts.collaboration.difference import plan_difference
 from teamwright.experts.collaboration.drafts import (
     FORM,
     ChangeDraft,
@@ -19,8 +17,10 @@ from teamwright.experts.collaboration.drafts import (
     plan_schema,
     read_form,
 )
-from teamwright.experts.collaboration.plan_check import phase_text, plan_problems, size_problems
 from teamwright.experts.collaboration.state import CollaborationState
+from teamwright.strategies.plan.change import PlanChange
+from teamwright.strategies.plan.difference import plan_difference
+from teamwright.strategies.plan.plan_check import phase_text, plan_problems, size_problems
 from teamwright.strategies.protocol import introduction
 from teamwright.strategies.reply_parsing import ParseFailure
 from teamwright.values.specs.plan import Part, Plan, Step

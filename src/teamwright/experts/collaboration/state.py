@@ -15,12 +15,12 @@ from pydantic import Field, JsonValue
 from pydantic_core import to_json
 
 from teamwright.agents.contract.agent import Agent, Context
-from teamwright.experts.collaboration.plan_check import phase_text
 from teamwright.experts.expert_agent import default_lead
 from teamwright.strategies.expressions.conditions_and_templates import Template
 from teamwright.strategies.parts import result_of
 from teamwright.strategies.plan.graph import StepGraph
 from teamwright.strategies.plan.lead import turn_with_context
+from teamwright.strategies.plan.plan_check import phase_text
 from teamwright.strategies.plan.planner import nodes_of
 from teamwright.strategies.plan.step_outputs import StepInput
 from teamwright.strategies.protocol import Members, Task

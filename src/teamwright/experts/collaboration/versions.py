@@ -11,7 +11,9 @@ from typing import NamedTuple
 from pydantic import ValidationError
 
 from teamwright.agents.contract.agent import AppliedChange, Context
-from teamwright.experts.collaboration.change import (
+from teamwright.experts.collaboration.change_decision import ChangeDecision
+from teamwright.experts.collaboration.state import CollaborationState
+from teamwright.strategies.plan.change import (
     PlanChange,
     affected_experts,
     apply_change,
@@ -20,11 +22,9 @@ from teamwright.experts.collaboration.change import (
     edit_between,
     without_expert,
 )
-from teamwright.experts.collaboration.change_decision import ChangeDecision
-from teamwright.experts.collaboration.difference import plan_difference
-from teamwright.experts.collaboration.members import LiveMembers
-from teamwright.experts.collaboration.plan_check import plan_problems
-from teamwright.experts.collaboration.state import CollaborationState
+from teamwright.strategies.plan.difference import plan_difference
+from teamwright.strategies.plan.plan_check import plan_problems
+from teamwright.strategies.plan.present_members import LiveMembers
 from teamwright.values.events.team import TeamLife, TeamPhase, TeamPlanChanged, TeamPlanStatus
 from teamwright.values.people import AddMember, EditPlan, RemoveMember, Tell
 from teamwright.values.specs.plan import Plan, PlanStatus, Roster, StepStatus

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from teamwright.agents.contract.agent import AppliedChange, Context
-from teamwright.experts.collaboration.members import LiveMembers
 from teamwright.experts.coordination.bound_roles import RoleBinding, bind_roles
 from teamwright.experts.coordination.options import ReactOptions
 from teamwright.experts.coordination.plan_run import SCOPE
 from teamwright.experts.coordination.planner import effective_roles
+from teamwright.strategies.plan.present_members import LiveMembers
 from teamwright.strategies.protocol import Members
 from teamwright.values.events.team import TeamLife
 from teamwright.values.people import RemoveMember

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from teamwright.agents.contract.agent import Agent, Context
-from teamwright.experts.collaboration.members import LiveMembers
 from teamwright.experts.live.prompts import (
     answered_prompt,
     assist_prompt,
@@ -15,6 +14,7 @@ from teamwright.experts.live.prompts import (
     with_files,
 )
 from teamwright.experts.live.requests import MemberRequest, Outbox
+from teamwright.strategies.plan.present_members import LiveMembers
 from teamwright.strategies.protocol import Task
 from teamwright.strategies.team_conversation import TeamConversation
 from teamwright.values.events.team import TeamHandoff, TeamMessage

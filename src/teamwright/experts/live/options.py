@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from pydantic import Field
 
-from teamwright.experts.collaboration.plan_check import phase_flaws
 from teamwright.experts.expert_agent import default_lead
+from teamwright.strategies.plan.plan_check import phase_flaws
 from teamwright.strategies.protocol import Issue, Members, Settings
 from teamwright.values.specs.plan import Roster, Step
 from teamwright.values.specs.tools import MemberName

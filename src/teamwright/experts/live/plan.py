@@ -6,7 +6,10 @@ from collections.abc import Mapping
 
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
-from teamwright.experts.collaboration.change import (
+from teamwright.experts.live.options import not_carried_out
+from teamwright.strategies.expressions.conditions_and_templates import literal_template
+from teamwright.strategies.hierarchical import LenientValue
+from teamwright.strategies.plan.change import (
     PlanChange,
     apply_change,
     change_between,
@@ -14,10 +17,7 @@ from teamwright.experts.collaboration.change import (
     edit_between,
     pin_conflicts,
 )
-from teamwright.experts.collaboration.plan_check import plan_problems, task_of_model
-from teamwright.experts.live.options import not_carried_out
-from teamwright.strategies.expressions.conditions_and_templates import literal_template
-from teamwright.strategies.hierarchical import LenientValue
+from teamwright.strategies.plan.plan_check import plan_problems, task_of_model
 from teamwright.strategies.reply_parsing import ParseFailure, read_answer
 from teamwright.values.specs.plan import Plan, Roster, Step
 from teamwright.values.text.validation_messages import misfits_of

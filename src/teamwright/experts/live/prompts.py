@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 from msgspec.structs import replace
 
 from teamwright.agents.contract.agent import Agent
-from teamwright.experts.collaboration.difference import phase_line
-from teamwright.experts.collaboration.members import LiveMembers
 from teamwright.experts.live.plan import FORM
+from teamwright.strategies.plan.difference import phase_line
+from teamwright.strategies.plan.present_members import LiveMembers
 from teamwright.strategies.protocol import Task, introduction
 from teamwright.values.specs.plan import Plan, Step
 from teamwright.values.turns.turn import Turn

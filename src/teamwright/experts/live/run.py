@@ -9,9 +9,6 @@ from itertools import count
 from teamwright.agents.contract.agent import Agent, AppliedChange, Context
 from teamwright.agents.review import pass_gate
 from teamwright.errors import ExpressionFailed
-from teamwright.experts.collaboration.change import affected_experts
-from teamwright.experts.collaboration.difference import plan_difference
-from teamwright.experts.collaboration.members import LiveMembers
 from teamwright.experts.collaboration.state import phase_variables
 from teamwright.experts.live.discussion import Discussion
 from teamwright.experts.live.options import LiveOptions, live_lead, live_roster
@@ -25,6 +22,9 @@ from teamwright.experts.live.plan import (
 )
 from teamwright.experts.live.prompts import phase_prompt, planning_prompt, synthesis_prompt, with_files
 from teamwright.strategies.expressions.conditions_and_templates import Template
+from teamwright.strategies.plan.change import affected_experts
+from teamwright.strategies.plan.difference import plan_difference
+from teamwright.strategies.plan.present_members import LiveMembers
 from teamwright.strategies.plan.step_options import step_evaluators
 from teamwright.strategies.protocol import Members, Task
 from teamwright.strategies.team_conversation import TeamConversation, is_unaffordable

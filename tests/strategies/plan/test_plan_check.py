@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from teamwright.experts.collaboration.plan_check import phase_flaws, plan_problems
+from teamwright.strategies.plan.plan_check import phase_flaws, plan_problems
 from teamwright.values.specs.plan import Plan, Roster, Step
 
 TEAM = Roster(("lead", "a", "b", "c"), "lead")

@@ -12,8 +12,8 @@ from typing import Literal
 from pydantic import Field, JsonValue
 
 from teamwright.errors import nearest
-from teamwright.experts.collaboration.difference import PlanDifference, phase_fields, plan_difference
-from teamwright.experts.collaboration.plan_check import plan_problems
+from teamwright.strategies.plan.difference import PlanDifference, phase_fields, plan_difference
+from teamwright.strategies.plan.plan_check import plan_problems
 from teamwright.values.specs.evaluation import code_of_evaluation
 from teamwright.values.specs.plan import Pins, Plan, Roster, Step
 from teamwright.values.text.display import name_text

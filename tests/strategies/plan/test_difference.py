@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from teamwright.experts.collaboration.difference import plan_difference
+from teamwright.strategies.plan.difference import plan_difference
 from teamwright.values.specs.plan import Pins, Plan, Step
 
 ONE = Plan(steps=(Step(id="a", task="Look."), Step(id="b", needs=("a",)), Step(id="c")), variables={"n": 1, "m": 2})

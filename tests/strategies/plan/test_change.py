@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, strategies as st
 
-from teamwright.experts.collaboration.change import (
+from teamwright.strategies.plan.change import (
     PlanChange,
     affected_experts,
     apply_change,
@@ -14,7 +14,7 @@ from teamwright.experts.collaboration.change import (
     pin_conflicts,
     route_change,
 )
-from teamwright.experts.collaboration.difference import plan_difference
+from teamwright.strategies.plan.difference import plan_difference
 from teamwright.values.specs.evaluation import Criterion, Evaluate
 from teamwright.values.specs.plan import Plan, Roster, Step
 
