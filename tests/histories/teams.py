@@ -319,7 +319,7 @@ def _mesh_team(answer: Answer) -> Team:
 
     members = [member("lead", answer), handing("a", answer, patience=200), handing("b", answer)]
     members.append(FunctionAgent("c", silent))
-    return Team("mesh", members=members, strategy="mesh_team", options={"steps": PLAN, "peer_rounds": 2})
+    return Team("mesh", members=members, strategy="mesh_team", options={"steps": PLAN, "rounds_of_talk": 2})
 
 
 TEAMS: dict[str, Callable[[Answer], Team]] = {

@@ -261,7 +261,7 @@ def _star_team(draws: TeamDraw, names: list[str]) -> Parts:
             del step["agent"]
         step["owns"] = draws.draw(st.sampled_from([[], [], ["it"], ["it", "that"]]))
     options["max_parallel"] = draws.draw(st.sampled_from([None, 1, 2, 3]))
-    options["peer_rounds"] = draws.draw(st.integers(0, 1))
+    options["rounds_of_talk"] = draws.draw(st.integers(0, 1))
     return options, helpers, settings
 
 

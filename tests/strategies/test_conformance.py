@@ -16,11 +16,7 @@ from teamwright.agents.contract.effect import Effect, Returned
 from teamwright.strategies.fan_out import FanOut
 from teamwright.strategies.graph import Graph
 from teamwright.strategies.hierarchical import Hierarchical
-from teamwright.strategies.plan.dag import Dag
-from teamwright.strategies.plan.lead_subagent import LeadSubagent
-from teamwright.strategies.plan.mesh_team import MeshTeam
-from teamwright.strategies.plan.single import Single
-from teamwright.strategies.plan.star_team import StarTeam
+from teamwright.strategies.plan.presets import Dag, LeadSubagent, MeshTeam, Single, StarTeam
 from teamwright.strategies.protocol import Members, Settings, Strategy, Task
 from teamwright.strategies.reactive import Reactive
 from teamwright.strategies.round_robin import RoundRobin
@@ -230,7 +226,7 @@ class TestReactiveAsAPipeline(TestReactive):
 class TestSingle(StrategyConformance):
     """All steps are the work of one, in one conversation."""
 
-    settings = Settings(options={"steps": STEPS, "member": "member-2"})
+    settings = Settings(options={"steps": STEPS, "pool": ["member-2"]})
 
     def make(self) -> Strategy:
         return Single()
@@ -248,7 +244,7 @@ class TestLeadSubagent(StrategyConformance):
 
 
 class TestLeadSubagentAsAPipeline(TestLeadSubagent):
-    settings = Settings(share="output", options={"steps": STEPS, "lead": "boss", "worker": "member-3"})
+    settings = Settings(share="output", options={"steps": STEPS, "lead": "boss", "pool": ["member-3"]})
 
 
 class TestStarTeam(StrategyConformance):
@@ -276,7 +272,7 @@ class TestMeshTeam(StrategyConformance):
 
 
 class TestMeshTeamAsAPipeline(TestMeshTeam):
-    settings = Settings(share="output", options={"steps": STEPS, "peer_rounds": 2, "on_failure": "skip"})
+    settings = Settings(share="output", options={"steps": STEPS, "rounds_of_talk": 2, "on_failure": "skip"})
 
 
 class ByEnvelopes:

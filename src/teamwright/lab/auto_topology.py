@@ -24,9 +24,10 @@ from teamwright.lab.topology_model import (
     planner_settings,
 )
 from teamwright.lab.topology_profiles import TOPOLOGIES, Topology, TopologyProfiles
+from teamwright.strategies.plan.options import PlanOptions
 from teamwright.strategies.plan.planner import DEFAULT_SETTINGS, UNNAMED, PlannerSettings, Prepared, prepare
 from teamwright.strategies.plan.schedule import DEFAULT_LIMITS
-from teamwright.strategies.plan.step_options import STEPS, StepOptions
+from teamwright.strategies.plan.step_options import STEPS
 from teamwright.strategies.protocol import Strategy
 from teamwright.strategies.registry import find_strategy
 from teamwright.teams.team import Team
@@ -103,7 +104,7 @@ def settings_for(plan: Plan, usual_tokens: int | None = None) -> EvaluationSetti
     return usual.model_copy(update={"average_tokens": tokens}) if tokens else usual
 
 
-KEPT_OPTIONS = ("on_failure", "cancel_others", "peer_rounds")
+KEPT_OPTIONS = ("on_failure", "cancel_others", "rounds_of_talk")
 """Options that a team keeps when its topology changes."""
 
 WORKER_OPTION: Mapping[Topology, str] = {"single": "member", "lead_subagent": "worker"}
@@ -259,7 +260,7 @@ def plan_of(spec: TeamSpec) -> Plan | None:
 def plan_in(strategy: Strategy, options: Mapping[str, JsonValue]) -> Plan | None:
     """The plan in the options of a strategy that executes one."""
     model = strategy.options
-    if model is None or not issubclass(model, StepOptions):
+    if model is None or not issubclass(model, PlanOptions):
         return None
     return Plan(steps=model.model_validate(options).steps)
 

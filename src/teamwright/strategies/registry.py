@@ -31,13 +31,13 @@ BUILT_IN_STRATEGIES = {
     "selector": "teamwright.strategies.selector:Selector",
     "graph": "teamwright.strategies.graph:Graph",
     "fan_out": "teamwright.strategies.fan_out:FanOut",
-    "dag": "teamwright.strategies.plan.dag:Dag",
+    "dag": "teamwright.strategies.plan.presets:Dag",
     "hierarchical": "teamwright.strategies.hierarchical:Hierarchical",
     "reactive": "teamwright.strategies.reactive:Reactive",
-    "single": "teamwright.strategies.plan.single:Single",
-    "lead_subagent": "teamwright.strategies.plan.lead_subagent:LeadSubagent",
-    "star_team": "teamwright.strategies.plan.star_team:StarTeam",
-    "mesh_team": "teamwright.strategies.plan.mesh_team:MeshTeam",
+    "single": "teamwright.strategies.plan.presets:Single",
+    "lead_subagent": "teamwright.strategies.plan.presets:LeadSubagent",
+    "star_team": "teamwright.strategies.plan.presets:StarTeam",
+    "mesh_team": "teamwright.strategies.plan.presets:MeshTeam",
 }
 
 

@@ -14,7 +14,7 @@ from teamwright.errors import AgentTimeout, ManifestError, NotOwned
 from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.people import Question
 from teamwright.strategies import Outcome, Task
-from teamwright.strategies.plan.dag import DagOptions
+from teamwright.strategies.plan.options import PlanOptions
 from teamwright.strategies.protocol import Members
 from teamwright.values.events.event import Event
 from teamwright.values.events.team import StepHeldUp
@@ -372,8 +372,8 @@ def dags(count: int, key: str = "*{}/**") -> Team:
     inner = list[Team]()
     for number in range(count):
         steps = tuple(Step(id=f"s{n}", agent="a", owns=(key.format(f"{number}x{n}"),)) for n in range(100))
-        inner.append(Team(f"t{number}", members=[agent], strategy="dag", options=DagOptions(steps=steps)))
-    outer = DagOptions(steps=tuple(Step(id=team.name) for team in inner))
+        inner.append(Team(f"t{number}", members=[agent], strategy="dag", options=PlanOptions(steps=steps)))
+    outer = PlanOptions(steps=tuple(Step(id=team.name) for team in inner))
     return Team("root", members=inner, strategy="dag", options=outer)
 
 

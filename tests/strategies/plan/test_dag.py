@@ -11,8 +11,8 @@ from hypothesis import given, strategies as st
 
 from teamwright.errors import ManifestError, Refused
 from teamwright.runtime.engine import Engine
-from teamwright.strategies.plan.dag import DagOptions
 from teamwright.strategies.plan.graph import StepGraph, StepNode
+from teamwright.strategies.plan.options import PlanOptions
 from teamwright.strategies.plan.step_options import template_flaws
 from teamwright.teams.team import Team
 from teamwright.teams.team_loader import load_team
@@ -283,7 +283,7 @@ async def test_a_step_that_terminates_ends_the_team_with_its_answer() -> None:  
 async def test_a_team_may_work_on_a_step() -> None:  # R-09
     fakes = FakeMembers()
     crew = Team("crew", members=fakes.members("scraper painter"))
-    options = DagOptions(steps=(Step(id="crew"), Step(id="report", agent="clerk", needs=("crew",))))
+    options = PlanOptions(steps=(Step(id="crew"), Step(id="report", agent="clerk", needs=("crew",))))
     result = await outcome(Team("harbour", members=[crew, fakes.member("clerk")], strategy="dag", options=options))
     assert speakers(result) == ["crew", "crew", "clerk"]
     assert contents(fakes.last_turn("clerk").history) == ["painter is done"]
@@ -361,7 +361,7 @@ teams:
     dag: {steps: [{id: survey}, {id: build, needs: [survey], when: "outputs.survey != ''"}], max_parallel: 2}
 """
     )
-    options = load_team(tmp_path / "team.yaml").settings.read(DagOptions)
+    options = load_team(tmp_path / "team.yaml").settings.read(PlanOptions)
     assert [step.id for step in options.steps] == ["survey", "build"]
     assert options.max_parallel == 2
 

@@ -82,4 +82,4 @@ def test_a_member_besides_the_lead_is_required() -> None:
     with pytest.raises(ManifestError, match="needs a member besides 'one', who leads"):
         Team("t", members=[fakes.member("one")], strategy="lead_subagent", options={"steps": STEPS})
     with pytest.raises(ManifestError, match="'lead' leads, so another member has to work"):
-        team(fakes, options={"worker": "lead"})
+        team(fakes, options={"pool": ["lead"]})

@@ -52,12 +52,12 @@ async def test_all_members_receive_all_results_before_the_next_round_begins() ->
     ]  # fmt: skip
 
 
-async def test_peer_rounds_may_be_several_or_none() -> None:
-    for peer_rounds, asks in ((0, 0), (2, 4)):
+async def test_rounds_of_talk_may_be_several_or_none() -> None:
+    for rounds_of_talk, asks in ((0, 0), (2, 4)):
         fakes = FakeMembers()
-        _, events = await run(team(fakes, steps("a", "b"), options={"peer_rounds": peer_rounds}))
+        _, events = await run(team(fakes, steps("a", "b"), options={"rounds_of_talk": rounds_of_talk}))
         assert sum(turn.purpose == "coordinate" for name, turn in fakes.received if name != "lead") == asks
-        assert messages(events) == 4 + peer_rounds * 2
+        assert messages(events) == 4 + rounds_of_talk * 2
 
 
 async def test_talk_that_fails_is_a_warning_and_the_work_continues() -> None:
@@ -84,7 +84,7 @@ async def test_a_round_in_which_everything_is_skipped_is_no_reason_to_talk() -> 
 async def test_what_was_said_after_a_round_is_no_reason_to_talk_after_the_next() -> None:
     fakes = FakeMembers()
     skipped = [{"id": name, "needs": ["a", "b"], "when": "task == ''"} for name in ("c", "d")]
-    _, events = await run(team(fakes, [*steps("a", "b"), *skipped], options={"peer_rounds": 2}))
+    _, events = await run(team(fakes, [*steps("a", "b"), *skipped], options={"rounds_of_talk": 2}))
     assert Counter(fakes.calls) == {"x": 3, "y": 3, "lead": 1}
     assert {event.fact.round for event in events if isinstance(event.fact, TeamMessageSent)} == {1}
 

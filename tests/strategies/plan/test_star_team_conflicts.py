@@ -88,7 +88,7 @@ async def test_a_key_that_another_owns_is_a_conflict_too() -> None:
 
 async def test_a_channel_closes_as_soon_as_one_says_that_it_is_settled() -> None:  # Z-13
     fakes = FakeMembers()
-    _, events = await run(team(fakes, ruled=ruling("again"), peer=handing("I propped it up", "done"), peer_rounds=3))
+    _, events = await run(team(fakes, ruled=ruling("again"), peer=handing("I propped it up", "done"), rounds_of_talk=3))
     assert channels(events)[-1] == TeamChannelClosed(step="b", between=("y", "x"), messages=1, settled=True)
 
 
@@ -103,7 +103,7 @@ async def test_a_result_that_stands_continues_with_what_was_said_about_it() -> N
 
 async def test_without_peer_talk_the_lead_rules_at_once() -> None:
     fakes = FakeMembers()
-    _, events = await run(team(fakes, ruled=ruling("again"), peer_rounds=0))
+    _, events = await run(team(fakes, ruled=ruling("again"), rounds_of_talk=0))
     assert not channels(events)
     assert fakes.calls == ["lead", "x", "lead", "y", "lead", "y", "lead", "z", "lead"]
 
@@ -135,6 +135,6 @@ async def test_one_that_fails_when_it_works_again_leaves_its_first_result() -> N
         fakes.member("lead", lambda turn: ruling("again") if "Decide what" in turn.task else "go on"),
         fakes.member("x"), fakes.member("y", y), fakes.member("z"),
     ]  # fmt: skip
-    options: dict[str, Any] = {"steps": STEPS, "peer_rounds": 0}
+    options: dict[str, Any] = {"steps": STEPS, "rounds_of_talk": 0}
     result, _ = await run(Team("t", members=members, strategy="star_team", options=options))
     assert (result.status, speakers(result)) == ("degraded", ["x", "y", "z", "lead"])

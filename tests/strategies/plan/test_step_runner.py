@@ -9,8 +9,8 @@ from typing import Any
 import anyio
 from hypothesis import given, strategies as st
 
-from teamwright.strategies.plan.dag import DagOptions
 from teamwright.strategies.plan.graph import StepGraph, StepNode
+from teamwright.strategies.plan.options import PlanOptions
 from teamwright.teams.team import Team
 from teamwright.values.specs.plan import Step
 from teamwright.values.turns.turn import Turn
@@ -25,7 +25,7 @@ Plan = dict[str, tuple[int, list[str]]]
 def team(plan: Plan, time: StepClock, fakes: FakeMembers, max_parallel: int) -> Team:
     members = [fakes.member(step, answer_after(time, duration)) for step, (duration, _) in plan.items()]
     steps = tuple(Step(id=step, needs=tuple(needs)) for step, (_, needs) in plan.items())
-    options = DagOptions(steps=steps, max_parallel=max_parallel)
+    options = PlanOptions(steps=steps, max_parallel=max_parallel)
     return Team("flow", members=members, strategy="dag", options=options)
 
 

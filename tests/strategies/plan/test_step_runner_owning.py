@@ -13,9 +13,9 @@ from hypothesis import given, settings, strategies as st
 
 from teamwright.agents.contract.agent import Context
 from teamwright.agents.functions.agent import FunctionAgent
-from teamwright.journal.in_memory_journal import MemoryJournal
-from teamwright.strategies.plan.dag import DagOptions
+from teamwright.journal.memory import MemoryJournal
 from teamwright.strategies.plan.graph import StepGraph, StepNode
+from teamwright.strategies.plan.options import PlanOptions
 from teamwright.teams.team import Team
 from teamwright.values.events.event import Event
 from teamwright.values.events.team import StepHeldUp
@@ -81,7 +81,7 @@ class OverlapProbe:
     clashes: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
 
     def team(self, max_parallel: int) -> Team:
-        options = DagOptions(steps=self.work.steps, max_parallel=max_parallel)
+        options = PlanOptions(steps=self.work.steps, max_parallel=max_parallel)
         return Team("flow", members=[self._member(step) for step in self.work.steps], strategy="dag", options=options)
 
     def _member(self, step: Step) -> FunctionAgent:
@@ -116,7 +116,7 @@ async def test_owners_of_one_key_never_overlap_and_everything_is_done_in_time(wo
 
 def owning_team(work: TimedPlan, limit: int, schedule: ReturnSchedule) -> Team:
     members = [effect_member(step.id, schedule) for step in work.steps]
-    options = DagOptions(steps=work.steps, max_parallel=limit)
+    options = PlanOptions(steps=work.steps, max_parallel=limit)
     return Team("random", members=members, strategy="dag", options=options)
 
 
@@ -216,7 +216,7 @@ async def test_a_step_has_its_own_limits_and_one_that_is_late_fails_alone() -> N
         Step(id="quick"),
         Step(id="after", needs=("slow", "quick")),
     )
-    options = DagOptions(steps=steps, on_failure="skip")
+    options = PlanOptions(steps=steps, on_failure="skip")
     with anyio.fail_after(10):
         result, _ = await run(Team("harbour", members=members, strategy="dag", options=options))
     assert fakes.calls[-1] == "after"

@@ -5,23 +5,16 @@ The message of a failure is never forwarded; other members only learn that there
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
-from pydantic import Field
 
 from teamwright.agents.contract.agent import Agent, Context
 from teamwright.strategies.parts import part_turn
-from teamwright.strategies.plan.step_options import ShapeOptions, plan_flaws, template_flaws
-from teamwright.strategies.plan.step_outputs import StepInput
-from teamwright.strategies.plan.step_runner import StepRunner
-from teamwright.strategies.protocol import Issue, Members, Task
+from teamwright.strategies.plan.step_runner import StepInput, StepRunner
+from teamwright.strategies.protocol import Task
 from teamwright.strategies.team_conversation import BUDGET, TeamConversation, is_unaffordable
-from teamwright.values.limits import ClosingAsk
 from teamwright.values.specs.manifest import JsonSchema
-from teamwright.values.specs.plan import Step
-from teamwright.values.specs.tools import AgentName
 from teamwright.values.turns.envelope import EnvelopeLimits
 from teamwright.values.turns.messages import Conversation, History, Message
 from teamwright.values.turns.results import Outcome
@@ -30,40 +23,6 @@ from teamwright.values.turns.turn import Failure, Reply, Turn
 DEFAULT_LIMITS = EnvelopeLimits.model_construct()
 ANSWER = "Your team has worked through its plan; what came of the steps stands above. Put the answer together."
 ANSWER_KEY = "lead/answer"
-
-
-class LeadOptions(ShapeOptions):
-    """The steps of a plan, and who leads."""
-
-    lead: AgentName | None = Field(
-        default=None, description="who leads: a member, or another agent or team; by default the first member"
-    )
-
-    def lead_of(self, members: Members) -> Agent:
-        """Return the agent that leads."""
-        return members[0] if self.lead is None else members.named(self.lead)
-
-    def workers_of(self, members: Members) -> list[Agent]:
-        """Return all other members."""
-        lead = self.lead_of(members)
-        return [member for member in members if member.name != lead.name]
-
-    def closing(self, members: Members) -> Sequence[ClosingAsk]:
-        """Return the answer of the lead."""
-        return [ClosingAsk(self.lead_of(members).name)]
-
-    def flaws(self, name: str, members: Members, least: int) -> list[Issue]:
-        """Return the problems in the steps and members; `least` members are needed besides the lead."""
-        found = [*plan_flaws(self.steps), *template_flaws(self.steps)]
-        if not members:
-            return found
-        workers = self.workers_of(members)
-        if len(workers) < least:
-            needed = "a member" if least == 1 else f"{least} members"
-            found.append(Issue(f"{name!r} needs {needed} besides {self.lead_of(members).name!r}, who leads"))
-        if len({worker.name for worker in workers}) < len(workers):
-            found.append(Issue(f"{name!r} takes each member once, but one is listed twice"))
-        return found
 
 
 class Lead:
@@ -192,41 +151,6 @@ class Lead:
             envelope_limits=envelope_limits,
             attachments=self._task.attachments,
         )
-
-
-class WorkerPool:
-    """The workers, `size` of them active: a step goes to the agent it names, or else to the least busy worker.
-
-    Without `members`, the agents that steps name are ignored.
-    """
-
-    def __init__(self, workers: Sequence[Agent], size: int, members: Members | None = None) -> None:
-        self.size = size
-        self._workers, self._members = workers, members
-        self._order = {worker.name: place for place, worker in enumerate(workers)}
-        self._running: Counter[str] = Counter()
-        self._assigned: Counter[str] = Counter()
-
-    def active(self, ctx: Context) -> Sequence[Agent]:
-        """Return the workers that currently take steps without a named agent."""
-        return self._workers[: ctx.cutback.width(self.size)]
-
-    def acquire(self, step: Step, ctx: Context) -> Agent:
-        """Assign a worker to a step that starts now."""
-        if self._members is not None and (step.agent is not None or step.id in self._members.names):
-            worker = self._members.named(step.agent or step.id)
-        else:
-            worker = min(self.active(ctx), key=self._load)
-        self._running[worker.name] += 1
-        self._assigned[worker.name] += 1
-        return worker
-
-    def release(self, worker: Agent) -> None:
-        """Mark the step of a worker as finished."""
-        self._running[worker.name] -= 1
-
-    def _load(self, worker: Agent) -> tuple[int, int, int]:
-        return self._running[worker.name], self._assigned[worker.name], self._order[worker.name]
 
 
 def forwarded_limits(task: Task) -> EnvelopeLimits | None:

@@ -6,15 +6,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import cast
 
-from pydantic import Field, JsonValue
+from pydantic import JsonValue
 
 from teamwright.agents.evaluators import Evaluator, check_evaluator_name, criteria_problems, make_evaluator
 from teamwright.errors import UsageError, nearest
 from teamwright.strategies.expressions.conditions_and_templates import Condition, Template
-from teamwright.strategies.parts import FailurePolicy
 from teamwright.strategies.plan.graph import MOST_SUGGESTIONS
 from teamwright.strategies.plan.planner import plan_faults
-from teamwright.strategies.protocol import ExpectedAsks, Issue, Members, Settings, Strategy
+from teamwright.strategies.protocol import Issue, Members, Settings, Strategy
 from teamwright.values.specs.evaluation import Evaluate
 from teamwright.values.specs.plan import Step
 from teamwright.values.text.display import name_text
@@ -30,25 +29,6 @@ MOST_SHOWN = 10
 
 BY_STEP = ("outputs", "data", "failed")
 """The variables that are indexed by the id of a step."""
-
-
-class StepOptions(FailurePolicy):
-    """The steps of a plan, and what happens when one fails."""
-
-    steps: tuple[Step, ...] = Field(min_length=1, description="the steps, in any order")
-
-
-class ShapeOptions(StepOptions):
-    """The steps of a plan that runs in a chosen topology."""
-
-    reason: str = Field(default="", description="why this topology was chosen, for the record")
-
-
-def turn_per_step(strategy: Strategy, settings: Settings, *others: str) -> ExpectedAsks:
-    """Return one ask for each step, with its expected tokens, and those with other keys."""
-    options = settings.read(cast("type[StepOptions]", strategy.options))
-    steps = {step.id: step.execution_tokens + step.coordination_tokens for step in options.steps}
-    return steps | dict.fromkeys(others, 0)
 
 
 def closing_step(steps: Sequence[Step], answer: str | None) -> str | None:

@@ -31,12 +31,9 @@ from teamwright.documents.nodes import (
 from teamwright.documents.reader import ReadLimits, mapping_form, read_file, read_text
 from teamwright.documents.schema_check import SchemaCheck
 from teamwright.errors import ManifestError, UsageError
-from teamwright.garbage_collector import collection_paused
-from teamwright.strategies.plan.dag import Dag
 from teamwright.strategies.plan.graph import Fault
 from teamwright.strategies.plan.planner import PlannerSettings, plan_faults
-from teamwright.strategies.plan.single import Single
-from teamwright.strategies.plan.star_team import StarTeam
+from teamwright.strategies.plan.presets import Dag, Single, StarTeam
 from teamwright.strategies.plan.step_options import STEPS
 from teamwright.strategies.registry import find_strategy
 from teamwright.teams.manifests.declarations import SECTIONS, Declaration, Declarations

@@ -1,4 +1,4 @@
-"""A lead and workers that talk only to the lead, and to each other only about a conflict.
+"""Conflicts of workers that talk only to the lead, and to each other only about a conflict.
 
 The channel of a conflict is open only while one worker blocks the other, and for a few messages; then the lead rules.
 Conflicts are read from envelopes, so there are none without `share: a2a_lite`.
@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Literal, NamedTuple, get_args
 
-from pydantic import Field, TypeAdapter
+from pydantic import TypeAdapter
 
 from teamwright.agents.contract.agent import Agent, Context
 from teamwright.agents.review import ask_evaluated
@@ -18,28 +18,16 @@ from teamwright.errors import AgentTimeout, NotOwned
 from teamwright.strategies.envelopes import limits_of
 from teamwright.strategies.escalation import Ruling, ruling_schema
 from teamwright.strategies.parts import WORK
-from teamwright.strategies.plan.lead import ANSWER_KEY, Lead, forwarded_limits
-from teamwright.strategies.plan.rounds import BriefedRounds, RoundOptions, rounds_of
-from teamwright.strategies.plan.step_options import turn_per_step
+from teamwright.strategies.plan.lead import forwarded_limits
+from teamwright.strategies.plan.rounds import BriefedRounds
 from teamwright.strategies.protocol import (
-    Arrow,
-    Diagram,
-    ExpectedAsks,
-    Issue,
-    Members,
-    Node,
-    Settings,
-    Strategy,
     Task,
-    places,
 )
 from teamwright.strategies.reply_parsing import ParseFailure, read_answer
 from teamwright.values.events.team import TeamChannelClosed, TeamChannelOpened, TeamMessageSent
-from teamwright.values.limits import ClosingAsk
 from teamwright.values.specs.plan import Step
 from teamwright.values.turns.envelope import Envelope, EnvelopeMessage
 from teamwright.values.turns.messages import History, Message
-from teamwright.values.turns.results import Outcome
 from teamwright.values.turns.turn import Failure, Reply, Turn
 
 STOPPED = frozenset(("blocked", "failed"))
@@ -201,65 +189,3 @@ class ConflictResolver:
 @cache
 def _ruling() -> TypeAdapter[Ruling[Decision]]:
     return TypeAdapter(Ruling[Decision])
-
-
-class StarOptions(RoundOptions):
-    """The steps, who leads, and how long two workers may talk about a conflict."""
-
-    peer_rounds: int = Field(
-        default=1,
-        ge=0,
-        description="how often each of two workers may speak in a conflict before the lead rules; 0 is never",
-    )
-
-
-class StarTeam(Strategy):
-    """Rounds are the batches of the schedule, without barriers: a step waits only for its own inputs.
-
-    In a round each worker gets the envelope of its batch and the briefing of the lead, and its result goes to the lead.
-    """
-
-    name = "star_team"
-    version = 1
-    options = StarOptions
-    share = "a2a_lite"
-    peers = True
-    unused = ("max_turns", "on_max_turns")
-
-    def problems(self, settings: Settings, members: Members) -> list[Issue]:
-        """Check that there is a member besides the lead."""
-        return settings.read(StarOptions).flaws(self.name, members, 1)
-
-    def lead(self, settings: Settings, members: Members) -> str:
-        """Return the lead."""
-        return settings.read(StarOptions).lead_of(members).name
-
-    def expected_asks(self, settings: Settings, members: Members) -> ExpectedAsks:
-        """Return one ask for each step, and the answer of the lead."""
-        return turn_per_step(self, settings, ANSWER_KEY)
-
-    def closing(self, settings: Settings, members: Members) -> Sequence[ClosingAsk]:
-        """Return the answer of the lead."""
-        return settings.read(StarOptions).closing(members)
-
-    def diagram(self, settings: Settings, members: Members) -> Diagram:
-        """Return the lead and its workers."""
-        options = settings.read(StarOptions)
-        lead = Node(id="lead", agent=options.lead_of(members).name, about="hands out rounds, rules, and answers")
-        nodes = places(options.workers_of(members))
-        down = (Arrow(source=lead.id, to=node.id, label="hands out to") for node in nodes)
-        up = (Arrow(source=node.id, to=lead.id) for node in nodes)
-        return Diagram(nodes=(lead, *nodes), arrows=(*down, *up), notes=options.notes_for(members))
-
-    async def run(self, task: Task, members: Members, ctx: Context) -> Outcome:
-        """Run the rounds, resolve conflicts, and let the lead answer."""
-        options = task.settings.read(StarOptions)
-        schedule = options.schedule_for(members)
-        await ctx.emit(options.planned_event(self.name, members, schedule))
-        lead, workers = Lead(options.lead_of(members), task), options.workers_for(members)
-        briefed = BriefedRounds(task, options, lead, workers, rounds_of(schedule, options, lead.agent, task, ctx))
-        briefed.on_result = ConflictResolver(task, briefed, options.steps, options.peer_rounds).resolve
-        briefed.runner.evaluate_steps(members)
-        await briefed.runner.run(workers.size, ctx)
-        briefed.report_to_lead()
-        return await lead.finish(briefed.runner, ctx)

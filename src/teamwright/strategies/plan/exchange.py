@@ -8,31 +8,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
-from pydantic import Field
-
 from teamwright.agents.contract.agent import Agent, Context
-from teamwright.strategies.plan.lead import ANSWER_KEY, Lead, WorkerPool, forwarded_limits, turn_with_context
-from teamwright.strategies.plan.rounds import Round, RoundOptions, rounds_of
-from teamwright.strategies.plan.step_options import turn_per_step
-from teamwright.strategies.plan.step_outputs import StepInput
-from teamwright.strategies.plan.step_runner import Prelude, StepRunner
+from teamwright.strategies.plan.lead import Lead, forwarded_limits, turn_with_context
+from teamwright.strategies.plan.options import PlanOptions
+from teamwright.strategies.plan.rounds import Round
+from teamwright.strategies.plan.step_runner import Prelude, StepInput, StepRunner
+from teamwright.strategies.plan.workers import WorkerPool
 from teamwright.strategies.protocol import (
-    Arrow,
-    Diagram,
-    ExpectedAsks,
-    Issue,
-    Members,
-    Node,
-    Settings,
-    Strategy,
     Task,
-    places,
 )
 from teamwright.values.events.team import TeamMessageSent
-from teamwright.values.limits import ClosingAsk
 from teamwright.values.specs.plan import Step
 from teamwright.values.turns.messages import History, Message
-from teamwright.values.turns.results import Outcome
 from teamwright.values.turns.turn import Failure, Reply, Turn
 
 HEAR = """\
@@ -43,72 +30,10 @@ The task of the team:
 {task}"""
 
 
-class MeshOptions(RoundOptions):
-    """The steps, who leads, and how often the workers exchange messages after a round."""
-
-    peer_rounds: int = Field(
-        default=1, ge=0, description="how often the workers exchange messages after a round; 0 is never"
-    )
-
-
-class MeshTeam(Strategy):
-    """Rounds are the batches of the schedule. The lead hands them out and gives the answer."""
-
-    name = "mesh_team"
-    version = 1
-    options = MeshOptions
-    share = "a2a_lite"
-    peers = True
-    unused = ("max_turns", "on_max_turns")
-
-    def problems(self, settings: Settings, members: Members) -> list[Issue]:
-        """Check that there are two members besides the lead."""
-        return settings.read(MeshOptions).flaws(self.name, members, 2)
-
-    def lead(self, settings: Settings, members: Members) -> str:
-        """Return the lead."""
-        return settings.read(MeshOptions).lead_of(members).name
-
-    def expected_asks(self, settings: Settings, members: Members) -> ExpectedAsks:
-        """Return one ask for each step, and the answer of the lead."""
-        return turn_per_step(self, settings, ANSWER_KEY)
-
-    def closing(self, settings: Settings, members: Members) -> Sequence[ClosingAsk]:
-        """Return the answer of the lead."""
-        return settings.read(MeshOptions).closing(members)
-
-    def diagram(self, settings: Settings, members: Members) -> Diagram:
-        """Return the workers, connected to each other and to the lead."""
-        options = settings.read(MeshOptions)
-        nodes = places(options.workers_of(members))
-        lead = Node(id="lead", agent=options.lead_of(members).name, about="puts the answer together")
-        among = (Arrow(source=one.id, to=other.id) for one in nodes for other in nodes if one is not other)
-        up = (Arrow(source=node.id, to=lead.id) for node in nodes)
-        return Diagram(nodes=(*nodes, lead), arrows=(*among, *up), notes=options.notes_for(members))
-
-    async def run(self, task: Task, members: Members, ctx: Context) -> Outcome:
-        """Run the rounds, let the workers exchange messages after each, and let the lead answer."""
-        options = task.settings.read(MeshOptions)
-        schedule = options.schedule_for(members)
-        await ctx.emit(options.planned_event(self.name, members, schedule))
-        lead, workers = Lead(options.lead_of(members), task), options.workers_for(members)
-        mesh = Mesh(task, options, lead, workers)
-        mesh.runner.evaluate_steps(members)
-        for round_ in rounds_of(schedule, options, lead.agent, task, ctx):
-            await mesh.run_round(round_, ctx)
-            if mesh.runner.results.is_over:
-                break
-            for number in range(1, options.peer_rounds + 1):
-                await mesh.exchange(round_, number, ctx)
-            if lead.ended is not None:
-                break
-        return await lead.finish(mesh.runner, ctx)
-
-
-class Mesh:
+class Exchange:
     """The hooks of workers that exchange messages."""
 
-    def __init__(self, task: Task, options: MeshOptions, lead: Lead, workers: WorkerPool) -> None:
+    def __init__(self, task: Task, options: PlanOptions, lead: Lead, workers: WorkerPool) -> None:
         self.runner = StepRunner(task, options.steps, options, self)
         self._task, self._policy, self._lead, self._workers = task, options, lead, workers
         self._round = Round(0, ())
