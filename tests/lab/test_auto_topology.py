@@ -86,14 +86,14 @@ ALL_BY_B = Plan(steps=(Step(id="x", agent="b"), Step(id="y", agent="b"), Step(id
 
 @pytest.mark.parametrize(
     ("topology", "who", "asked"),
-    [("single", {"member": "b"}, {"b"}), ("lead_subagent", {"lead": "lead", "worker": "b"}, {"lead", "b"})],
+    [("single", {"pool": ["b"]}, {"b"}), ("lead_subagent", {"lead": "lead", "pool": ["b"]}, {"lead", "b"})],
 )
 async def test_where_steps_name_one_member_that_member_works(
     topology: Topology, who: dict[str, str], asked: set[str]
 ) -> None:  # Z-09
     fakes = FakeMembers()
     team = auto_team(ALL_BY_B, fakes.members("lead a b"), EvaluationSettings(topologies=(topology,)))
-    assert {name: value for name, value in team.settings.options.items() if name in ("member", "lead", "worker")} == who
+    assert {name: value for name, value in team.settings.options.items() if name in ("pool", "lead")} == who
     result, _ = await run(team)
     assert (result.status, set(fakes.calls)) == ("completed", asked)
     assert {name for name, turn in fakes.received if turn.purpose == "work"} == {"b"}

@@ -107,8 +107,8 @@ def settings_for(plan: Plan, usual_tokens: int | None = None) -> EvaluationSetti
 KEPT_OPTIONS = ("on_failure", "cancel_others", "rounds_of_talk")
 """Options that a team keeps when its topology changes."""
 
-WORKER_OPTION: Mapping[Topology, str] = {"single": "member", "lead_subagent": "worker"}
-"""The option of a topology that names the member who works on all steps."""
+ONE_WORKER: frozenset[Topology] = frozenset(("single", "lead_subagent"))
+"""The topologies in which one member works on all steps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,8 +153,8 @@ def choose(
     bundle = orchestrate(plan, given, planner=planner, profiles=decision.profiles, decision=decision)
     topology, reason = decision.topology, _reason(decision, bundle)
     options = _options(topology, plan, bundle, leads, len(members)) | {"reason": reason}
-    if named and (option := WORKER_OPTION.get(topology)):
-        options[option] = min(named)
+    if named and topology in ONE_WORKER:
+        options["pool"] = [min(named)]
     return ChosenTopology(topology, options, reason, bundle)
 
 

@@ -53,7 +53,7 @@ async def test_what_was_asked_and_answered_before_stands_above_each_step() -> No
 
 async def test_another_member_may_be_the_one() -> None:
     fakes = FakeMembers()
-    result, _ = await run(team(fakes, member="other"))
+    result, _ = await run(team(fakes, pool=["other"]))
     assert set(speakers(result)) == {"other"}
 
 
