@@ -75,8 +75,8 @@ COVERED_BY = {
     "lab/simulation/replay.py": "lab/simulation/test_what_if.py",
     "__main__.py": "cli/test_entry.py",
     "experts/coordination/react_team.py": "experts/coordination/test_react.py",
-    "experts/coordination/options.py": "experts/coordination/test_bound_plan.py",
-    "experts/coordination/step_board.py": "experts/coordination/test_plan_run.py",
+    "experts/coordination/options.py": "strategies/plan/test_bound_plan.py",
+    "strategies/plan/step_board.py": "strategies/plan/test_plan_run.py",
     "_lazy.py": "test_facades.py",
     "agents/model/turn.py": "agents/model/test_agent.py",
     "agents/script_file.py": "agents/test_scripted.py",
@@ -113,11 +113,11 @@ COVERED_BY = {
     "values/events/budget.py": "values/test_event_schema.py",
     "values/events/run.py": "values/test_event_schema.py",
     "values/events/team.py": "values/test_event_schema.py",
-    "experts/live/discussion.py": "experts/live/test_strategy.py",
+    "strategies/plan/discussion.py": "experts/live/test_strategy.py",
     "experts/live/options.py": "experts/live/test_strategy.py",
     "experts/live/plan.py": "experts/live/test_strategy.py",
     "experts/live/prompts.py": "experts/live/test_strategy.py",
-    "experts/live/requests.py": "experts/live/test_tools.py",
+    "strategies/plan/member_requests.py": "experts/test_talk_tools.py",
 }
 """Modules without a test file of their name, and the one that covers them, both below `src/teamwright` and `tests`."""
 

@@ -76,7 +76,6 @@ from teamwright.values.events.team import (
     TeamMerged as TeamMerged,
     TeamMessage as TeamMessage,
     TeamMessageSent as TeamMessageSent,
-    TeamPhase as TeamPhase,
     TeamPlanChanged as TeamPlanChanged,
     TeamPlanned as TeamPlanned,
     TeamPlanProposed as TeamPlanProposed,

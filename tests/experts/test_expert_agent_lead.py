@@ -3,9 +3,8 @@ from __future__ import annotations
 import pytest
 
 from teamwright.agents.functions.agent import FunctionAgent
-from teamwright.experts.collaboration.collaborate import Collaborate
 from teamwright.experts.expert_agent import default_lead
-from teamwright.experts.live.strategy import Live
+from teamwright.experts.presets import Collaborate, Live
 from teamwright.strategies.protocol import Members, Settings, Strategy
 from teamwright.values.specs.manifest import ExpertProfile
 

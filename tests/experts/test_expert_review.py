@@ -8,7 +8,7 @@ import sys
 from teamwright import Engine, load_team
 from teamwright.journal import MemoryJournal
 from teamwright.values.events.event import Event
-from teamwright.values.events.team import TeamEvaluationResult, TeamMerged, TeamPhase
+from teamwright.values.events.team import TeamEvaluationResult, TeamMerged, TeamStepCompleted
 from tests.paths import EXAMPLES
 
 FOLDER = EXAMPLES / "expert_review"
@@ -37,7 +37,7 @@ async def test_a_design_is_reviewed_by_experts_phase_by_phase() -> None:  # A-03
     assert merged.votes == {
         "architect": "answer-1", "guard": "answer-2", "tester": "answer-2", "advocate": "answer-1"
     }  # fmt: skip
-    ended = [fact.phase for event in events if isinstance(fact := event.fact, TeamPhase) and fact.status == "completed"]
+    ended = [fact.step for event in events if isinstance(fact := event.fact, TeamStepCompleted) and fact.state == "completed"]
     assert ended == ["reading", "findings", "first_fix", "fixes"]
     assert output.startswith("# Review: offline sync for the inspection app")
 

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from teamwright.strategies.protocol import Strategy
 from teamwright.teams.team import Team
 from teamwright.values.events.event import Event
-from teamwright.values.events.team import TeamPhase, TeamPlanStatus
+from teamwright.values.events.team import TeamPlanStatus, TeamStepAssigned, TeamStepCompleted, TeamStepFailed
 from teamwright.values.turns.turn import Turn
 from tests.kit.members import FakeMembers
 
@@ -50,11 +50,27 @@ def facts(events: list[Event], kind: type[T]) -> list[T]:
     return [event.fact for event in events if isinstance(event.fact, kind)]
 
 
-def phases(events: list[Event]) -> list[str]:
-    """What became of the phases: `id status`, with `2` for a second attempt."""
-    return [f"{one.phase} {one.status}{' 2' if one.attempt > 1 else ''}" for one in facts(events, TeamPhase)]
+def steps_of(events: list[Event]) -> list[str]:
+    """What became of the steps besides the answer: `id starts`, `2` for a second attempt, `id rung`, `id state`."""
+    found: list[str] = []
+    for event in events:
+        match event.fact:
+            case TeamStepAssigned(step=step, attempt=attempt) if step != "answer":
+                found.append(f"{step} starts{' 2' if attempt > 1 else ''}")
+            case TeamStepFailed(step=step, rung=rung) if step != "answer":
+                found.append(f"{step} {rung}")
+            case TeamStepCompleted(step=step, state=state) if step != "answer":
+                found.append(f"{step} {state}")
+            case _:
+                pass
+    return found
 
 
 def statuses(events: list[Event]) -> list[str]:
     """What became of the plan."""
     return [one.status for one in facts(events, TeamPlanStatus)]
+
+
+def finishing(name: str) -> dict[str, Any]:
+    """The failure ladder of a team that collaborates, with another agent who finishes."""
+    return {"retry": 1, "adjust": True, "downgrade_model": False, "skip_step": False, "finish": name}

@@ -1,5 +1,3 @@
-from teamwright.experts.collaboration.state import CollaborateOptions as CollaborateOptions
-from teamwright.experts.coordination.options import ExpertOptions as ExpertOptions, FailureLadder as FailureLadder
 from teamwright.experts.expert_agent import (
     introduce as introduce,
     make_expert as make_expert,
@@ -26,5 +24,6 @@ from teamwright.strategies.plan.change import (
     pin_conflicts as pin_conflicts,
 )
 from teamwright.strategies.plan.difference import plan_difference as plan_difference
+from teamwright.strategies.plan.options import FailureLadder as FailureLadder, PlanOptions as PlanOptions
 from teamwright.values.specs.manifest import ExpertProfile as ExpertProfile
 from teamwright.values.specs.plan import Role as Role, Roster as Roster

@@ -11,6 +11,7 @@ WING = Wing(
     hooks={
         "team_templates": "teamwright.experts.team_templates:TEMPLATES",
         "expand_agents": "teamwright.experts.expert_agent:expand",
+        "merge_entries": "teamwright.experts.competition:merge_entries",
         "routes": "teamwright.experts.routes:router",
     },
 )

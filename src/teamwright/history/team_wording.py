@@ -1,4 +1,4 @@
-"""The wording of what teams do beside asking: plans, phases, verdicts, messages between members, interventions."""
+"""The wording of what teams do beside asking: plans, verdicts, messages between members, interventions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from teamwright.values.events.team import (
     TeamLife,
     TeamMerged,
     TeamMessage,
-    TeamPhase,
     TeamPlanChanged,
     TeamPlanProposed,
     TeamPlanStatus,
@@ -42,12 +41,12 @@ FIRST = 1
 
 
 def plan_note(event: Event) -> str | None:
-    """Return the line for a change of a plan, of its status or of a phase; none for other events."""
+    """Return the line for a change of a plan, of its status or of a competition; none for other events."""
     match event.fact:
         case TeamPlanChanged(plan_version=version, difference=lines, by=by):
             if version == FIRST:
-                phases = sum(line.startswith("+ ") for line in lines)
-                return f"the plan{f' of {by}' if by else ''} has {count_text(phases, 'phase')}"
+                steps = sum(line.startswith("+ ") for line in lines)
+                return f"the plan{f' of {by}' if by else ''} has {count_text(steps, 'step')}"
             return f"{by or 'a person'} changes the plan (version {version}): {'; '.join(lines)}"
         case TeamPlanStatus(status="failed" | "fallback" as status, reason=reason):
             return f"the plan is {status}{f': {reason}' if reason else ''}"
@@ -55,14 +54,12 @@ def plan_note(event: Event) -> str | None:
             decided = f"{to or 'a person'} {'approves' if approved else 'refuses'}"
             return f"{by} proposes to change the plan; {decided}{f': {reason}' if reason else ''}"
         case _:
-            return _phase_note(event)
+            return _merge_note(event)
 
 
 def is_plan_progress(event: Event) -> bool:
     """Whether a plan goes on as planned: nothing failed, was refused, or has to be tried again."""
     match event.fact:
-        case TeamPhase(status=status, attempt=attempt):
-            return status in ("in_progress", "completed") and attempt == FIRST
         case TeamPlanChanged(plan_version=version):
             return version == FIRST
         case TeamMerged():
@@ -71,22 +68,15 @@ def is_plan_progress(event: Event) -> bool:
             return False
 
 
-def _phase_note(event: Event) -> str | None:
+def _merge_note(event: Event) -> str | None:
     match event.fact:
-        case TeamPhase(phase=phase, status="in_progress", attempt=attempt, members=members):
-            again = "" if attempt == FIRST else f", attempt {attempt}"
-            return f"phase {phase} starts{again}: {', '.join(members)}"
-        case TeamPhase(phase=phase, status="pending"):
-            return f"phase {phase} waits until the lead has split it"
-        case TeamPhase(phase=phase, status=status):
-            return f"phase {phase} {'is ' if status != 'failed' else ''}{status}"
-        case TeamMerged(phase=phase, winner=winner, by=by, tied=tied, votes=votes, entries=entries):
+        case TeamMerged(step=step, winner=winner, by=by, tied=tied, votes=votes, entries=entries):
             if not winner:
-                return f"phase {phase}: {by} merged the answers"
+                return f"step {step}: {by} merged the answers"
             given = sum(one == winner for one in votes.values())
             how = f" by {count_text(given, 'vote')}" if votes else f", {by} decided" if by else ""
             tie = f", a tie that {by} broke" if tied else ""
-            return f"phase {phase}: {winner} of {entries.get(winner, '')} wins{how}{tie}"
+            return f"step {step}: {winner} of {entries.get(winner, '')} wins{how}{tie}"
         case _:
             return None
 

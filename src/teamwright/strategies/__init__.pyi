@@ -2,13 +2,13 @@ from teamwright.strategies.expressions.conditions_and_templates import (
     Condition as Condition,
     Template as Template,
 )
-from teamwright.strategies.plan.planner import make_schedule as make_schedule
 from teamwright.strategies.plan.schedule import (
     batch_envelopes as batch_envelopes,
     diagnose as diagnose,
     envelopes_tokens as envelopes_tokens,
     validate_schedule as validate_schedule,
 )
+from teamwright.strategies.plan.scheduler import make_schedule as make_schedule
 from teamwright.strategies.protocol import (
     Arrow as Arrow,
     Diagram as Diagram,

@@ -269,6 +269,14 @@ class EnvelopeContext:
         """Ask a person."""
         return await self._inner.ask_person(question, key=key)
 
+    async def message(self, text: str, *, key: str, summary: str = "") -> None:
+        """Tell all other members something."""
+        await self._inner.message(text, key=key, summary=summary)
+
+    async def ask_member(self, name: str, question: str, *, key: str, hand_over: bool = False) -> None:
+        """Ask another member for help."""
+        await self._inner.ask_member(name, question, key=key, hand_over=hand_over)
+
     async def changes(self, *, before: str, apply: ApplyChange, messages: bool = False) -> Sequence[AppliedChange]:
         """Carry out what people want changed before an ask."""
         return await self._inner.changes(before=before, apply=apply, messages=messages)

@@ -5,7 +5,7 @@ Replies are stored by the names of their parts, so the order in which they arriv
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Literal, Self
 
 from pydantic import Field, JsonValue, model_validator
@@ -115,16 +115,24 @@ class PartResults:
         return failure is not None and self._policy.on_failure == "fail" and not failure.optional
 
     def finish(
-        self, talk: TeamConversation, order: Iterable[str], *, need_one: bool = True, closes: bool = False
+        self,
+        talk: TeamConversation,
+        order: Iterable[str],
+        *,
+        need_one: bool = True,
+        closes: bool = False,
+        before: Mapping[str, Sequence[Reply]] | None = None,
     ) -> Outcome | None:
         """Add the replies to the conversation in this order; return the outcome if the team ends here.
 
         A reply that terminates the team comes last; an earlier fatal failure still fails the team. With `need_one`, the
         team also fails if there is no reply at all. With `closes`, a closing ask follows: parts that the budget did not
-        cover do not fail the team.
+        cover do not fail the team. `before` are replies that precede that of a part.
         """
         failed, count = list[str](), 0
         for count, name in enumerate(order, start=1):  # noqa: B007 - the count is used below
+            for reply in before.get(name, ()) if before else ():
+                talk.add(reply)
             if name in self.failures:
                 failed.append(name)
             elif name in self.replies and name != self._terminated_by:

@@ -1,147 +1,102 @@
-"""Schedules from plans: valid whatever the plan, the same every time, and refused with every reason."""
+"""Planners: fixed steps, one step for each role, and an agent whose mistakes are sent back once."""
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 import pytest
-from hypothesis import given, strategies as st
 
-from teamwright.errors import InvalidValue, PlanError, UsageError
-from teamwright.strategies.plan.planner import PlannerSettings, make_schedule
-from teamwright.strategies.plan.schedule import validate_schedule
-from teamwright.values.specs.plan import Plan, Step
-from tests.growth import assert_linear_calls
-from tests.strategies.plan.plans import LARGE, plan, plans, work
+from teamwright.errors import Refused
+from teamwright.teams.team import Team
+from teamwright.values.turns.turn import Turn
+from tests.kit.members import FakeMembers
+from tests.kit.runs import TASK, run, speakers
 
-
-def settings() -> st.SearchStrategy[PlannerSettings]:
-    return st.builds(
-        PlannerSettings,
-        max_parallel=st.integers(1, 6),
-        run_budget=st.none() | st.integers(0, 3000),
-        coordination_floor=st.integers(0, 20),
-    )
-
-
-@given(plans(), settings())
-def test_every_schedule_is_valid(plan: Plan, settings: PlannerSettings) -> None:  # Z-04, Z-05, Z-07
-    schedule = make_schedule(plan, settings)
-    assert validate_schedule(schedule, plan) == []
-    assert max(len(batch.tasks) for batch in schedule.batches) <= settings.max_parallel
-    assert [budget.task for budget in schedule.budgets] == [step.id for step in plan.steps]
-    work = sum(step.execution_tokens for step in plan.steps)
-    if settings.run_budget is not None:
-        assert schedule.total_tokens <= max(settings.run_budget, work)
-
-
-@given(plans(), settings())
-def test_the_same_plan_gives_the_same_schedule(plan: Plan, settings: PlannerSettings) -> None:  # Z-04
-    again = Plan.model_validate_json(plan.model_dump_json())
-    assert make_schedule(again, settings) == make_schedule(plan, settings)
-
-
-def test_a_schedule_has_order_batches_locks_and_tokens() -> None:  # Z-05
-    steps = (
-        Step(id="core", owns=("src/core",), execution_tokens=120, coordination_tokens=20),
-        Step(id="web", needs=("core",), owns=("src/web", "docs"), execution_tokens=100),
-        Step(id="api", needs=("core",), owns=("docs", "src/api"), execution_tokens=90),
-    )
-    schedule = make_schedule(Plan(steps=steps), PlannerSettings(max_parallel=2))
-    assert schedule.order == ("core", "web", "api")
-    assert [batch.to_json() for batch in schedule.batches] == [
-        {"index": 0, "tasks": ["core"], "locks": ["src/core"], "tokens": 140},
-        {"index": 1, "tasks": ["web"], "locks": ["docs", "src/web"], "tokens": 108},
-        {"index": 2, "tasks": ["api"], "locks": ["docs", "src/api"], "tokens": 98},
+PLAN = {
+    "steps": [
+        {"id": "look", "role": "ana", "task": "Look for {{ outputs.nothing }} and {% this %}."},
+        {"id": "tell", "role": "ben", "task": "Tell it.", "needs": ["look"]},
     ]
-    assert schedule.total_tokens == 346
+}
 
 
-def test_every_reason_is_reported_at_once_by_name() -> None:  # Z-04
-    steps = [
-        Step(id="a", needs=("b",)),
-        Step(id="b", needs=("a", "nowhere")),
-        Step(id="c", needs=("c",)),
-        Step(id="c"),
-        Step(id=""),
-        Step(id="two words"),
-        Step(id="d", owns=("",)),
+def team(fakes: FakeMembers, planner: object, **options: Any) -> Team:
+    helper = fakes.member("planner", planner)
+    given = {"lead": "planner", **options}
+    return Team("t", members=fakes.members("ana ben"), helpers=[helper], strategy="expert", options=given)
+
+
+async def test_without_steps_and_planner_there_is_one_step_for_each_role_in_order() -> None:
+    fakes = FakeMembers()
+    result, _ = await run(Team("t", members=fakes.members("ana ben cat"), strategy="expert"))
+    assert speakers(result) == ["ana", "ben", "cat"]
+    assert [message.name for message in fakes.last_turn("cat").history] == ["ana", "ben"]
+
+
+async def test_an_agent_plans_and_its_texts_are_data_and_no_templates() -> None:  # K-05
+    fakes = FakeMembers()
+    result, events = await run(team(fakes, json.dumps(PLAN)))
+    assert (result.status, result.output) == ("completed", "ben is done")
+    assert fakes.calls == ["planner", "ana", "ben"]
+    assert fakes.last_turn("ana").task == "Look for {{ outputs.nothing }} and {% this %}."
+    assert TASK in fakes.received[0][1].prompt
+    assert fakes.received[0][1].purpose == "coordinate"
+    assert [event.fact.to_json()["reason"] for event in events if event.kind == "team.planned"] == [
+        "planned by 'planner'"
     ]
-    with pytest.raises(PlanError) as told:
-        make_schedule(Plan(steps=tuple(steps)))
-    assert isinstance(told.value, UsageError)
-    assert len(told.value.problems) == 7
-    for part in (
-        "'a' needs 'b' needs 'a'",
-        "'b' needs 'nowhere', which is no step",
-        "'c' needs itself",
-        "two steps are called 'c'",
-        "step 5 has no id",
-        "'two words' can't name a step",
-        "'d' owns a key without a name",
-    ):
-        assert part in str(told.value)
 
 
-def test_a_plan_has_steps_and_settings_have_bounds() -> None:
-    with pytest.raises(InvalidValue, match="steps: is empty"):
-        Plan(steps=())
-    with pytest.raises(InvalidValue, match="at least 1"):
-        PlannerSettings(max_parallel=0)
+async def test_a_plan_with_mistakes_is_sent_back_once_with_what_is_wrong() -> None:  # K-05
+    fakes = FakeMembers()
+
+    def plan(turn: Turn) -> str:
+        return json.dumps(PLAN) if "could not be used" in turn.task else '{"steps": [{"id": "x", "role": "poet"}]}'
+
+    result, events = await run(team(fakes, plan))
+    assert result.status == "completed"
+    assert fakes.calls == ["planner", "planner", "ana", "ben"]
+    (told,) = [event.fact for event in events if event.kind == "team.reply_rejected"]
+    assert str(told.to_json()["problem"]) in fakes.received[1][1].task
+    assert [one.content for one in fakes.received[1][1].history] == ['{"steps": [{"id": "x", "role": "poet"}]}']
 
 
-@pytest.mark.parametrize("shape", LARGE)
-def test_the_work_grows_with_the_steps_and_no_faster(shape: str) -> None:
-    small, large = LARGE[shape](600), LARGE[shape](2_400)
-    assert work(lambda: make_schedule(large)) < 4.6 * work(lambda: make_schedule(small)) + 1000
+def flight(turn: Turn) -> str:
+    if "the capability 'flying'" in turn.task:
+        return json.dumps(PLAN)
+    pilot = {"id": "fly", "role": "pilot", "task": "Fly.", "instructions": "You fly.", "capability": "flying"}
+    return json.dumps({"steps": [pilot]})
 
 
-def test_ten_thousand_steps_that_share_one_key_go_one_by_one() -> None:
-    schedule = make_schedule(LARGE["one key"](10_000))
-    assert [batch.tasks for batch in schedule.batches] == [(id_,) for id_ in schedule.order]
+async def test_a_plan_whose_roles_nobody_can_have_is_sent_back_too() -> None:  # K-03 K-05
+    fakes = FakeMembers()
+    result, _ = await run(team(fakes, flight, create_roles=True))
+    assert (result.status, fakes.calls) == ("completed", ["planner", "planner", "ana", "ben"])
 
 
-def test_keys_that_a_step_names_twice_are_one() -> None:
-    schedule = make_schedule(plan(a="/ x x"))
-    assert schedule.batches[0].locks == ("x",)
-    assert not validate_schedule(schedule, plan(a="/ x x"))
+async def test_where_nobody_can_have_the_planned_roles_the_fallback_holds() -> None:  # K-05
+    fakes = FakeMembers()
+    pilot = {"id": "fly", "role": "pilot", "task": "Fly.", "instructions": "You fly.", "capability": "flying"}
+    given = {"create_roles": True, "on_planner_failure": "single_step_fallback"}
+    result, _ = await run(team(fakes, json.dumps({"steps": [pilot]}), **given))
+    assert (result.status, result.output) == ("degraded", "ana is done")
 
 
-def owning(size: int, key: str) -> Plan:
-    return Plan(steps=tuple(Step(id=f"s{number}", owns=(key.format(number),)) for number in range(size)))
+@pytest.mark.parametrize("planner", ["no plan", Refused("no plan")])
+async def test_without_a_plan_the_team_fails_fast_and_nobody_works(planner: object) -> None:  # K-05
+    fakes = FakeMembers()
+    result, events = await run(team(fakes, planner))
+    assert (result.status, result.stop_reason) == ("failed", "planning")
+    assert set(fakes.calls) == {"planner"}
+    assert [event.kind for event in events if event.kind == "team.ended"] == ["team.ended"]
 
 
-def refused(plan: Plan) -> str:
-    try:
-        make_schedule(plan)
-    except PlanError as error:
-        (text,) = error.problems
-        return text
-    return ""
-
-
-def test_wildcards_that_would_all_be_compared_are_refused_at_once() -> None:  # S-01
-    text = refused(owning(3000, "*{}/**"))
-    assert "the steps own 3000 keys with wildcards so early that 4498500 pairs would have to be compared" in text
-    assert_linear_calls(refused, prepare=lambda size: owning(size, "*{}/**"), size=1000)
-
-
-@pytest.mark.parametrize("form", ["**/*a/" * 31 + "z{}", "*/" * 63 + "z{}", "*a" * 480 + "{}"])
-def test_long_keys_that_would_all_be_compared_are_refused_at_once(form: str) -> None:  # S-01
-    assert_linear_calls(refused, prepare=lambda size: owning(size, form), size=400)
-    text = refused(owning(400, form))
-    assert "the steps own 400 keys with wildcards so early that" in text
-    assert "a pair of long keys counts as several" in text
-
-
-def test_long_keys_that_are_few_are_planned() -> None:
-    assert len(make_schedule(owning(15, "**/*a/" * 31 + "z{}")).order) == 15
-
-
-@pytest.mark.parametrize("form", ["src/m{}/**", "src/m{}_*.py", "src/m{}.[ch]"])
-def test_wildcards_behind_folders_of_their_own_are_planned_in_linear_time(form: str) -> None:  # S-01
-    assert_linear_calls(make_schedule, prepare=lambda size: owning(size, form), size=500)
-    assert len(make_schedule(owning(3000, form)).order) == 3000
-
-
-@pytest.mark.parametrize(("key", "told"), [("a/" * 70, "of 70 parts"), ("x" * 1001, "of 1001 characters")])
-def test_keys_have_a_longest_form(key: str, told: str) -> None:  # S-01
-    assert told in refused(Plan(steps=(Step(id="a", owns=(key,)),)))
+@pytest.mark.parametrize("planner", ["no plan", Refused("no plan")])
+async def test_with_the_fallback_the_task_is_one_step_with_one_warning(planner: object) -> None:  # K-05
+    fakes = FakeMembers()
+    result, _ = await run(team(fakes, planner, on_planner_failure="single_step_fallback"))
+    assert (result.status, result.output) == ("degraded", "ana is done")
+    assert len(result.warnings) == 1
+    assert "gave no plan" in result.warnings[0]
+    assert "ben" not in fakes.calls
+    assert fakes.last_turn("ana").task == TASK

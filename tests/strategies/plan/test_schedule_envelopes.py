@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, strategies as st
 
-from teamwright.strategies.plan.planner import PlannerSettings, make_schedule
 from teamwright.strategies.plan.schedule import (
     ScheduleBatch,
     batch_envelopes,
@@ -13,6 +12,7 @@ from teamwright.strategies.plan.schedule import (
     envelope_tokens,
     envelopes_tokens,
 )
+from teamwright.strategies.plan.scheduler import PlannerSettings, make_schedule
 from teamwright.values.specs.plan import Plan, Step
 from teamwright.values.turns.envelope import EnvelopeLimits
 from tests.strategies.plan.plans import plan, plans

@@ -292,6 +292,20 @@ class Context(Protocol):
         """Ask a person and wait for the answer, however long it takes and across processes."""
         ...
 
+    async def message(self, text: str, *, key: str, summary: str = "") -> None:
+        """Tell all other members of the team something: they read the summary, and can open the whole text.
+
+        For agents, in a team whose members talk. It is delivered when the turn has ended.
+        """
+        ...
+
+    async def ask_member(self, name: str, question: str, *, key: str, hand_over: bool = False) -> None:
+        """Ask another member of the team for help, or hand the step over to it; end the turn after that.
+
+        For agents, in a team whose members talk. The answer is in the next turn.
+        """
+        ...
+
     async def changes(self, *, before: str, apply: ApplyChange, messages: bool = False) -> Sequence[AppliedChange]:
         """Let `apply` carry out what people want changed before the next of this scope: an ask, or a fact about the
         plan of the team, with the key `before`. Returns what was carried out.

@@ -29,6 +29,7 @@ from teamwright.runtime.driver.path_locks import Owner, PathLock
 from teamwright.runtime.people.applied_interventions import steer_ask, take_changes
 from teamwright.runtime.people.questions import ApprovalGate, ask_person_at
 from teamwright.runtime.scope import Scope
+from teamwright.strategies.plan.member_requests import RequestSender
 from teamwright.values.events.event import Fact
 from teamwright.values.events.team import StepHeldUp
 from teamwright.values.key import escape_place, join_key
@@ -137,6 +138,18 @@ class RunContext:
     async def ask_person(self, question: Question, *, key: str) -> Answer:
         """Ask a person; the process may end before the answer arrives."""
         return await ask_person_at(self._scope, self._scope.claim(key), question)
+
+    async def message(self, text: str, *, key: str, summary: str = "") -> None:
+        """Tell all other members of the team something."""
+        scope = self._scope
+        sender = RequestSender(self.workspace, scope.member, key, join_key(scope.path, key))
+        await sender.message(text, summary)
+
+    async def ask_member(self, name: str, question: str, *, key: str, hand_over: bool = False) -> None:
+        """Ask another member for help, or hand the step over to it."""
+        scope = self._scope
+        sender = RequestSender(self.workspace, scope.member, key, join_key(scope.path, key))
+        await (sender.hand_over(name, question) if hand_over else sender.ask(name, question))
 
     async def changes(self, *, before: str, apply: ApplyChange, messages: bool = False) -> Sequence[AppliedChange]:
         """Carry out what people want changed before the ask with the key `before`, and return it."""

@@ -23,7 +23,7 @@ from teamwright.strategies.protocol import Members
 from teamwright.teams.team import Team
 from teamwright.values.events.budget import BudgetRaised
 from teamwright.values.events.run import RunApplied, RunIntervened, RunRefused
-from teamwright.values.events.team import TeamPhase, TeamPlanChanged, TeamPlanProposed, TeamPlanStatus
+from teamwright.values.events.team import TeamPlanChanged, TeamPlanProposed, TeamPlanStatus
 from teamwright.values.key import join_key, parent_key
 from teamwright.values.limits import tighter
 from teamwright.values.people import (
@@ -40,7 +40,7 @@ from teamwright.values.people import (
 from teamwright.values.turns.messages import History, Message
 from teamwright.values.turns.turn import Turn
 
-PLAN_FACTS = (TeamPlanChanged.kind, TeamPlanStatus.kind, TeamPlanProposed.kind, TeamPhase.kind)
+PLAN_FACTS = (TeamPlanChanged.kind, TeamPlanStatus.kind, TeamPlanProposed.kind)
 PAUSED = "paused"
 """The last part of the key at which a paused member waits."""
 
@@ -196,7 +196,11 @@ def take_changes(
             done.append(one := AppliedChange(change, _joining(interventions, change)))
             apply(one)
     passed = (
-        bool(done) or full in interventions.recorded.refused or _has_begun(scope, place) or _is_planned(scope, place)
+        bool(done)
+        or full in interventions.recorded.refused
+        or _has_begun(scope, place)
+        or _is_planned(scope, place)
+        or full in interventions.begun(scope.run.record.asks)
     )
     if passed or not scope.is_outermost:
         return done

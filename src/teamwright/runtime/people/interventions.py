@@ -16,6 +16,7 @@ from teamwright.runtime.driver.redaction import Redactor
 from teamwright.strategies.protocol import InterventionName
 from teamwright.teams.team import Team
 from teamwright.values.events.run import RunApplied
+from teamwright.values.key import parent_key
 from teamwright.values.limits import Limits
 from teamwright.values.people import (
     AddMember,
@@ -124,12 +125,13 @@ class Interventions:
     """What people have changed in a run, and what has yet to take effect; each by its id in the inbox."""
 
     __slots__ = (
-        "_accepted", "applied", "changes", "handed_out", "joined", "messages", "paused", "placed", "raises", "recorded",
+        "_accepted", "_begun", "applied", "changes", "handed_out", "joined", "messages", "paused", "placed", "raises", "recorded",
         "team",
     )  # fmt: skip
 
     def __init__(self, recorded: RecordedInterventions, team: Team) -> None:
         self.recorded, self.team = recorded, team
+        self._begun: frozenset[str] | None = None
         self.messages: dict[int, Tell] = {}
         self.changes: dict[int, TeamChange] = {}
         """Changes of the team that have not taken effect."""
@@ -167,6 +169,16 @@ class Interventions:
     def raised(self, limits: Limits | None) -> Limits | None:
         """Return limits of the run or of its outermost team as people have raised them."""
         return raised(limits, self.raises.values())
+
+    def begun(self, asks: Iterable[str]) -> frozenset[str]:
+        """Return the scopes in which an earlier driver has asked, by its recorded asks: nothing new comes before them."""
+        if self._begun is None:
+            found = set[str]()
+            for key in asks:
+                while (key := parent_key(key)) and key not in found:
+                    found.add(key)
+            self._begun = frozenset(found)
+        return self._begun
 
     @property
     def unapplied(self) -> dict[int, Steer]:

@@ -350,16 +350,6 @@ class PageStep(_PageEvent, frozen=True):
     score: float | None = None
 
 
-class PagePhase(_PageEvent, frozen=True):
-    """A phase of a plan has another status."""
-
-    phase: str
-    name: str
-    status: str
-    attempt: int = 1
-    experts: tuple[str, ...] = ()
-
-
 class PageIntervention(_PageEvent, frozen=True):
     """What a person did to the run: `id` is the same when it is accepted, refused, and when it takes effect."""
 
@@ -444,7 +434,7 @@ PageEvent = (
     PageRun | PageTeamFormed | PageTeamLife | PageTeamDissolved | PageTeamSynthesis
     | PageExpertJoined | PageExpertLeft | PageExpertStep | PageExpertResult
     | PageMessage | PageToolCall | PageToolResult | PageThinking
-    | PageVerdict | PageVote | PagePlanUpdate | PageStep | PagePhase
+    | PageVerdict | PageVote | PagePlanUpdate | PageStep
     | PageIntervention | PageQuestion | PageAnswer
     | PageBudget | PageWait | PageCheckpoint | PageWarning | PageNote
 )  # fmt: skip

@@ -17,7 +17,6 @@ from teamwright.server.page.page_events import (
     PageJudge,
     PageMessage,
     PagePart,
-    PagePhase,
     PagePlanStep,
     PagePlanUpdate,
     PageTeamFormed,
@@ -38,7 +37,6 @@ from teamwright.values.events.team import (
     TeamMerged,
     TeamMessage,
     TeamMessageSent,
-    TeamPhase,
     TeamPlanChanged,
     TeamPlanStatus,
     TeamStarted,
@@ -82,7 +80,7 @@ def project_team(builder: EventBuilder, fact: Fact) -> bool:
             _life(builder, fact)
         case TeamMessage(type=type, by=by, to=to, text=text):
             to = builder.state.ids(builder.team, to)
-            more = {"phase": fact.phase, "original": fact.original}
+            more = {"phase": fact.step, "original": fact.original}
             builder.add(
                 PageMessage(**builder.head(by), type=type, text=mask_text(text), to=to, round=fact.round, **more)
             )
@@ -109,12 +107,10 @@ def _project_plan(builder: EventBuilder, fact: Fact) -> bool:
             _plan_changed(builder, fact)
         case TeamPlanStatus(status=status, plan_version=version, reason=reason):
             _plan(builder, version, status, reason=reason)
-        case TeamPhase():
-            _phase(builder, fact)
-        case TeamStepAssigned(step=step, member=member, attempt=attempt):
+        case TeamStepAssigned(step=step, member=member, attempt=attempt, members=members):
             builder.team.records_steps = True
             builder.team.states.pop(step, None)
-            builder.set_step(step, "running", attempt=attempt, members=(member,))
+            builder.set_step(step, "running", attempt=attempt, members=members or (member,))
         case TeamStepFailed(step=step, member=member, attempt=attempt, error=error, rung=rung):
             state = "running" if rung in ("retry", "downgrade_model") else "failed"
             builder.set_step(step, state, attempt=attempt, members=(member,), reason=error)
@@ -219,7 +215,7 @@ def _vote(builder: EventBuilder, fact: TeamMerged) -> None:
     builder.add(
         PageVote(
             **builder.head(fact.by),
-            phase=fact.phase,
+            phase=fact.step,
             merge=fact.merge,
             entries={answer: prefix + member for answer, member in fact.entries.items()},
             votes={prefix + member: answer for member, answer in fact.votes.items()},
@@ -313,23 +309,6 @@ def _plan_in(value: JsonValue) -> JsonValue:
         return json.loads(value) if isinstance(value, str) else value
     except ValueError:
         return None
-
-
-def _phase(builder: EventBuilder, fact: TeamPhase) -> None:
-    team = builder.team
-    team.records_steps = True
-    experts = builder.state.ids(team, fact.members)
-    builder.add(
-        PagePhase(
-            **builder.head(key=join_key(team.scope, fact.phase)),
-            phase=fact.phase,
-            name=mask_text(team.names.get(fact.phase, fact.phase)),
-            status=fact.status,
-            attempt=fact.attempt,
-            experts=experts,
-        )
-    )
-    builder.set_step(fact.phase, STATES[fact.status], attempt=fact.attempt, members=fact.members)
 
 
 def plan_steps(plan: JsonValue, states: Mapping[str, StepState], expert_id: ExpertId) -> Iterator[PagePlanStep]:

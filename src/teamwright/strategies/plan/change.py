@@ -1,36 +1,38 @@
 """Changes of a plan: who decides on one, what is wrong with it, the plan after it, and whom it affects. Pure.
 
-A change never touches a phase that has started: what is done stays done. Whatever a person edits is pinned.
+A change never touches a step that has started: what is done stays done. Whatever a person edits is pinned.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Literal
 
 from pydantic import Field, JsonValue
 
 from teamwright.errors import nearest
-from teamwright.strategies.plan.difference import PlanDifference, phase_fields, plan_difference
+from teamwright.strategies.plan.difference import PlanDifference, plan_difference, step_fields
 from teamwright.strategies.plan.plan_check import plan_problems
 from teamwright.values.specs.evaluation import code_of_evaluation
 from teamwright.values.specs.plan import Pins, Plan, Roster, Step
 from teamwright.values.text.display import name_text
 from teamwright.values.value import Value
 
+PlanCheck = Callable[[Plan, Roster], list[str]]
+"""Returns every mistake in a plan of a team, as sentences."""
 Author = Literal["person", "lead", "expert"]
 Route = Literal["apply", "ask_lead", "ask_person"]
 
 
 class PlanChange(Value):
-    """A change: phases that are new or replaced as a whole, ids of phases that go, and variables with new values.
+    """A change: steps that are new or replaced as a whole, ids of steps that go, and variables with new values.
 
     A variable with the value null is removed.
     """
 
-    put: tuple[Step, ...] = Field(default=(), description="phases that are added, or that replace those of their id")
-    remove: tuple[str, ...] = Field(default=(), description="ids of phases that are removed")
+    put: tuple[Step, ...] = Field(default=(), description="steps that are added, or that replace those of their id")
+    remove: tuple[str, ...] = Field(default=(), description="ids of steps that are removed")
     variables: dict[str, JsonValue] = Field(default={}, description="variables with new values; null removes one")
     reason: str = Field(default="", description="why")
 
@@ -41,13 +43,13 @@ class PlanChange(Value):
 def change_between(before: Plan, after: Plan, reason: str = "") -> PlanChange:
     """Return the change that turns one plan into another, such as the one that a person edited.
 
-    What a run keeps, such as the status of phases, is no part of it.
+    What a run keeps, such as the status of steps, is no part of it.
     """
     found = plan_difference(before, after)
-    put = (*found.added, *(phase for phase, _ in found.changed))
+    put = (*found.added, *(step for step, _ in found.changed))
     return PlanChange(
-        put=tuple(phase.model_copy(update={"status": "pending"}) for phase in put),
-        remove=tuple(phase.id for phase in found.removed),
+        put=tuple(step.model_copy(update={"status": "pending"}) for step in put),
+        remove=tuple(step.id for step in found.removed),
         variables={one.name: one.after for one in found.variables},
         reason=reason,
     )
@@ -71,14 +73,14 @@ def route_change(plan: Plan, change: PlanChange, author: Author) -> Route:
     return "ask_person" if pin_conflicts(plan, change) else "apply"
 
 
-def change_problems(plan: Plan, change: PlanChange, team: Roster) -> list[str]:
+def change_problems(plan: Plan, change: PlanChange, team: Roster, check: PlanCheck = plan_problems) -> list[str]:
     """Return every reason why a change can't be made, as sentences; empty if it can."""
     found = [*_impossible(plan, change)]
     if not found:
         after = _changed_plan(plan, change)
         if isinstance(after, str):
             return [after]
-        found += plan_problems(after, team)
+        found += check(after, team)
     return found
 
 
@@ -99,68 +101,79 @@ def pin_conflicts(plan: Plan, change: PlanChange) -> list[str]:
 def affected_experts(before: Plan, after: Plan, team: Roster) -> tuple[str, ...]:
     """Return the experts that a change has to be announced to.
 
-    They are those of changed phases, before and after, and of open phases that need one of them; where variables
-    changed, those of every open phase.
+    They are those of changed steps, before and after, and of open steps that need one of them; where variables
+    changed, those of every open step.
     """
     found = plan_difference(before, after)
-    touched = set(found.phases)
-    phases = [*found.added, *found.removed, *(phase for phase, _ in found.changed)]
-    phases += [before.by_id[phase.id] for phase, _ in found.changed]
-    phases += [one for one in after.steps if one.is_open and (found.variables or not touched.isdisjoint(one.needs))]
-    return tuple(dict.fromkeys(name for one in phases for name in one.experts or one.workers(team)))
+    touched = set(found.steps)
+    steps = [*found.added, *found.removed, *(step for step, _ in found.changed)]
+    steps += [before.by_id[step.id] for step, _ in found.changed]
+    steps += [one for one in after.steps if one.is_open and (found.variables or not touched.isdisjoint(one.needs))]
+    return tuple(dict.fromkeys(name for one in steps for name in one.experts or one.workers(team)))
 
 
-def without_expert(plan: Plan, leaver: str, to: str) -> Plan:
-    """Return the plan with the open phases of an expert who left given to another; what it has begun keeps its name."""
-    steps = [_without(one, leaver, to) if one.is_open and leaver in one.experts else one for one in plan.steps]
+def without_expert(plan: Plan, leaver: str, others: Sequence[str]) -> Plan:
+    """Return the plan with the open steps of a member who left given to the first other who does not judge them.
+
+    What it has begun keeps its name.
+    """
+    steps = [
+        _without(one, leaver, _successor(one, others)) if one.is_open and leaver in one.experts else one
+        for one in plan.steps
+    ]
     return plan.model_copy(update={"steps": tuple(steps)})
 
 
-def _without(phase: Step, leaver: str, to: str) -> Step:
-    """Return a phase of which another expert does the part of one who left; who competes already does so once."""
-    if phase.parallel == "serial":
-        return phase.model_copy(update={"agent": to, "agents": ()})
-    if phase.parts:
-        parts = [one.model_copy(update={"agent": to}) if one.agent == leaver else one for one in phase.parts]
-        return phase.model_copy(update={"parts": tuple(parts)})
-    others = [name for name in phase.agents if name != leaver]
+def _successor(step: Step, others: Sequence[str]) -> str:
+    judges = step.evaluate.judges if step.evaluate is not None else ()
+    return next((name for name in others if name not in judges), others[0])
+
+
+def _without(step: Step, leaver: str, to: str) -> Step:
+    """Return a step of which another expert does the part of one who left; who competes already does so once."""
+    if step.parallel == "serial":
+        return step.model_copy(update={"agent": to, "agents": ()})
+    if step.parts:
+        parts = [one.model_copy(update={"agent": to}) if one.agent == leaver else one for one in step.parts]
+        return step.model_copy(update={"parts": tuple(parts)})
+    others = [name for name in step.agents if name != leaver]
     agents = others if to in others else [*others, to]
-    if len(agents) > 1 or phase.parallel == "subtask_parallel":
-        return phase.model_copy(update={"agents": tuple(agents)})
-    fields = phase.model_dump(exclude_unset=True, exclude={"parallel", "agents", "merge", "enough"})
+    if len(agents) > 1 or step.parallel == "subtask_parallel":
+        return step.model_copy(update={"agents": tuple(agents)})
+    fields = step.model_dump(exclude_unset=True, exclude={"parallel", "agents", "merge", "enough"})
     return Step.model_validate({**fields, "agent": agents[0]})
 
 
 def _impossible(plan: Plan, change: PlanChange) -> Iterator[str]:
-    """Yield what contradicts the plan as it is: phases that have started, are unknown, or are named twice."""
-    phases, put = plan.by_id, [phase.id for phase in change.put]
+    """Yield what contradicts the plan as it is: steps that have started, are unknown, or are named twice."""
+    steps, put = plan.by_id, [step.id for step in change.put]
     if not change:
         yield "the change changes nothing"
-    planned = {one for phase in plan.steps for one in code_of_evaluation(phase.evaluate)}
-    for phase in change.put:
-        for code in code_of_evaluation(phase.evaluate):
+    planned = {one for step in plan.steps for one in code_of_evaluation(step.evaluate)}
+    for step in change.put:
+        for code in code_of_evaluation(step.evaluate):
             if code not in planned:  # models propose changes, and so do clients of a server
-                yield f"the phase {name_text(phase.id)} would run {code!r}, and a manifest alone names code"
+                yield f"the step {name_text(step.id)} would run {code!r}, and a manifest alone names code"
     twice = [id_ for id_, count in Counter((*put, *change.remove)).items() if count > 1]
     for id_ in twice:
-        yield f"the change names the phase {name_text(id_)} twice"
+        yield f"the change names the step {name_text(id_)} twice"
     for id_ in change.remove:
-        if id_ not in phases:
-            yield f"there is no phase {name_text(id_)} to remove; {nearest(id_, phases).rstrip('.')}"
+        if id_ not in steps:
+            yield f"there is no step {name_text(id_)} to remove; {nearest(id_, steps).rstrip('.')}"
     for id_ in (*put, *change.remove):
-        if id_ in phases and not phases[id_].is_open:
-            yield f"the phase {name_text(id_)} is {phases[id_].status.replace('_', ' ')}; what is done stays done"
-    for phase in change.put:
-        if not phase.is_open:
-            yield f"the phase {name_text(phase.id)} says status: {phase.status}; a run keeps the status, leave it out"
+        if id_ in steps and not steps[id_].is_open:
+            yield f"the step {name_text(id_)} is {steps[id_].status.replace('_', ' ')}; what is done stays done"
+    for step in change.put:
+        if not step.is_open:
+            yield f"the step {name_text(step.id)} says status: {step.status}; a run keeps the status, leave it out"
 
 
 def _changed_plan(plan: Plan, change: PlanChange) -> Plan | str:
-    """Return the plan with the change, in its order and with new phases last; what is wrong if no phase is left."""
-    put = {phase.id: phase for phase in change.put}
+    """Return the plan with the change, in its order and with new steps last; what is wrong if no step is left."""
+    put = {step.id: step for step in change.put}
     steps = [put.pop(one.id, one) for one in plan.steps if one.id not in change.remove]
     if not (steps or put):
-        return "the change leaves no phase"
+        return "the change leaves no step"
     values = {**plan.variables, **change.variables}
     variables = {name: value for name, value in values.items() if value is not None}
     return plan.model_copy(update={"steps": (*steps, *put.values()), "variables": variables})
@@ -168,31 +181,31 @@ def _changed_plan(plan: Plan, change: PlanChange) -> Plan | str:
 
 def _with_pins(plan: Plan, found: PlanDifference) -> Pins:
     """Return the pins of a plan with those of a person's edit."""
-    phases = dict(plan.pins.steps)
-    for phase in found.added:
-        phases[phase.id] = tuple(phase_fields(phase))
-    for phase, fields in found.changed:
-        phases[phase.id] = tuple(dict.fromkeys((*phases.get(phase.id, ()), *(one.name for one in fields))))
-    for phase in found.removed:
-        phases[phase.id] = ()
+    steps = dict(plan.pins.steps)
+    for step in found.added:
+        steps[step.id] = tuple(step_fields(step))
+    for step, fields in found.changed:
+        steps[step.id] = tuple(dict.fromkeys((*steps.get(step.id, ()), *(one.name for one in fields))))
+    for step in found.removed:
+        steps[step.id] = ()
     names = (*plan.pins.variables, *(one.name for one in found.variables))
-    return Pins(steps=phases, variables=tuple(dict.fromkeys(names)))
+    return Pins(steps=steps, variables=tuple(dict.fromkeys(names)))
 
 
 def _pin_conflicts(plan: Plan, change: PlanChange) -> Iterator[str]:
-    phases, pins = plan.by_id, plan.pins.steps
-    for phase in change.put:
-        if phase.id not in phases:
-            if phase.id in pins:
-                yield f"a person removed the phase {name_text(phase.id)}"
+    steps, pins = plan.by_id, plan.pins.steps
+    for step in change.put:
+        if step.id not in steps:
+            if step.id in pins:
+                yield f"a person removed the step {name_text(step.id)}"
             continue
-        before, after = phase_fields(phases[phase.id]), phase_fields(phase)
-        lost = [name for name in pins.get(phase.id, ()) if before.get(name) != after.get(name)]
+        before, after = step_fields(steps[step.id]), step_fields(step)
+        lost = [name for name in pins.get(step.id, ()) if before.get(name) != after.get(name)]
         if lost:
-            yield f"a person set {', '.join(lost)} of the phase {name_text(phase.id)}"
+            yield f"a person set {', '.join(lost)} of the step {name_text(step.id)}"
     for id_ in change.remove:
         if id_ in pins:
-            yield f"a person edited the phase {name_text(id_)}, which would be removed"
+            yield f"a person edited the step {name_text(id_)}, which would be removed"
     for name in change.variables:
         if name in plan.pins.variables:
             yield f"a person set the variable {name_text(name)}"

@@ -64,10 +64,8 @@ class Conflict(NamedTuple):
 class ConflictResolver:
     """Resolves the conflicts of one team; each of two workers may speak `rounds` times."""
 
-    def __init__(self, task: Task, briefed: BriefedRounds, steps: Sequence[Step], rounds: int) -> None:
+    def __init__(self, task: Task, briefed: BriefedRounds, rounds: int) -> None:
         self._task, self._briefed, self._rounds = task, briefed, rounds
-        self._steps = {step.id: step for step in steps}
-        self._owners = {key: step.id for step in steps for key in step.owns}
 
     async def resolve(self, step: Step, author: Agent, ctx: Context) -> None:
         """If a result is a conflict, let the two workers talk and the lead rule."""
@@ -108,8 +106,10 @@ class ConflictResolver:
 
     def _blocking_steps(self, step: Step, envelope: Envelope) -> Iterator[str]:
         """Yield the steps that may block this one: those its envelope names, by id or owned key, then its needs."""
+        steps = self._briefed.runner.steps
+        owners = {key: one.id for one in steps.values() for key in one.owns}
         for need in envelope.needs:
-            yield need if need in self._steps else self._owners.get(need, "")
+            yield need if need in steps else owners.get(need, "")
         yield from reversed(step.needs)
 
     async def _discuss(self, conflict: Conflict, ctx: Context) -> list[Message]:

@@ -19,7 +19,7 @@ LONGEST_SHOWN = 200
 
 @dataclass(frozen=True, slots=True)
 class FieldChange:
-    """A field of a phase, or a variable of a plan, before and after; None where it has none."""
+    """A field of a step, or a variable of a plan, before and after; None where it has none."""
 
     name: str
     before: JsonValue
@@ -36,25 +36,25 @@ class PlanDifference:
     added: tuple[Step, ...] = ()
     removed: tuple[Step, ...] = ()
     changed: tuple[tuple[Step, tuple[FieldChange, ...]], ...] = ()
-    """The phase as it is afterwards, and the fields that changed."""
+    """The step as it is afterwards, and the fields that changed."""
     variables: tuple[FieldChange, ...] = ()
 
     def __bool__(self) -> bool:
         return bool(self.added or self.removed or self.changed or self.variables)
 
     @property
-    def phases(self) -> tuple[str, ...]:
-        """The ids of the phases that differ."""
-        return tuple(one.id for one in (*self.added, *self.removed, *(phase for phase, _ in self.changed)))
+    def steps(self) -> tuple[str, ...]:
+        """The ids of the steps that differ."""
+        return tuple(one.id for one in (*self.added, *self.removed, *(step for step, _ in self.changed)))
 
     @property
     def lines(self) -> tuple[str, ...]:
         """The difference in lines: `+` is added, `-` removed, `~` changed."""
         return tuple(
             chain(
-                (f"+ {phase_line(phase)}" for phase in self.added),
-                (f"- {phase_line(phase)}" for phase in self.removed),
-                (f"~ {phase.id}: {one}" for phase, fields in self.changed for one in fields),
+                (f"+ {step_line(step)}" for step in self.added),
+                (f"- {step_line(step)}" for step in self.removed),
+                (f"~ {step.id}: {one}" for step, fields in self.changed for one in fields),
                 (f"~ variables.{one}" for one in self.variables),
             )
         )
@@ -68,30 +68,30 @@ def plan_difference(before: Plan | None, after: Plan) -> PlanDifference:
     if before is None:
         return PlanDifference(after.steps, variables=_field_changes({}, after.variables))
     old, new = before.by_id, after.by_id
-    both = [(old[id_], phase) for id_, phase in new.items() if id_ in old]
-    changed = [(phase, _field_changes(phase_fields(one), phase_fields(phase))) for one, phase in both]
+    both = [(old[id_], step) for id_, step in new.items() if id_ in old]
+    changed = [(step, _field_changes(step_fields(one), step_fields(step))) for one, step in both]
     return PlanDifference(
-        added=tuple(phase for id_, phase in new.items() if id_ not in old),
-        removed=tuple(phase for id_, phase in old.items() if id_ not in new),
-        changed=tuple((phase, fields) for phase, fields in changed if fields),
+        added=tuple(step for id_, step in new.items() if id_ not in old),
+        removed=tuple(step for id_, step in old.items() if id_ not in new),
+        changed=tuple((step, fields) for step, fields in changed if fields),
         variables=_field_changes(before.variables, after.variables),
     )
 
 
-def phase_fields(phase: Step) -> dict[str, JsonValue]:
-    """Return the fields of a phase that people and planners write, without defaults."""
-    return phase.model_dump(mode="json", exclude_defaults=True, exclude=set(BOOKKEEPING))
+def step_fields(step: Step) -> dict[str, JsonValue]:
+    """Return the fields of a step that people and planners write, without defaults."""
+    return step.model_dump(mode="json", exclude_defaults=True, exclude=set(BOOKKEEPING))
 
 
-def phase_line(phase: Step) -> str:
-    """Return a phase in one line: its id, who works on it and how, after what, and its task."""
-    who = ", ".join(phase.experts) or "the lead chooses"
-    how = "" if phase.parallel == "serial" else f", {phase.parallel}"
-    merge = f", {phase.merge}" if phase.parallel == "competitive_parallel" else ""
-    after = f", after {', '.join(phase.needs)}" if phase.needs else ""
-    gate = ", with a milestone" if phase.evaluate is not None else ""
-    task = f": {cut(' '.join(phase.task.split()), LONGEST_SHOWN)}" if phase.task else ""
-    return f"{phase.id} ({who}{how}{merge}{after}{gate}){task}"
+def step_line(step: Step) -> str:
+    """Return a step in one line: its id, who works on it and how, after what, and its task."""
+    who = ", ".join(step.experts) or "the lead chooses"
+    how = "" if step.parallel == "serial" else f", {step.parallel}"
+    merge = f", {step.merge}" if step.parallel == "competitive_parallel" else ""
+    after = f", after {', '.join(step.needs)}" if step.needs else ""
+    gate = ", with a milestone" if step.evaluate is not None else ""
+    task = f": {cut(' '.join(step.task.split()), LONGEST_SHOWN)}" if step.task else ""
+    return f"{step.id} ({who}{how}{merge}{after}{gate}){task}"
 
 
 def _field_changes(before: dict[str, JsonValue], after: dict[str, JsonValue]) -> tuple[FieldChange, ...]:

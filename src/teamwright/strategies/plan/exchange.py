@@ -10,13 +10,10 @@ from functools import partial
 
 from teamwright.agents.contract.agent import Agent, Context
 from teamwright.strategies.plan.lead import Lead, forwarded_limits, turn_with_context
-from teamwright.strategies.plan.options import PlanOptions
-from teamwright.strategies.plan.rounds import Round
-from teamwright.strategies.plan.step_runner import Prelude, StepInput, StepRunner
-from teamwright.strategies.plan.workers import WorkerPool
-from teamwright.strategies.protocol import (
-    Task,
-)
+from teamwright.strategies.plan.rounds import Round, rounds_of
+from teamwright.strategies.plan.state import PlanState
+from teamwright.strategies.plan.step_outputs import StepInput
+from teamwright.strategies.plan.workers import Floor, WorkerPool
 from teamwright.values.events.team import TeamMessageSent
 from teamwright.values.specs.plan import Step
 from teamwright.values.turns.messages import History, Message
@@ -30,14 +27,39 @@ The task of the team:
 {task}"""
 
 
-class Exchange:
-    """The hooks of workers that exchange messages."""
+class Exchange(Floor):
+    """Workers exchange messages after each round, which the next one waits for."""
 
-    def __init__(self, task: Task, options: PlanOptions, lead: Lead, workers: WorkerPool) -> None:
-        self.runner = StepRunner(task, options.steps, options, self)
-        self._task, self._policy, self._lead, self._workers = task, options, lead, workers
+    def __init__(self, state: PlanState, lead: Lead, workers: WorkerPool) -> None:
+        super().__init__(state)
+        self._policy, self._lead, self._workers = state.options.policy, lead, workers
+        self._rounds: list[Round] = []
+        self._next = 0
         self._round = Round(0, ())
         self._peer_messages: dict[str, Message] = {}
+
+    async def run(self, width: int, ctx: Context) -> None:
+        """Run the rounds, each with an exchange after it."""
+        while self._next < len(self._rounds):
+            round_ = self._rounds[self._next]
+            await self.run_round(round_, ctx)
+            if self.runner.results.is_over:
+                break
+            if not self.runner.open_steps & {step.id for step in round_.steps}:
+                self._next += 1
+            for number in range(1, self._state.options.rounds_of_talk + 1):
+                await self.exchange(round_, number, ctx)
+            if self._lead.ended is not None:
+                self.runner.results.is_over = True
+                break
+            if self.runner.is_held:
+                break
+
+    def set_steps(self, steps: Sequence[Step], ctx: Context) -> None:
+        """Put steps into rounds that are in none yet."""
+        known = {step.id for round_ in self._rounds for step in round_.steps}
+        new = tuple(step for step in steps if step.id not in known)
+        self._rounds += rounds_of(new, self._state, self._lead.agent, ctx, first=len(self._rounds))
 
     async def run_round(self, round_: Round, ctx: Context) -> None:
         """Run the steps of a round concurrently."""
@@ -68,21 +90,14 @@ class Exchange:
         }
         self._lead.add_messages(self._peer_messages.values())
 
-    def assign(self, step: Step, ctx: Context) -> Agent:
-        """Return the agent that the step names, or else the least busy worker."""
-        return self._workers.acquire(step, ctx)
-
-    def make_turn(self, step_input: StepInput) -> Turn:
+    def make_turn(self, step_input: StepInput, member: str) -> Turn:
         """Return a turn with the batch, the responses after the previous round, and the results of the needed steps."""
-        context = [self._round.envelopes[step_input.step.id], *self._peer_messages.values()]
+        own = self._round.envelopes.get(step_input.step.id)
+        context = [*self._state.notices_for(member), *([own] if own else ()), *self._peer_messages.values()]
         return turn_with_context(self._task, step_input, context)
-
-    def prelude(self, step: Step, worker: Agent) -> Prelude | None:
-        """Return None: steps start at once."""
 
     async def after_step(self, step: Step, worker: Agent, ctx: Context) -> None:
         """Record that the lead handed out the step and gets its result."""
-        self._workers.release(worker)
         if worker.name == (lead := self._lead.agent.name):
             return
         await ctx.emit(TeamMessageSent(by=lead, to=(worker.name,), round=self._round.number))

@@ -52,6 +52,12 @@ class LockTable:
         heappush(self._candidates, (claim.rank, claim))
         return claim
 
+    def hold(self, name: str, keys: Iterable[str], priority: int, number: int) -> Claim:
+        """Add a claim that has its keys already."""
+        claim = self.add(name, keys, priority, number)
+        self._hold(claim)
+        return claim
+
     def grant_next(self) -> Claim | None:
         """Grant the first claim that can have its keys, and return it; `None` if there is none.
 

@@ -11,7 +11,8 @@ from msgspec.structs import replace
 
 from teamwright.agents.contract.agent import Agent, Context
 from teamwright.strategies.parts import part_turn
-from teamwright.strategies.plan.step_runner import StepInput, StepRunner
+from teamwright.strategies.plan.step_outputs import StepInput
+from teamwright.strategies.plan.step_runner import StepRunner
 from teamwright.strategies.protocol import Task
 from teamwright.strategies.team_conversation import BUDGET, TeamConversation, is_unaffordable
 from teamwright.values.specs.manifest import JsonSchema

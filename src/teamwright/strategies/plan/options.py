@@ -5,43 +5,111 @@ A preset changes defaults and nothing else: what a team can do does not depend o
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from copy import copy
+from typing import Any, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, JsonValue, create_model, model_validator
 
 from teamwright.agents.contract.agent import Agent
 from teamwright.strategies.parts import FailurePolicy, PlacedParts
-from teamwright.strategies.plan.planner import PlannerSettings, make_schedule
 from teamwright.strategies.plan.schedule import Schedule
+from teamwright.strategies.plan.scheduler import PlannerSettings, make_schedule
 from teamwright.strategies.protocol import Members
+from teamwright.values.specs.evaluation import Evaluate, Risk
 from teamwright.values.specs.manifest import AgentName
-from teamwright.values.specs.plan import Plan, Step
+from teamwright.values.specs.plan import Plan, Role, RoleName, Roster, Step
 from teamwright.values.specs.tools import MemberName
+from teamwright.values.value import Value
 
 Talk = Literal["none", "lead", "all"]
 Handout = Literal["none", "step", "batch"]
 Sight = Literal["needs", "all"]
+Decision = Literal["ahead", "stepwise"]
+Pool = bool | Literal["first"] | tuple[MemberName, ...]
+
+LEAD = "lead"
+"""The value of `answer` that lets the lead give the answer."""
 
 
-class PlanOptions(FailurePolicy, PlacedParts):
-    """The steps of a plan, who works on them, what they see of each other, and who answers."""
+class FailureLadder(Value):
+    """What happens, rung by rung, when a member fails; what no rung settles fails the team."""
 
-    LED: ClassVar[bool] = False
-    """Whether the first member leads where none is named."""
-
-    steps: tuple[Step, ...] = Field(min_length=1, description="the steps, in any order")
-    lead: AgentName | None = Field(
-        default=None, description="who leads: a member, or another agent or team; by default the first member"
+    retry: int = Field(default=1, ge=0, le=20, description="how often a step is tried again")
+    other_member: bool = Field(default=False, description="whether another member tries it, if one can")
+    adjust: bool = Field(default=False, description="whether the lead may change the step before it is tried again")
+    downgrade_model: bool = Field(
+        default=True, description="then once with the member's `economy` model, if it has one"
     )
-    pool: bool | tuple[MemberName, ...] = Field(
+    skip_step: bool = Field(default=True, description="then the team continues without the step, with a warning")
+    finish: bool | AgentName = Field(
         default=False,
-        description="whether steps that name no agent go to the least busy member besides the lead, or to these",
+        description="then one agent finishes the task alone, with everything that was learnt: the lead, or this one",
+    )
+
+
+class PlanOptions(PlacedParts):
+    """The steps of a plan, who works on them, how they are reviewed, what they see of each other, and who answers."""
+
+    steps: tuple[Step, ...] = Field(
+        default=(), description="the steps, in any order; without them the lead plans, or else there is one for a role"
+    )
+    lead: AgentName | None = Field(
+        default=None,
+        description="who leads: a member, or another agent or team; by default the one with `is_lead`, else the first",
+    )
+    roles: dict[RoleName, Role] = Field(default={}, description="the roles of steps; by default each member is one")
+    create_roles: bool = Field(default=False, description="whether the lead may plan roles that are not declared")
+    shared_steps: bool = Field(
+        default=False, description="whether the lead may give a step to several members, in parts or in competition"
+    )
+    max_steps: int = Field(default=20, ge=1, le=200, description="how many steps the lead may plan")
+    on_planner_failure: Literal["fail_fast", "single_step_fallback", "step_each", "finish"] = Field(
+        default="fail_fast",
+        description="where the lead gives no usable plan: the team fails, the task is one step, there is one for each"
+        " member, or one agent finishes alone",
+    )
+    confirm: bool = Field(
+        default=False, description="whether a person approves, edits or rejects the plan, and later each difference"
+    )
+    replans: int = Field(
+        default=0, ge=0, le=20, description="how often the lead plans again after a step has failed for good"
+    )
+    proposals: int = Field(default=0, ge=0, description="how many changes of the plan members may propose to the lead")
+    variables: dict[str, JsonValue] = Field(default={}, description="values that tasks use, as `variables.NAME`")
+    decide: Decision = Field(
+        default="ahead", description="whether the lead plans `ahead`, or `stepwise` from what it has seen so far"
+    )
+    pool: Pool = Field(
+        default=False,
+        description="whether steps that name nobody go to the least busy member besides the lead, or to these; the"
+        " `first` of them works on all steps",
     )
     max_parallel: int | None = Field(
         default=10, ge=1, description="how many steps run at once; null for as many as there are workers"
     )
-    answer: str | None = Field(
-        default=None, description="the step that gives the team's answer; by default the lead, or else the last step"
+    evaluate: Evaluate | None = Field(
+        default=None, description="how the results of steps are reviewed that don't say it themselves"
+    )
+    risk: Risk = Field(
+        default="medium",
+        description="what bad work would cost: work that did not pass fails the team, with `low` it counts with a"
+        " warning; with `high`, checks alone decide",
+    )
+    revisions: int = Field(
+        default=2, ge=0, le=19, description="how often a member may revise work that did not pass its review"
+    )
+    on_failure: Literal["fail", "skip", "collect"] | FailureLadder = Field(
+        default="fail",
+        description="`fail`: the team fails once the others are done; `skip`: it continues without the failed step;"
+        " `collect`: it continues, and dependents see that the step failed, but not why; or the rungs of a ladder",
+    )
+    cancel_others: bool = Field(default=False, description="with `on_failure: fail`, the first failure stops the rest")
+    answer: str | None = Field(default=None, description="who answers: a step, or the `lead`; by default the last step")
+    timeout: float | None = Field(
+        default=None,
+        gt=0,
+        allow_inf_nan=False,
+        description="seconds of work, without waits for people and providers; then the team ends with what it has",
     )
     sees: Sight = Field(
         default="needs",
@@ -67,37 +135,144 @@ class PlanOptions(FailurePolicy, PlacedParts):
     )
     reason: str = Field(default="", description="why this topology was chosen, for the record")
 
+    @model_validator(mode="before")
+    @classmethod
+    def _attempts_as_revisions(cls, data: Any) -> Any:
+        """Read `max_feedback_rounds`, which counts the first attempt too."""
+        if isinstance(data, dict) and "max_feedback_rounds" in data:
+            fields = dict(data)
+            rounds = fields.pop("max_feedback_rounds")
+            is_count = isinstance(rounds, int) and not isinstance(rounds, bool)
+            fields["revisions"] = rounds - 1 if is_count else rounds
+            return fields
+        return data
+
+    @model_validator(mode="after")
+    def _only_a_failure_stops(self) -> Self:
+        if self.cancel_others and self.on_failure != "fail":
+            raise ValueError(f"cancel_others needs on_failure: fail, not {self.on_failure!r}")
+        return self
+
+    @property
+    def policy(self) -> FailurePolicy:
+        """What a failed step does to the others, once the ladder is through with it."""
+        if isinstance(self.on_failure, FailureLadder):
+            return KEEP_GOING
+        return FailurePolicy(on_failure=self.on_failure, cancel_others=self.cancel_others)
+
+    @property
+    def ladder(self) -> FailureLadder | None:
+        """The rungs after a failure; None where a failed step is not tried again."""
+        return self.on_failure if isinstance(self.on_failure, FailureLadder) else None
+
+    @property
+    def lead_answers(self) -> bool:
+        """Whether the lead gives the answer."""
+        return self.answer == LEAD
+
+    @property
+    def answer_step(self) -> str | None:
+        """The step that gives the answer, if one is named."""
+        return None if self.lead_answers else self.answer
+
     @property
     def is_led(self) -> bool:
         """Whether someone leads."""
-        return self.LED or self.lead is not None
+        return self.lead is not None or self.lead_answers or self.handout != "none" or self.decide == "stepwise"
+
+    @property
+    def is_planned_by_lead(self) -> bool:
+        """Whether the lead makes the plan."""
+        return self.is_led and not self.steps
 
     @property
     def has_one_worker(self) -> bool:
         """Whether one member works on all steps, whichever agents they name."""
-        return self.sees == "all" or self.handout == "step"
+        return self.pool == "first" or (isinstance(self.pool, tuple) and len(self.pool) == 1)
+
+    @property
+    def keeps_states(self) -> bool:
+        """Whether the state of each step is recorded: where a step is more than one ask, or the plan may change."""
+        return (
+            self.ladder is not None
+            or self.evaluate is not None
+            or self.is_planned_by_lead
+            or not self.steps
+            or self.timeout is not None
+            or self.talks
+            or any(step.is_shared or step.role is not None for step in self.steps)
+        )
+
+    @property
+    def talks(self) -> bool:
+        """Whether members ask each other while they work on a step."""
+        return self.talk == "all" and self.handout == "none"
+
+    @property
+    def time_note(self) -> str:
+        """How long the team works at most, as a reader of the plan learns it before the start."""
+        return "" if self.timeout is None else f"at most {self.timeout:g} s of work"
+
+    def out_of_time(self, when: str) -> str:
+        """Why a team ended without more time, and which setting gives it more."""
+        setting = (
+            "raise  timeout  under its strategy; --max-seconds  raises that of a run's own team, not of teams within it"
+        )
+        return f"the team used up its {self.timeout or 0:g} seconds of work{when}; {setting}"
+
+    def lead_name(self, members: Members) -> str:
+        """Return the name of the agent that leads."""
+        return self.lead or self.lead_of(members).name
 
     def lead_of(self, members: Members) -> Agent:
-        """Return the agent that leads."""
-        return members[0] if self.lead is None else members.named(self.lead)
+        """Return the agent that leads: the one that is named, else the expert that is a lead, else the first."""
+        if self.lead is not None:
+            return members.named(self.lead)
+        leads = (one for one in members if one.policy.expert is not None and one.policy.expert.is_lead)
+        return next(leads, members[0])
+
+    def finisher_name(self, members: Members) -> str | None:
+        """Return the name of the agent that finishes the task where the plan fails, if one does."""
+        by = self.ladder.finish if self.ladder is not None else self.on_planner_failure == "finish"
+        return None if by is False else by if isinstance(by, str) else self.lead_name(members)
 
     def workers_of(self, members: Members) -> list[Agent]:
         """Return who works on steps that name no agent."""
-        lead = self.lead_of(members).name if self.is_led else None
-        found = [member for member in members if member.name != lead]
+        lead = self.lead_name(members) if self.is_led else None
+        found = [member for member in members if member.name != lead] or list(members)
         if isinstance(self.pool, tuple):
             found = [members.named(name) for name in self.pool]
         return found[:1] if self.has_one_worker else found
 
+    def roster(self, members: Members) -> Roster:
+        """Return the names of the team."""
+        names = tuple(member.name for member in members)
+        helpers = tuple(name for name in members.names if name not in names)
+        return Roster(names, self.lead_name(members) if members else "", helpers)
+
     def width_for(self, members: Members) -> int:
         """Return how many steps run at once."""
-        return self.max_parallel or max(1, len(self.workers_of(members)))
+        return 1 if self.sees == "all" else self.max_parallel or max(1, len(self.workers_of(members)))
 
-    def schedule_for(self, members: Members) -> Schedule:
+    def schedule_for(self, members: Members, steps: tuple[Step, ...] | None = None) -> Schedule:
         """Return the schedule of the steps for these members."""
         settings = PlannerSettings(
             max_parallel=self.width_for(members),
             run_budget=self.run_budget,
             coordination_floor=self.coordination_floor,
         )
-        return make_schedule(Plan(steps=self.steps), settings)
+        return make_schedule(Plan(steps=self.steps if steps is None else steps), settings)
+
+
+KEEP_GOING = FailurePolicy.model_construct()
+"""A failed step that is not optional fails the team once it has ended; the ladder says when that is at once."""
+
+
+def options_with(name: str, **defaults: object) -> type[PlanOptions]:
+    """Return the settings of a preset: those of all plans, with these defaults."""
+    fields: dict[str, Any] = {}
+    for field, default in defaults.items():
+        info = copy(PlanOptions.model_fields[field])
+        info.default = default
+        fields[field] = (info.annotation, info)
+    return create_model(name, __base__=PlanOptions, __doc__=PlanOptions.__doc__, **fields)

@@ -1,326 +1,329 @@
-"""Schedules a plan before it runs: checks its steps, divides them into batches, and prepares what a command shows.
+"""What the lead plans: the steps, parts of a step, other steps after a failure, what people want, and what comes next.
 
-Deterministic, linear in steps, needs and keys, and starts nothing. An invalid plan is rejected with every mistake.
+An answer that can't be used goes back once, with the reason. The text of a failure never reaches the lead.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Iterator, Sequence, Set
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from heapq import heappop, heappush
-from itertools import chain
+from functools import partial
 
-from pydantic import Field, JsonValue
-
-from teamwright.errors import InvalidName, PlanError
-from teamwright.garbage_collector import collection_paused
-from teamwright.strategies.plan.graph import Fault, StepGraph, StepNode, graph_faults
-from teamwright.strategies.plan.schedule import (
-    DEFAULT_LIMITS,
-    Diagnostics,
-    Schedule,
-    ScheduleBatch,
-    allot,
-    batch_envelopes,
-    conflict_keys,
-    diagnose,
-    envelopes_tokens,
-    locks_of,
-    validate_schedule,
+from teamwright.agents.contract.agent import Agent, Context
+from teamwright.agents.review import REVIEW_EXCEEDED
+from teamwright.strategies.plan.bound_roles import bind_roles
+from teamwright.strategies.plan.change import PlanChange
+from teamwright.strategies.plan.difference import plan_difference, step_line
+from teamwright.strategies.plan.plan_check import crowd_problems, size_problems
+from teamwright.strategies.plan.planned_steps import (
+    STEP,
+    NextSteps,
+    PlannedStep,
+    PlannedSteps,
+    ReadSteps,
+    StepForm,
+    plain_reason,
+    read_change,
+    read_form,
+    read_plan,
+    within,
 )
-from teamwright.values.names import NAME, suggest_name
-from teamwright.values.owned_paths import WILD, key_problem, wildcards_problem
-from teamwright.values.specs.plan import Plan, Step
-from teamwright.values.text.display import name_text
-from teamwright.values.turns.envelope import Envelope, EnvelopeLimits
-from teamwright.values.value import Value
+from teamwright.strategies.plan.state import PlanState
+from teamwright.strategies.protocol import description_line
+from teamwright.strategies.reply_parsing import ParseFailure
+from teamwright.values.specs.plan import Plan, Role, Step
+from teamwright.values.turns.turn import Failure, Reply
 
-UNNAMED = "plan"
-"""The run id in envelopes before a run exists."""
-
-
-class PlannerSettings(Value):
-    """The limits of a schedule."""
-
-    max_parallel: int = Field(default=10, ge=1, description="how many steps are worked on at once")
-    run_budget: int | None = Field(default=None, ge=0, description="tokens for the whole; without it nobody is cut")
-    coordination_floor: int = Field(default=8, ge=0, description="tokens for coordination that every step should get")
-
-
-DEFAULT_SETTINGS = PlannerSettings.model_construct()
-
-
-@collection_paused()
-def make_schedule(plan: Plan, settings: PlannerSettings = DEFAULT_SETTINGS) -> Schedule:
-    """Return the schedule of a plan; raises `PlanError` with every mistake in the plan."""
-    graph = StepGraph.from_nodes(nodes_of(plan.steps))
-    if faults_found := _faults(plan.steps, graph):
-        raise PlanError([fault.text for fault in faults_found])
-    budgets = allot(plan.steps, settings.run_budget, settings.coordination_floor)
-    tokens = {budget.task: budget.tokens for budget in budgets}
-    steps = {step.id: step for step in plan.steps}
-    order = graph.order
-    found: list[ScheduleBatch] = []
-    for indexes in batches(graph, conflict_keys([steps[id_].owns for id_ in order]), settings.max_parallel):
-        tasks = tuple([order[index] for index in indexes])
-        locks = locks_of([steps[task] for task in tasks])
-        found.append(
-            ScheduleBatch(index=len(found), tasks=tasks, locks=locks, tokens=sum([tokens[task] for task in tasks]))
-        )
-    return Schedule(
-        order=tuple(order), batches=tuple(found), budgets=budgets, total_tokens=sum(batch.tokens for batch in found)
-    )
-
-
-def plan_faults(steps: Sequence[Step]) -> list[Fault]:
-    """Return every mistake in the steps of a plan: names, needs, cycles and keys."""
-    return _faults(steps, StepGraph.from_nodes(nodes_of(steps)))
-
-
-def nodes_of(steps: Sequence[Step]) -> list[StepNode]:
-    """The steps as nodes of a graph."""
-    return [StepNode(step.id, step.needs) for step in steps]
-
-
-def _faults(steps: Sequence[Step], graph: StepGraph) -> list[Fault]:
-    found = [] if _is_sound(steps, graph) else graph_faults(nodes_of(steps))
-    for index, step in enumerate(steps):
-        if step.id and not NAME.fullmatch(step.id):
-            found.append(Fault(str(InvalidName("step", step.id, suggest_name(step.id))), index))
-        for key in step.owns:
-            if problem := key_problem(key):
-                found.append(Fault(f"the step {name_text(step.id)} owns a key {problem}", index))
-    return found or _wildcard_faults(steps)
-
-
-def _wildcard_faults(steps: Sequence[Step]) -> list[Fault]:
-    """Reject wildcards so early in their keys that every pair of keys would have to be compared."""
-    problem = wildcards_problem([key for step in steps for key in step.owns])
-    if problem is None:
-        return []
-    first = next(index for index, step in enumerate(steps) if any(not WILD.isdisjoint(key) for key in step.owns))
-    return [Fault(f"the steps {problem}", first)]
-
-
-def _is_sound(steps: Sequence[Step], graph: StepGraph) -> bool:
-    """Whether the graph has every step and every need and is acyclic, so that no mistakes need to be searched for."""
-    edges = sum(map(len, graph.needs.values()))
-    return len(graph.order) == len(steps) and edges == sum(len(step.needs) for step in steps) and "" not in graph.needs
+PLAN = """\
+You plan the work of a team. Divide the task into steps. Answer with one JSON object:
+{{"steps": [{step}, …]}}
+{who}
+At most {most} steps. A step reads the results of the steps that it needs, and no others; steps that need nothing of \
+each other run side by side. The last step gives the result of the work."""
+AGAIN = """\
+You plan the work of a team. A step of its plan has failed: plan again. Answer with one JSON object:
+{{"reason": TEXT, "steps": [{step}, …]}}
+{who}
+The plan so far, and what became of it:
+{progress}
+What is done stays done. "steps" are all that is still to do: steps that have not started, as they are or changed, and \
+others in place of those that failed, under new ids. At most {most} of them. They may need steps that are done. The \
+last of them gives the result of the work. "reason" says why this plan works where the last one did not; one that was \
+given before is refused.{reasons}"""
+SPLIT = """\
+The step {step!r} of the plan is next, and its task has no parts yet. Split it among {members}: answer with one JSON \
+object, {{"put": [the step with its parts], "reason": "…"}}.
+{form}"""
+ADJUST = """\
+The step {step!r} of the plan {how} and is tried once more; what is done of it is above. If another split, or other \
+members, would help, answer with one JSON object, {{"put": [the step, changed], "reason": "…"}}; answer {{}} to try it \
+as it is.
+{form}"""
+REDIRECT = """\
+A person says to your team: {said}
+Its plan is now as follows; what has started stays as it is:
+{plan}
+If the plan should change for that, answer with one JSON object, {{"put": [steps that are new or replaced], "remove": \
+[ids], "reason": "…"}}; answer {{}} to keep it.
+{form}"""
+DECIDE = """\
+You lead a team. Decide what comes next. Answer with one JSON object:
+{{"action": "work", "steps": [{{"id": NAME, "role": ROLE, "task": TEXT, "needs": [ID, …], "reason": TEXT}}, …]}}
+for steps that run side by side; "needs" are earlier steps whose results they read
+{{"action": "answer"}}
+when the results are enough for the answer, which you give next
+{who}
+At most {most} more steps. What stands above came of the steps so far, under their ids."""
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
-    """A schedule with its diagnostics, the envelopes for workers, and their approximate size in tokens."""
+class Progress:
+    """How far a plan came before it is replaced: steps that ended, that failed, and that have not started."""
 
-    settings: PlannerSettings
-    schedule: Schedule
-    diagnostics: Diagnostics
-    envelopes: tuple[Envelope, ...]
-    envelope_tokens: int
+    ended: tuple[Step, ...]
+    lost: tuple[Step, ...]
+    open: tuple[Step, ...]
+    with_results: frozenset[str]
 
-    def to_json(self) -> dict[str, JsonValue]:
-        """Return it as JSON, without the settings, which the caller knows."""
-        return {
-            **self.schedule.to_json(),
-            "diagnostics": self.diagnostics.to_json(),
-            "envelopes": [envelope.model_dump(mode="json") for envelope in self.envelopes],
-            "envelope_tokens": self.envelope_tokens,
-        }
-
-
-def prepare(
-    plan: Plan,
-    settings: PlannerSettings = DEFAULT_SETTINGS,
-    *,
-    run_id: str = UNNAMED,
-    policy: EnvelopeLimits = DEFAULT_LIMITS,
-) -> Prepared:
-    """Schedule a plan and validate the schedule; compute its diagnostics and its envelopes."""
-    schedule = make_schedule(plan, settings)
-    if problems := validate_schedule(schedule, plan):
-        raise PlanError(problems)
-    envelopes = batch_envelopes(run_id, schedule, plan, policy)
-    return Prepared(settings, schedule, diagnose(schedule, plan), envelopes, envelopes_tokens(envelopes))
+    @property
+    def lines(self) -> list[str]:
+        """Each step and what became of it."""
+        done, none = "done", "skipped, without a result"
+        return [
+            *(f"- {step_line(one)}: {done if one.id in self.with_results else none}" for one in self.ended),
+            *(f"- {step_line(one)}: failed" for one in self.lost),
+            *(f"- {step_line(one)}: not started" for one in self.open),
+        ]
 
 
-NO_STEP = 1 << 62
-"""The first step of an empty branch: sorts after every step."""
+class Planner:
+    """The lead of a team as the one who plans."""
 
-NO_KEYS: Set[int] = frozenset()
+    def __init__(self, state: PlanState) -> None:
+        self._state = state
+        self._reasons: dict[str, str] = {}
+        """The reasons that were given for other plans, as compared and as written."""
+        self._work_reasons: dict[tuple[str, str], set[str]] = {}
+        """The reasons that were given for steps, by what they do."""
+        self.replans = 0
 
-Keys = tuple[int, ...]
+    @property
+    def can_plan_again(self) -> bool:
+        """Whether the lead may plan again after a failure."""
+        return self._state.options.is_led and self.replans < self._state.options.replans
 
-_Entry = tuple[int, int]
-"""An entry for a branch in its parent's heap: its first step and its last key."""
+    async def write_plan(self, ctx: Context) -> ReadSteps | Failure | None:
+        """Return the plan that the lead writes, or its failure; None if it ended the team."""
+        state, most = self._state, self._state.options.max_steps
+        text = PLAN.format(step=STEP, who=self._introduced(), most=most)
+        read = partial(self._read_plan, state.form)
+        return await state.consult(text, (), ctx, "plan", state.form.plan_schema(most), read)
+
+    async def plan_again(self, progress: Progress, ctx: Context) -> tuple[ReadSteps, str] | Failure | None:
+        """Return what is still to do after a failure, and the reason; None or a failure if there is no other plan."""
+        state, most = self._state, self._state.options.max_steps
+        self.replans += 1
+        given = "".join(f"\n- {reason}" for reason in self._reasons.values())
+        text = AGAIN.format(
+            step=STEP,
+            who=self._introduced(),
+            progress="\n".join(progress.lines),
+            most=most,
+            reasons=f"\n\nReasons that were given before:{given}" if given else "",
+        )
+        history = [message for step in progress.ended for message in state.learnt([step.id])]
+        read = partial(self._read_again, state.form, progress)
+        schema = state.form.plan_schema(most, reason=True)
+        key = f"replan-{self.replans}"
+        return await state.consult(text, history, ctx, key, schema, read, self.replans + 1)
+
+    async def split(self, step: Step, ctx: Context) -> PlanChange:
+        """Let the lead split the task of a step; without a usable split each member gets the whole task."""
+        names = step.workers(self._state.team.roster)
+        text = SPLIT.format(step=step.id, members=", ".join(names), form=self._introduced())
+        return await self._change(text, step, ctx, "split")
+
+    async def adjust(self, step: Step, failure: Failure, ctx: Context) -> PlanChange:
+        """Let the lead change a step that failed, before it is tried once more; an empty change keeps it."""
+        how = "did not pass its review" if failure.error == REVIEW_EXCEEDED else f"failed at {failure.asked!r}"
+        text = ADJUST.format(step=step.id, how=how, form=self._introduced())
+        return await self._change(text, step, ctx, "adjust")
+
+    async def redirect(self, said: str, ctx: Context) -> PlanChange:
+        """Let the lead change the plan for what a person said; without a usable answer it stays as it is."""
+        state = self._state
+        lines = "\n".join(plan_difference(None, state.plan).lines)
+        text = REDIRECT.format(said=said, plan=lines, form=self._introduced())
+        history = state.learnt(state.outputs.graph.order)
+        read = partial(self._read_change, state.plan)
+        found = await state.consult(text, history, ctx, "redirect", state.form.change_schema(), read)
+        return self._usable(found)
+
+    async def decide(self, number: int, most: int, ctx: Context) -> tuple[ReadSteps, str] | Failure | None:
+        """Return the next steps, none for the answer; a failure, or None if the lead ended the team."""
+        state = self._state
+        text = DECIDE.format(who=self._introduced(), most=most)
+        said: list[str] = []
+        read = partial(self._read_decision, most, said)
+        schema, key = state.form.decision_schema(most), f"decide-{number}"
+        history = state.view.history()
+        found = await state.consult(text, list(history)[len(state.task.history) :], ctx, key, schema, read, number)
+        return (found, said[-1]) if isinstance(found, ReadSteps) else found
+
+    async def _change(self, text: str, step: Step, ctx: Context, key: str) -> PlanChange:
+        state = self._state
+        history = [*state.inputs_of(step), *state.unfinished(step.id)]
+        read = partial(self._read_change, state.plan)
+        schema = state.form.change_schema()
+        return self._usable(await state.consult(f"{text}\n\n{state.about(step)}", history, ctx, key, schema, read))
+
+    def _usable(self, found: PlanChange | Failure | None) -> PlanChange:
+        if isinstance(found, Failure):
+            self._state.warn(found.skipped if found.error != "planning" else (found.message,))
+        return found if isinstance(found, PlanChange) else PlanChange()
+
+    def _read_plan(self, form: StepForm, reply: Reply) -> ReadSteps | ParseFailure:
+        read = read_plan(reply, form, self._state.options.max_steps)
+        return read if isinstance(read, ParseFailure) else self._checked(read, ())
+
+    def _read_again(self, form: StepForm, progress: Progress, reply: Reply) -> tuple[ReadSteps, str] | ParseFailure:
+        plan = read_form(reply, PlannedSteps)
+        if isinstance(plan, ParseFailure):
+            return plan
+        ended, lost = {step.id for step in progress.ended}, {step.id for step in progress.lost}
+        problems = self._reason_problems(plan.reason)
+        problems += [
+            f"the step {one.id!r} has ended, and what is done stays done; leave it out"
+            for one in plan.steps
+            if one.id in ended
+        ]
+        problems += [
+            f"the step {one.id!r} failed; give what replaces it another id" for one in plan.steps if one.id in lost
+        ]
+        if problems:
+            return ParseFailure("; ".join(problems))
+        mended: list[str] = []
+        steps = within(plan.steps, self._state.options.max_steps, mended)
+        read = form.read_steps(steps, progress.ended, self._state.plan.by_id)
+        if isinstance(read, ParseFailure):
+            return read
+        checked = self._checked(read._replace(mended=(*mended, *read.mended)), progress.ended)
+        if isinstance(checked, ParseFailure):
+            return checked
+        self._reasons[plain_reason(plan.reason)] = plan.reason
+        return checked, plan.reason
+
+    def _reason_problems(self, reason: str) -> list[str]:
+        if not reason.strip():
+            return ["it gives no reason"]
+        if plain_reason(reason) in self._reasons:
+            return [f"its reason was given before: {reason.strip()!r}; another plan needs a new one"]
+        return []
+
+    def _read_change(self, plan: Plan, reply: Reply) -> PlanChange | ParseFailure:
+        change = read_change(reply, self._state.form, plan)
+        if isinstance(change, ParseFailure) or not change:
+            return change
+        problems = change_problems_of_model(self._state, plan, change)
+        return ParseFailure("; ".join(problems)) if problems else change
+
+    def _read_decision(self, most: int, said: list[str], reply: Reply) -> ReadSteps | ParseFailure:
+        said.append(reply.text)
+        found = read_form(reply, NextSteps)
+        if isinstance(found, ParseFailure):
+            return found
+        earlier, state = self._state.plan.steps if self._state.versions else (), self._state
+        if found.action == "answer":
+            return ReadSteps(()) if earlier else ParseFailure("no step was done yet; decide on one")
+        if not found.steps:
+            return ParseFailure("it has no steps")
+        mended: list[str] = []
+        planned = within(found.steps, most, mended)
+        read = state.form.read_steps(planned, earlier)
+        if isinstance(read, ParseFailure):
+            return read
+        problems = [
+            f"the step {step.id!r} needs {need!r}, which has no result"
+            for step in read.steps
+            for need in step.needs
+            if need not in state.results.replies and need not in {one.id for one in read.steps}
+        ]
+        problems += self._repeated(read.steps, planned)
+        if problems:
+            return ParseFailure("; ".join(problems))
+        checked = self._checked(read._replace(mended=(*mended, *read.mended)), earlier)
+        if isinstance(checked, ReadSteps):
+            for step, one in zip(checked.steps, planned, strict=True):
+                self._work_reasons.setdefault(_work(step), set()).add(plain_reason(one.reason))
+        return checked
+
+    def _repeated(self, steps: Sequence[Step], planned: Sequence[PlannedStep]) -> list[str]:
+        """Return a problem for each step that was done before and has no new reason."""
+        found: list[str] = []
+        for step, one in zip(steps, planned, strict=True):
+            known, reason = self._work_reasons.get(_work(step)), plain_reason(one.reason)
+            if known is not None and (not reason or reason in known):
+                found.append(f"the step {step.id!r} repeats an earlier one, which needs a new reason")
+        return found
+
+    def _checked(self, read: ReadSteps, earlier: Sequence[Step]) -> ReadSteps | ParseFailure:
+        """Return steps that can be executed by the members of the team; or why not."""
+        state, most = self._state, self._state.options.max_steps
+        plan = Plan(steps=(*earlier, *read.steps), variables=state.options.variables)
+        problems = check_plan(state, read.new_roles)(plan) or crowd_problems(read.steps, most)
+        return ParseFailure("; ".join(problems)) if problems else read
+
+    def _introduced(self) -> str:
+        state = self._state
+        lines = [f"- {role_line(name, role, self._member_of(name, role))}" for name, role in state.roles.items()]
+        members = "The roles:" if state.options.roles else "The members of your team:"
+        return "\n".join(filter(None, (members, *lines, state.form.text)))
+
+    def _member_of(self, name: str, role: Role) -> Agent | None:
+        bound = bind_roles((Step(id=name, role=name),), {name: role}, self._state.members).by_step.get(name)
+        return None if bound is None else bound.agent
 
 
-def batches(graph: StepGraph, owns: Sequence[Collection[str]], width: int) -> Iterator[list[int]]:
-    """Yield batches of at most `width` steps; a step is its index in `graph.order` and in `owns`."""
-    index = {id_: number for number, id_ in enumerate(graph.order)}
-    unmet_needs = [len(graph.needs[id_]) for id_ in graph.order]
-    ready = _Ready(_contended(owns))
-    for step, count in enumerate(unmet_needs):
-        if not count:
-            ready.add(step)
-    while batch := ready.next_batch(width):
-        yield batch
-        for step in batch:
-            for id_ in graph.dependents[graph.order[step]]:
-                dependent = index[id_]
-                unmet_needs[dependent] = remaining = unmet_needs[dependent] - 1
-                if not remaining:
-                    ready.add(dependent)
+def check_plan(state: PlanState, new_roles: dict[str, Role] | None = None) -> Callable[[Plan], list[str]]:
+    """Return a function that finds every mistake in a plan of this team."""
+    from teamwright.strategies.plan.bound_plan import plan_problems_of  # which needs the state of a team
+
+    return partial(plan_problems_of, state, state.roles | (new_roles or {}))
 
 
-def _contended(owns: Sequence[Collection[str]]) -> list[Keys]:
-    """Return the keys of each step that other steps own too, as sorted numbers: the most contended key has number 0."""
-    owners = Counter(chain.from_iterable(owns))
-    shared = sorted((key for key, count in owners.items() if count > 1), key=owners.__getitem__, reverse=True)
-    numbers = {key: number for number, key in enumerate(shared)}
-    found: list[Keys] = []
-    for keys in owns:
-        own = [numbers[key] for key in keys if key in numbers]
-        found.append(tuple(own) if len(own) < 2 else tuple(sorted(set(own))))
-    return found
+def change_problems_of_model(state: PlanState, plan: Plan, change: PlanChange) -> list[str]:
+    """Return every reason why a change that a model wants can't be made, its size among them."""
+    from teamwright.strategies.plan.change import apply_change
+
+    assert state.versions is not None
+    found = state.versions.problems(change)
+    return found or size_problems(plan, apply_change(plan, change), state.options.max_steps)
 
 
-class _Branch:
-    """A node of the prefix tree, for blocked steps that own all keys of its path. `own` is a heap of its steps.
-
-    `first` is the first step in the subtree, and `listed` the one in the parent's current entry for it. `inner` is a
-    heap of entries for the child branches; an entry whose step differs from the child's `listed` is stale.
-    """
-
-    __slots__ = ("below", "first", "inner", "keys", "listed", "own")
-
-    def __init__(self, keys: Keys) -> None:
-        self.keys = keys
-        self.own: list[int] = []
-        self.below: dict[int, _Branch] = {}
-        self.inner: list[_Entry] = []
-        self.first = self.listed = NO_STEP
-
-    def list_child(self, branch: _Branch) -> None:
-        """Add an entry for a child branch by its first step."""
-        branch.listed = branch.first
-        if branch.first != NO_STEP:
-            heappush(self.inner, (branch.first, branch.keys[-1]))
-
-    def first_unblocked(self, taken: Set[int], passed: list[tuple[_Branch, _Entry]]) -> int:
-        """Return the first step here that may be unblocked; move entries of branches below taken keys to `passed`."""
-        inner, below = self.inner, self.below
-        while inner:
-            entry = inner[0]
-            if below[entry[1]].listed != entry[0]:
-                heappop(inner)
-            elif entry[1] in taken:
-                passed.append((self, heappop(inner)))
-            else:
-                break
-        return self.lower_bound()
-
-    def lower_bound(self) -> int:
-        """A lower bound on the steps here."""
-        if not self.inner:
-            return self.own[0] if self.own else NO_STEP
-        first = self.inner[0][0]
-        return self.own[0] if self.own and self.own[0] < first else first
+def role_line(name: str, role: Role, member: Agent | None = None) -> str:
+    """Return the name of a role, what it is for, and what its member can do, as planners read it."""
+    about = [role.description or (role.capability or "")]
+    if member is not None:
+        if not role.description:
+            about.append(description_line(member))
+        if member.capabilities:
+            about.append(f"can: {', '.join(member.capabilities)}")
+        profile = member.policy.expert
+        if profile is not None and profile.persona:
+            about.append(" ".join(profile.persona.split()))
+        tools = role.tools if role.tools is not None else tool_names(member)
+        if tools:
+            about.append(f"tools: {', '.join(tools)}")
+    text = "; ".join(dict.fromkeys(filter(None, about)))
+    return f"{name}: {text}" if text else name
 
 
-class _Ready:
-    """The steps whose needs are met; those that were never blocked are at the root of the tree.
+def tool_names(member: Agent) -> tuple[str, ...]:
+    """Return the names of a member's tools, as far as its declaration says them."""
+    declared = getattr(member.spec, "tools", ())
+    return tuple(one for one in declared if isinstance(one, str))
 
-    Ready steps are considered in topological order. A step that needs a key which its batch has taken keeps its place,
-    and later steps may overtake it. So that no batch scans all blocked steps again, these are stored in a prefix tree
-    of their contended keys, the most contended first, no deeper than the key that blocked them. A branch below a taken
-    key is skipped as a whole, and of every other branch only the first step is checked, until it is taken or moves
-    deeper. A step moves at most once for each key it owns.
 
-    While a batch is built, the fringe is a heap of branches that may have the next step, each with a lower bound on its
-    steps. Branches that were opened or skipped for the batch are listed again when it is full.
-    """
-
-    def __init__(self, keys: Sequence[Keys]) -> None:
-        self._keys = keys
-        self._root = _Branch(())
-        self._fringe: list[tuple[int, Keys, _Branch]] = []
-        self._opened: list[tuple[_Branch, _Branch]] = []
-        self._passed: list[tuple[_Branch, _Entry]] = []
-        self._blocked: list[tuple[int, int]] = []
-
-    def add(self, step: int) -> None:
-        """Add a step whose needs are met."""
-        heappush(self._root.own, step)
-
-    def next_batch(self, width: int) -> list[int]:
-        """Remove and return the next batch; empty if no step is ready."""
-        batch: list[int] = []
-        taken: set[int] = set()
-        fringe = self._fringe
-        self._take_from(self._root, batch, taken, width)
-        while fringe and len(batch) < width:
-            _, keys, branch = heappop(fringe)
-            if taken.isdisjoint(keys):
-                self._take_from(branch, batch, taken, width)
-        fringe.clear()
-        if self._opened or self._passed:
-            self._relist()
-        for step, depth in self._blocked:
-            self._store_blocked(step, depth)
-        self._blocked.clear()
-        return batch
-
-    def _take_from(self, branch: _Branch, batch: list[int], taken: set[int], width: int) -> None:
-        """Take steps from a branch, in order, as long as no other branch has an earlier one."""
-        fringe = self._fringe
-        while len(batch) < width and (first := branch.first_unblocked(taken, self._passed)) != NO_STEP:
-            if fringe and fringe[0][0] < first:
-                heappush(fringe, (first, branch.keys, branch))
-                return
-            if branch.own and branch.own[0] == first:
-                if self._take_or_block(heappop(branch.own), batch, taken) and branch.keys:
-                    return
-                continue
-            inner = branch.below[heappop(branch.inner)[1]]
-            inner.listed = NO_STEP
-            self._opened.append((branch, inner))
-            if branch.inner or branch.own:
-                heappush(fringe, (branch.lower_bound(), branch.keys, branch))
-            branch = inner
-
-    def _take_or_block(self, step: int, batch: list[int], taken: set[int]) -> bool:
-        """Add a step to the batch and return true, or block it at the first of its keys that is taken."""
-        keys = self._keys[step]
-        if taken.isdisjoint(keys):
-            batch.append(step)
-            taken.update(keys)
-            return True
-        self._blocked.append((step, next(depth for depth, key in enumerate(keys, start=1) if key in taken)))
-        return False
-
-    def _relist(self) -> None:
-        """List skipped and opened branches again, innermost first, by their current first steps."""
-        for above, entry in self._passed:
-            heappush(above.inner, entry)
-        self._passed.clear()
-        for above, branch in reversed(self._opened):
-            branch.first = branch.first_unblocked(NO_KEYS, self._passed)
-            above.list_child(branch)
-        self._opened.clear()
-
-    def _store_blocked(self, step: int, depth: int) -> None:
-        """Store a blocked step in the tree under the first `depth` of its keys."""
-        path = [self._root]
-        for key in self._keys[step][:depth]:
-            above = path[-1]
-            if (branch := above.below.get(key)) is None:
-                branch = above.below[key] = _Branch((*above.keys, key))
-            path.append(branch)
-        heappush(path[-1].own, step)
-        for place in range(depth, 0, -1):
-            branch = path[place]
-            if step >= branch.first:
-                return
-            branch.first = step
-            path[place - 1].list_child(branch)
+def _work(step: Step) -> tuple[str, str]:
+    """Return what a step does: who works on it, and its task."""
+    return step.assignee, plain_reason(step.task or "")

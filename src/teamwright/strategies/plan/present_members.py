@@ -1,4 +1,4 @@
-"""The members of a team that people change while it works: who is there now, and who has left."""
+"""The members of a team that people change while it works: who is there now, who leads, and who has left."""
 
 from __future__ import annotations
 
@@ -7,15 +7,23 @@ from typing import cast
 
 from teamwright.agents.contract.agent import Agent, AppliedChange
 from teamwright.errors import nearest
+from teamwright.strategies.plan.bound_roles import bind_roles
+from teamwright.strategies.plan.options import PlanOptions
 from teamwright.strategies.protocol import Members
 from teamwright.values.people import AddMember, RemoveMember, TeamChange, Tell
+from teamwright.values.specs.plan import Roster, Step
 
 
-class LiveMembers(Sequence[Agent]):
-    """The present members in order, and the names of those who left. At least one stays."""
+class PresentMembers(Sequence[Agent]):
+    """The present members in order, their lead, and the names of those who left. At least one stays.
 
-    def __init__(self, members: Members) -> None:
+    Who left stays known, for work that it has begun.
+    """
+
+    def __init__(self, members: Members, options: PlanOptions) -> None:
         self._present: list[Agent] = list(members)
+        self._options, self._known = options, members
+        self._lead = options.lead_of(members) if options.is_led else None
         self.left: list[str] = []
 
     @property
@@ -23,20 +31,49 @@ class LiveMembers(Sequence[Agent]):
         """The names of the present members."""
         return [member.name for member in self._present]
 
+    @property
+    def everyone(self) -> Members:
+        """The present members, with the helpers of the team and those who left."""
+        return Members(self._present, [self._known.named(name) for name in self._known.names])
+
+    @property
+    def lead(self) -> Agent:
+        """The lead; of a team without one, its first member."""
+        return self._lead or self._present[0]
+
+    @property
+    def roster(self) -> Roster:
+        """The names of the team."""
+        names = tuple(self.names)
+        helpers = tuple(name for name in self._known.names if name not in names and name not in self.left)
+        return Roster(names, self.lead.name, helpers)
+
+    @property
+    def finisher(self) -> Agent:
+        """The agent that finishes the task where the plan fails: the one that is named, unless it left, or the lead."""
+        name = self._options.ladder.finish if self._options.ladder is not None else True
+        return self.named(name) if isinstance(name, str) and name not in self.left else self.lead
+
     def named(self, name: str) -> Agent:
-        """Return the present member with this name."""
-        return self._present[self.names.index(name)]
+        """Return the member or helper with this name, also one that has left."""
+        return self.everyone.named(name)
 
     def apply(self, applied: AppliedChange) -> str | None:
-        """Add or remove a member, or return why that is impossible; anything else changes nothing here."""
+        """Add or remove a member, or return why that is impossible; anything else changes nothing here.
+
+        The first of those who remain succeeds a lead who leaves.
+        """
         change = applied.change
         if (problem := self.problem(change)) is not None:
             return problem
         if isinstance(change, AddMember):
             self._present.append(cast("Agent", applied.agent))
+            self._known = self.everyone
         elif isinstance(change, RemoveMember):
             self._present = [one for one in self._present if one.name != change.member]
             self.left.append(change.member)
+            if self._lead is not None and self._lead.name == change.member:
+                self._lead = self._present[0]
         return None
 
     def problem(self, change: TeamChange | Tell) -> str | None:
@@ -47,12 +84,31 @@ class LiveMembers(Sequence[Agent]):
                 return f"there is already a member {name!r}"
             case AddMember(member=name) if name in self.left:
                 return f"{name!r} has left, and its work keeps the name; choose another one"
+            case AddMember(member=name) if name in self._known.names:
+                return f"{name!r} is the name of an agent that leads, judges or helps this team; choose another one"
+            case RemoveMember(member=name) if name not in names and name in self.roster.helpers:
+                return f"{name!r} is no member of the team: it leads, judges or helps, and stays"
             case RemoveMember(member=name) if name not in names:
                 return f"there is no member {name!r}; {nearest(name, names).rstrip('.')}"
             case RemoveMember(member=name) if len(names) == 1:
                 return f"{name!r} is the last member"
+            case RemoveMember(member=name):
+                return self._needs(name)
             case _:
                 return None
+
+    def _needs(self, leaver: str) -> str | None:
+        """Return what the team needs a member for that wants to leave, besides its steps."""
+        options = self._options
+        if options.evaluate is not None and leaver in options.evaluate.judges:
+            return f"{leaver!r} judges the work of the team, and stays"
+        if options.steps and options.decide == "ahead":
+            return None
+        remaining = Members([one for one in self._present if one.name != leaver])
+        for name, role in options.roles.items():
+            if bind_roles([Step(id=name, role=name)], {name: role}, remaining).problems:
+                return f"no other member can have the role {name!r}"
+        return None
 
     def __getitem__(self, index: int) -> Agent:  # pyright: ignore[reportIncompatibleMethodOverride] - no slices
         return self._present[index]

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from teamwright.strategies.plan.engine import PlanStrategy
-from teamwright.strategies.plan.options import Handout, MemberName, PlanOptions, Sight, Talk
+from teamwright.strategies.plan.options import LEAD, options_with
 
 
 class Dag(PlanStrategy):
@@ -16,14 +14,6 @@ class Dag(PlanStrategy):
     """
 
     name = "dag"
-    version = 2
-
-
-class SingleOptions(PlanOptions):
-    """One member, and one conversation."""
-
-    sees: Sight = "all"
-    max_parallel: int | None = 1
 
 
 class Single(PlanStrategy):
@@ -33,36 +23,17 @@ class Single(PlanStrategy):
     """
 
     name = "single"
-    options = SingleOptions
-
-
-class LeadSubagentOptions(PlanOptions):
-    """A lead that hands each step to one worker."""
-
-    LED: ClassVar[bool] = True
-
-    talk: Talk = "lead"
-    handout: Handout = "step"
-    max_parallel: int | None = 1
+    options = options_with("SingleOptions", sees="all", pool="first", max_parallel=1)
 
 
 class LeadSubagent(PlanStrategy):
     """Each step is a round: a briefing to the worker, and the result back. One worker does all steps."""
 
     name = "lead_subagent"
-    options = LeadSubagentOptions
+    options = options_with(
+        "LeadSubagentOptions", answer=LEAD, pool="first", talk="lead", handout="step", max_parallel=1
+    )
     share = "a2a_lite"
-
-
-class StarOptions(PlanOptions):
-    """A lead that hands out the batches of the schedule to all others."""
-
-    LED: ClassVar[bool] = True
-
-    pool: bool | tuple[MemberName, ...] = True
-    talk: Talk = "lead"
-    handout: Handout = "batch"
-    max_parallel: int | None = None
 
 
 class StarTeam(PlanStrategy):
@@ -72,21 +43,15 @@ class StarTeam(PlanStrategy):
     """
 
     name = "star_team"
-    options = StarOptions
+    options = options_with("StarOptions", answer=LEAD, pool=True, talk="lead", handout="batch", max_parallel=None)
     share = "a2a_lite"
     peers = True
-
-
-class MeshOptions(StarOptions):
-    """As in a star, and all talk to each other."""
-
-    talk: Talk = "all"
 
 
 class MeshTeam(PlanStrategy):
     """Rounds are the batches of the schedule. The lead hands them out and gives the answer."""
 
     name = "mesh_team"
-    options = MeshOptions
+    options = options_with("MeshOptions", answer=LEAD, pool=True, talk="all", handout="batch", max_parallel=None)
     share = "a2a_lite"
     peers = True

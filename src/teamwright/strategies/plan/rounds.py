@@ -14,11 +14,11 @@ from itertools import chain
 from teamwright.agents.contract.agent import Agent, Context
 from teamwright.strategies.envelopes import limits_of
 from teamwright.strategies.plan.lead import Lead, turn_with_context
-from teamwright.strategies.plan.options import PlanOptions
-from teamwright.strategies.plan.schedule import Schedule, batch_envelopes
-from teamwright.strategies.plan.step_runner import Prelude, StepInput, StepRunner
-from teamwright.strategies.plan.workers import WorkerPool
-from teamwright.strategies.protocol import Task
+from teamwright.strategies.plan.schedule import batch_envelopes
+from teamwright.strategies.plan.state import PlanState
+from teamwright.strategies.plan.step_outputs import StepInput
+from teamwright.strategies.plan.step_runner import Prelude
+from teamwright.strategies.plan.workers import Floor
 from teamwright.values.events.team import TeamMessageSent
 from teamwright.values.specs.plan import Plan, Step
 from teamwright.values.text.display import cut
@@ -51,31 +51,43 @@ class Round:
     briefing: Message | None = None
 
 
-class BriefedRounds:
-    """The hooks of a lead and its workers."""
+class BriefedRounds(Floor):
+    """The lead hands out rounds to the workers, and hears what came of them."""
 
-    def __init__(
-        self, task: Task, options: PlanOptions, lead: Lead, workers: WorkerPool, rounds: Sequence[Round]
-    ) -> None:
+    def __init__(self, state: PlanState, lead: Lead) -> None:
+        super().__init__(state)
         self.lead = lead
-        self.runner = StepRunner(task, options.steps, options, self)
         self.on_result: ResultHandler | None = None
         self.notes: dict[str, list[Message]] = {}
         """Messages about a step, for its worker and for the steps that depend on it."""
-        self._task, self._policy, self._workers = task, options, workers
-        self._rounds = {step.id: round_ for round_ in rounds for step in round_.steps}
+        self._policy = state.options.policy
+        self._rounds: dict[str, Round] = {}
+        self._briefed: set[int] = set()
         self._unreported: list[str] = []
 
-    def assign(self, step: Step, ctx: Context) -> Agent:
-        """Return the agent that the step names, or else the least busy worker."""
-        return self._workers.acquire(step, ctx)
+    async def run(self, width: int, ctx: Context) -> None:
+        """Run the rounds, none of which waits for another, and tell the lead what came of them."""
+        await super().run(width, ctx)
+        self.report_to_lead()
 
-    def make_turn(self, step_input: StepInput) -> Turn:
+    def set_steps(self, steps: Sequence[Step], ctx: Context) -> None:
+        """Put steps into rounds that are in none yet."""
+        new = tuple(step for step in steps if step.id not in self._rounds)
+        for round_ in rounds_of(new, self._state, self.lead.agent, ctx, first=len(set(map(id, self._rounds.values())))):
+            self._rounds |= {step.id: round_ for step in round_.steps}
+
+    def place_of(self, step: Step) -> str:
+        """Return the briefing of the round, unless it was given."""
+        round_ = self._rounds[step.id]
+        return step.id if round_.number in self._briefed else f"lead/round-{round_.number}"
+
+    def make_turn(self, step_input: StepInput, member: str) -> Turn:
         """Return a turn with the briefing, notes about the needed steps, and their results."""
-        return turn_with_context(self._task, step_input, list(self._context(step_input.step)))
+        context = [*self._state.notices_for(member), *self._context(step_input.step, member)]
+        return turn_with_context(self._task, step_input, context)
 
-    def _context(self, step: Step) -> Iterator[Message]:
-        if self.runner.workers[step.id].name != self.lead.agent.name:
+    def _context(self, step: Step, member: str) -> Iterator[Message]:
+        if member != self.lead.agent.name:
             round_ = self._rounds[step.id]
             if step.id in round_.envelopes:
                 yield round_.envelopes[step.id]
@@ -93,6 +105,7 @@ class BriefedRounds:
 
     async def _hand_out(self, round_: Round, ctx: Context) -> None:
         """Report new results to the lead and get its briefing for the workers."""
+        self._briefed.add(round_.number)
         results = self.runner.results
         needed = dict.fromkeys(need for step in round_.steps for need in step.needs)
         unreported = set(self._unreported)
@@ -108,7 +121,6 @@ class BriefedRounds:
 
     async def after_step(self, step: Step, worker: Agent, ctx: Context) -> None:
         """Record who told whom, resolve conflicts, and keep the result for the lead."""
-        self._workers.release(worker)
         lead, replied = self.lead.agent.name, step.id in self.runner.results.replies
         if worker.name != lead:
             round_ = self._rounds[step.id]
@@ -142,16 +154,24 @@ def _listed(step: Step) -> str:
     return f"- {step.id}{who}{f': {shown}' if shown else ''}"
 
 
-def rounds_of(schedule: Schedule, options: PlanOptions, lead: Agent, task: Task, ctx: Context) -> Sequence[Round]:
-    """Return a round for each batch, in which each step gets the envelope that points at it."""
-    plan = Plan(steps=options.steps)
+def rounds_of(steps: tuple[Step, ...], state: PlanState, lead: Agent, ctx: Context, first: int = 0) -> Sequence[Round]:
+    """Return a round for each batch, in which each step gets the envelope that points at it; or one for each step."""
+    if not steps:
+        return []
+    ids = {step.id: step for step in steps}
+    plan = Plan(
+        steps=tuple(step.model_copy(update={"needs": tuple(filter(ids.__contains__, step.needs))}) for step in steps)
+    )
+    schedule = state.options.schedule_for(state.members, plan.steps)
+    if state.options.handout == "step":
+        return [Round(first + at, [ids[id_]]) for at, id_ in enumerate(schedule.order, start=1)]
+    task = state.task
     envelopes = batch_envelopes(ctx.workspace.run_id, schedule, plan, limits_of(task.settings.envelope))
     messages = dict(chain.from_iterable(_pointers(envelope, lead) for envelope in envelopes))
-    steps = {step.id: step for step in plan.steps}
     return [
         Round(
-            batch.index + 1,
-            [steps[id_] for id_ in batch.tasks],
+            first + batch.index + 1,
+            [ids[id_] for id_ in batch.tasks],
             {id_: messages[id_] for id_ in batch.tasks},
         )
         for batch in schedule.batches

@@ -12,7 +12,7 @@ from teamwright.agents.evaluators import Evaluator, check_evaluator_name, criter
 from teamwright.errors import UsageError, nearest
 from teamwright.strategies.expressions.conditions_and_templates import Condition, Template
 from teamwright.strategies.plan.graph import MOST_SUGGESTIONS
-from teamwright.strategies.plan.planner import plan_faults
+from teamwright.strategies.plan.scheduler import plan_faults
 from teamwright.strategies.protocol import Issue, Members, Settings, Strategy
 from teamwright.values.specs.evaluation import Evaluate
 from teamwright.values.specs.plan import Step
@@ -21,8 +21,8 @@ from teamwright.values.text.display import name_text
 STEPS, EVALUATE = "steps", "evaluate"
 """The options of a plan that hold its steps, and the field of a step that is evaluated."""
 
-STEP_VARIABLES = ("task", "outputs", "data", "failed")
-"""The variables of conditions and templates: the task of the team, and the needed steps by id."""
+STEP_VARIABLES = ("task", "outputs", "data", "failed", "variables")
+"""The variables of conditions and templates: the task of the team, the needed steps by id, and those of the plan."""
 
 MOST_SHOWN = 10
 """How many needs of a step an error message lists."""
@@ -68,6 +68,7 @@ def template_flaws(steps: Sequence[Step]) -> Iterator[Issue]:
             texts.append(("when", Condition(step.when)))
         if step.task is not None:
             texts.append(("task", Template(step.task)))
+        texts += [("parts", Template(part.task)) for part in step.parts if part.task is not None]
         for field, text in texts:
             if problem := text.problem(STEP_VARIABLES):
                 yield Issue(problem, (STEPS, index, field))

@@ -18,6 +18,7 @@ from teamwright.strategies.protocol import Task
 from teamwright.strategies.team_conversation import is_unaffordable
 from teamwright.values.specs.plan import Step
 from teamwright.values.turns.messages import Message
+from teamwright.values.turns.turn import Reply
 
 FAILED = "This step failed: there is no result of it."
 
@@ -42,8 +43,14 @@ class StepOutputs:
     needs, it works with the results before them.
     """
 
-    def __init__(self, task: Task, policy: FailurePolicy, results: PartResults) -> None:
-        self._task, self._policy, self.results = task, policy, results
+    def __init__(
+        self,
+        task: Task,
+        policy: FailurePolicy,
+        results: PartResults,
+        variables: Mapping[str, JsonValue] | None = None,
+    ) -> None:
+        self._task, self._policy, self.results, self.plan_variables = task, policy, results, variables or {}
         self.graph = StepGraph.from_nodes(())
         self.closing: str | None = None
 
@@ -55,14 +62,14 @@ class StepOutputs:
         """Return what a step works with, at this position of the plan."""
         inputs = [self.message_of(need) for need in self.visible_needs(step)]
         output = partial(self._joined_output, step) if step.needs else None
-        return StepInput(step, number, self._own_task(step), inputs, output)
+        return StepInput(step, number, self.own_task(step), inputs, output)
 
     def message_of(self, step: str) -> Message:
         """Return the result of a step as a message under its id; for a failed step, only that it failed."""
         reply = self.results.replies.get(step)
         if reply is None:
             return Message(name=step, content=FAILED, role="user")
-        return Message(name=step, content=reply.text) if reply.whole is None else reply.messages[-1].changed(name=step)
+        return as_message(step, reply)
 
     def answer_data(self, answer: str | None) -> JsonValue:
         """Return the data of the answer step; if several steps are final, the result of each by id."""
@@ -84,12 +91,12 @@ class StepOutputs:
         """Whether the closing step has a result, so that steps that the budget did not cover do not fail the team."""
         return self.closing in self.results.replies
 
-    def _own_task(self, step: Step) -> str | None:
-        """Return the task of the step itself, if it has one that can be rendered from the results there are."""
-        if step.task is None:
+    def own_task(self, step: Step, text: str | None = None) -> str | None:
+        """Return the task of the step itself, or of a part, if it has one that can be rendered from the results."""
+        if (text := step.task if text is None else text) is None:
             return None
         try:
-            return Template(step.task).render(self.variables(step))
+            return Template(text).render(self.variables(step))
         except ExpressionFailed:
             if self.closes_early(step):
                 return None
@@ -141,4 +148,17 @@ class StepOutputs:
             "outputs": {need: reply.text for need, reply in replies.items()},
             "data": {need: reply.data for need, reply in replies.items() if reply.data is not None},
             "failed": [need for need in step.needs if need in self.results.failures],
+            "variables": dict(self.plan_variables),
         }
+
+    def task_text(self, step: Step) -> str | None:
+        """Return the own task of a step as it is now, also where it can't be rendered; None if it has none."""
+        try:
+            return self.own_task(step)
+        except ExpressionFailed:
+            return step.task
+
+
+def as_message(name: str, reply: Reply) -> Message:
+    """Return a reply as a message under another name; one with an envelope stays one."""
+    return Message(name=name, content=reply.text) if reply.whole is None else reply.messages[-1].changed(name=name)

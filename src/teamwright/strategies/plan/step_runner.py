@@ -22,12 +22,12 @@ from teamwright.strategies.expressions.conditions_and_templates import Condition
 from teamwright.strategies.parts import WORK, FailurePolicy, PartResults, PartWork
 from teamwright.strategies.plan.graph import StepGraph, critical_path_lengths
 from teamwright.strategies.plan.key_locks import Claim, LockTable
-from teamwright.strategies.plan.planner import nodes_of
+from teamwright.strategies.plan.scheduler import nodes_of
 from teamwright.strategies.plan.step_options import step_evaluators
 from teamwright.strategies.plan.step_outputs import StepInput, StepOutputs
 from teamwright.strategies.protocol import Members, Task
 from teamwright.values.events.team import StepHeldUp, StepSkipped
-from teamwright.values.specs.plan import Step
+from teamwright.values.specs.plan import Step, StepStatus
 from teamwright.values.turns.turn import Failure, Reply, Turn
 
 SCOPE = "step"
@@ -56,12 +56,22 @@ class Prelude(NamedTuple):
     work: Callable[[Context], Awaitable[None]]
 
 
+BeforeStart = Callable[[str, Context], Awaitable[bool]]
+"""Called before a step starts, with the name of the branch that it starts; returns whether the plan has changed."""
+OnEnd = Callable[[str, Context], Awaitable[None]]
+"""Called when work on a step has ended; it calls `end_step`, unless the step is tried again."""
+Then = Callable[[object, Context], Awaitable[None]]
+"""Called with the result of work that ran beside the steps."""
 StepWork = Callable[[Step, Context, Agent, Turn], Awaitable[Reply | Failure]]
 """Lets the agent of a step work on it with this turn, and returns how that ended."""
 
 
 class StepHooks(Protocol):
     """Decides who works on each step and with which turn, and what happens before and after it."""
+
+    def place_of(self, step: Step) -> str:
+        """Return the branch that a step starts first: its own, or the one that it waits for."""
+        ...
 
     def assign(self, step: Step, ctx: Context) -> Agent:
         """Return the agent for a step that starts now."""
@@ -83,6 +93,8 @@ class StepHooks(Protocol):
 class StepRunner:
     """One execution of the steps; with `in_order` they start in topological order, regardless of critical path.
 
+    With `as_listed` they start in the order of the plan, as far as their needs allow.
+
     `closing` is the step that gives the answer, if there is one.
     """
 
@@ -94,12 +106,14 @@ class StepRunner:
         hooks: StepHooks,
         *,
         in_order: bool = False,
+        as_listed: bool = False,
         closing: str | None = None,
+        outputs: StepOutputs | None = None,
     ) -> None:
-        self.results = PartResults(policy)
-        self.outputs = StepOutputs(task, policy, self.results)
+        self.outputs = outputs or StepOutputs(task, policy, PartResults(policy))
+        self.results = self.outputs.results
         self.workers: dict[str, Agent] = {}
-        self._hooks, self._in_order = hooks, in_order
+        self._hooks, self._in_order, self._as_listed = hooks, in_order or as_listed, as_listed
         self._skipped: set[str] = set()
         self._after_failure: set[str] = set()
         self._holding: set[str] = set()
@@ -109,34 +123,105 @@ class StepRunner:
         self._awaiting_prelude: dict[str, list[Step]] = {}
         self._evaluators: dict[str, Evaluator] = {}
         self._step_work: StepWork | None = None
+        self._before_start: BeforeStart | None = None
+        self._on_end: OnEnd | None = None
+        self._branches: Branches | None = None
+        self._started: dict[str, str] = {}
+        """The steps that are worked on, by their branches."""
+        self._asides: dict[str, Then] = {}
+        self._pending: list[tuple[str, Callable[[Context], Awaitable[object]]]] = []
+        self._branch_names: dict[str, str] = {}
+        """The branches of steps that are tried again."""
+        self.waiting: frozenset[str] = frozenset()
+        """The steps that start only after a decision, which `change_steps` is called for."""
+        self._checked: set[str] = set()
         self._set_steps(steps, closing)
 
     def _set_steps(self, steps: Sequence[Step], closing: str | None, ended: Collection[str] = ()) -> None:
         """Take over the steps of a plan, of which some may have ended."""
         self.graph = StepGraph.from_nodes(nodes_of(steps))
         self.outputs.belong_to(self.graph, closing)
-        self._steps = {step.id: step for step in steps}
+        self.steps = {step.id: step for step in steps}
         self._unmet = {step.id: sum(need not in ended for need in step.needs) for step in steps}
-        self._ready = deque(step for step in self.graph.order if step not in ended and not self._unmet[step])
+        self._ready = deque(
+            step
+            for step in self.graph.order
+            if not self._unmet[step] and step not in ended and step not in self._running
+        )
         self._deferred: list[str] = []
         """Steps that are ready and left to a later call of `run`."""
         self._numbers = {step: number for number, step in enumerate(self.graph.order, start=1)}
+        self._ranks = {step.id: place for place, step in enumerate(steps)} if self._as_listed else self._numbers
         self._path_lengths = critical_path_lengths(self.graph, steps)
         self._has_owned_keys = any(step.owns for step in steps)
         self._claims = LockTable()
+        for name in [name for name in self._running if name in self.steps]:
+            step = self.steps[name]
+            self._running[name] = self._claims.hold(name, step.owns, self._priority(step), self._ranks[name])
 
     def hold_after(self, step: str) -> None:
         """Start no further step once this one has ended: `run` returns when those that run have ended."""
         self._holding.add(step)
 
-    def replace_steps(self, steps: Sequence[Step], closing: str | None) -> None:
-        """Continue with another plan in the next call of `run`. Steps that ended stay ended; it has all of them."""
+    def change_steps(self, steps: Sequence[Step], closing: str | None) -> None:
+        """Continue with another plan. It has all steps that have started; what has ended stays so."""
         self._set_steps(steps, closing, self._ended)
+
+    def watch(self, before_start: BeforeStart, on_end: OnEnd) -> None:
+        """Let the plan change before steps start, and after work on one has ended."""
+        self._before_start, self._on_end = before_start, on_end
+
+    def start_aside(self, name: str, work: Callable[[Context], Awaitable[object]], then: Then) -> None:
+        """Do something beside the steps, at the latest in the next call of `run`; `then` gets its result between two."""
+        self._asides[name] = then
+        if self._branches is None:
+            self._pending.append((name, work))
+        else:
+            self._branches.start(name, work)
+
+    def suspend(self, step: str, branch: str) -> None:
+        """Take a step back whose work has ended, so that it may change; it starts again in a branch of this name."""
+        self.results.failures.pop(step, None)
+        self._claims.release(self._running.pop(step))
+        self._branch_names[step] = branch
+
+    def end_step(self, step: str) -> None:
+        """End a step that waited after a failure."""
+        self._claims.release(self._running.pop(step))
+        self._ready.extend(self._ready_after(step))
+
+    def forget(self, *steps: str) -> None:
+        """End steps that waited after a failure and are no part of the plan any more."""
+        for step in steps:
+            self.results.failures.pop(step, None)
+            if step in self._running:
+                self._claims.release(self._running.pop(step))
+
+    @property
+    def is_held(self) -> bool:
+        """Whether no further step starts in this call of `run`."""
+        return self._is_held
+
+    def status_of(self, step: str) -> StepStatus:
+        """Return how far a step is."""
+        if step in self.results.replies:
+            return "completed"
+        if step in self._running:
+            return "in_progress"
+        if step in self._skipped:
+            return "skipped"
+        failure = self.results.failures.get(step)
+        return "pending" if failure is None else "skipped" if failure.optional else "failed"
+
+    @property
+    def running(self) -> Collection[str]:
+        """The steps that have started and not ended."""
+        return self._running.keys()
 
     @property
     def open_steps(self) -> set[str]:
         """The steps that have neither ended nor been skipped."""
-        return self._steps.keys() - self._ended
+        return self.steps.keys() - self._ended
 
     @property
     def _ended(self) -> set[str]:
@@ -144,7 +229,7 @@ class StepRunner:
 
     def evaluate_steps(self, members: Members) -> None:
         """Evaluate the results of steps that say so, with members and helpers of the team as judges."""
-        self._evaluators = step_evaluators(self._steps.values(), members)
+        self._evaluators = step_evaluators(self.steps.values(), members)
 
     def work_by(self, work: StepWork) -> None:
         """Let steps be worked on in another way than by one ask of their agent, whose reply is evaluated."""
@@ -168,18 +253,28 @@ class StepRunner:
         self._ready.extendleft(reversed(self._deferred))
         self._deferred.clear()
         async with ctx.branches(limit) as branches:
+            self._branches = branches
+            for name, work in self._pending:
+                branches.start(name, work)
+            self._pending.clear()
             await self._queue_ready(only, ctx)
-            await self._start_ready(limit, branches, ctx)
+            await self._start_ready(limit, branches, ctx, only)
             async for branch in branches.finished():
                 if branch.name in self._awaiting_prelude:
                     self._completed_preludes.add(branch.name)
                     self._start(self._awaiting_prelude.pop(branch.name), branches)
+                elif branch.name in self._asides:
+                    await self._asides.pop(branch.name)(branch.result(), ctx)
                 else:
-                    self._claims.release(self._running.pop(branch.name))
-                    self._is_held = self._is_held or branch.name in self._holding
-                    self._ready.extend(self._ready_after(branch.name))
+                    step = self._started.pop(branch.name)
+                    if self._on_end is None:
+                        self.end_step(step)
+                    else:
+                        await self._on_end(step, ctx)
+                    self._is_held = self._is_held or step in self._holding
                 await self._queue_ready(only, ctx)
-                await self._start_ready(limit, branches, ctx)
+                await self._start_ready(limit, branches, ctx, only)
+            self._branches = None
 
     def position(self, step: str) -> int:
         """Return the position of a step in topological order, from 1."""
@@ -197,10 +292,10 @@ class StepRunner:
     async def _queue_ready(self, only: Collection[str] | None, ctx: Context) -> None:
         """Queue the ready steps or skip them, which may make others ready."""
         while not (self.results.is_over or self._is_held) and (ready := self._next_ready(only)) is not None:
-            step = self._steps[ready]
+            step = self.steps[ready]
             try:
                 if (skip := self._skip_reason(step)) is None:
-                    self._claims.add(step.id, step.owns, self._priority(step), self._numbers[step.id])
+                    self._claims.add(step.id, step.owns, self._priority(step), self._ranks[step.id])
                     continue
                 self._skipped.add(step.id)
                 await ctx.emit(StepSkipped(step=step.id, reason=skip.reason, because=tuple(skip.because)))
@@ -211,12 +306,14 @@ class StepRunner:
     def _next_ready(self, only: Collection[str] | None) -> str | None:
         while self._ready:
             step = self._ready.popleft()
-            if only is None or step in only:
+            if step not in self.waiting and (only is None or step in only):
                 return step
             self._deferred.append(step)
         return None
 
-    async def _start_ready(self, limit: int, branches: Branches, ctx: Context) -> None:
+    async def _start_ready(
+        self, limit: int, branches: Branches, ctx: Context, only: Collection[str] | None = None
+    ) -> None:
         """Start queued steps while there are free slots, and emit an event for those that wait for keys."""
         if self.results.is_over:
             branches.cancel()
@@ -225,7 +322,12 @@ class StepRunner:
             return
         width = ctx.cutback.width(limit)
         while len(self._running) < width and (claim := self._claims.grant_next()) is not None:
-            step = self._steps[claim.name]
+            step = self.steps[claim.name]
+            if self._before_start is not None and await self._has_changed(step, ctx):
+                await self._queue_ready(only, ctx)  # the claims of another plan
+                if self.results.is_over or self._is_held:
+                    return
+                continue
             self._running[step.id], self.workers[step.id] = claim, self._hooks.assign(step, ctx)
             self._start([step], branches)
         for claim in self._claims.held_up:
@@ -234,13 +336,23 @@ class StepRunner:
             await ctx.emit(StepHeldUp(step=claim.name, keys=tuple(keys), by=by))
         self._claims.held_up.clear()
 
+    async def _has_changed(self, step: Step, ctx: Context) -> bool:
+        """Return whether the plan has changed before this step starts; each place is asked for once."""
+        place = self._hooks.place_of(step)
+        if place in self._checked or self._before_start is None:
+            return False
+        self._checked.add(place)
+        return await self._before_start(place, ctx)
+
     def _start(self, steps: Sequence[Step], branches: Branches) -> None:
         """Start these steps, or the prelude that they wait for."""
         for step in () if self.results.is_over else steps:
             worker = self.workers[step.id]
             prelude = self._hooks.prelude(step, worker)
             if prelude is None or prelude.name in self._completed_preludes:
-                branches.start(step.id, partial(self._work, step, worker))
+                name = self._branch_names.get(step.id, step.id)
+                self._started[name] = step.id
+                branches.start(name, partial(self._work, step, worker))
             elif prelude.name in self._awaiting_prelude:
                 self._awaiting_prelude[prelude.name].append(step)
             else:

@@ -7,14 +7,18 @@ from collections.abc import Sequence
 
 from teamwright.agents.contract.agent import Agent, Context
 from teamwright.strategies.parts import part_turn
-from teamwright.strategies.plan.graph import StepGraph
-from teamwright.strategies.plan.options import PlanOptions
-from teamwright.strategies.plan.planner import nodes_of
-from teamwright.strategies.plan.step_runner import Prelude, StepInput, StepRunner
-from teamwright.strategies.protocol import Members, Task
+from teamwright.strategies.plan.discussion import Discussion
+from teamwright.strategies.plan.lead import turn_with_context
+from teamwright.strategies.plan.state import PlanState
+from teamwright.strategies.plan.step_outputs import StepInput
+from teamwright.strategies.plan.step_runner import Prelude, StepRunner
+from teamwright.strategies.protocol import Members
 from teamwright.values.specs.plan import Step
 from teamwright.values.turns.messages import Conversation, Message
 from teamwright.values.turns.turn import Turn
+
+OUTPUTS = "outputs/"
+"""The beginning of the names of results in the workspace, where they stay when the team is dissolved."""
 
 
 class WorkerPool:
@@ -25,10 +29,14 @@ class WorkerPool:
 
     def __init__(self, workers: Sequence[Agent], size: int, members: Members | None = None) -> None:
         self.size = size
-        self._workers, self._members = workers, members
-        self._order = {worker.name: place for place, worker in enumerate(workers)}
         self._running: Counter[str] = Counter()
         self._assigned: Counter[str] = Counter()
+        self.set_workers(workers, members)
+
+    def set_workers(self, workers: Sequence[Agent], members: Members | None) -> None:
+        """Continue with these workers."""
+        self._workers, self._members = workers, members
+        self._order = {worker.name: place for place, worker in enumerate(workers)}
 
     def active(self, ctx: Context) -> Sequence[Agent]:
         """Return the workers that currently take steps without a named agent."""
@@ -40,30 +48,57 @@ class WorkerPool:
             worker = self._members.named(step.agent or step.id)
         else:
             worker = min(self.active(ctx), key=self._load)
-        self._running[worker.name] += 1
-        self._assigned[worker.name] += 1
-        return worker
+        return self._count(worker)
+
+    def exchange(self, step: Step, failed: Agent) -> Agent:
+        """Return the least busy other worker for a step; the same one if there is no other or the step names it."""
+        others = [worker for worker in self._workers if worker.name != failed.name]
+        if step.agent is not None or not others:
+            return failed
+        self.release(failed)
+        return self._count(min(others, key=self._load))
 
     def release(self, worker: Agent) -> None:
         """Mark the step of a worker as finished."""
         self._running[worker.name] -= 1
 
+    def _count(self, worker: Agent) -> Agent:
+        self._running[worker.name] += 1
+        self._assigned[worker.name] += 1
+        return worker
+
     def _load(self, worker: Agent) -> tuple[int, int, int]:
-        return self._running[worker.name], self._assigned[worker.name], self._order[worker.name]
+        return self._running[worker.name], self._assigned[worker.name], self._order.get(worker.name, 0)
 
 
-class Workers:
-    """Assigns each step to the agent it names, or else to the member of its name or, with a pool, to the least busy."""
+class Floor:
+    """What the steps of a plan see, and what happens around them. This one: the results that they need, and notices.
 
-    def __init__(self, task: Task, members: Members, pool: WorkerPool | None = None) -> None:
-        self._task, self._members, self._pool = task, members, pool
+    Others let the lead hand steps out, or all read one conversation.
+    """
 
-    def assign(self, step: Step, ctx: Context) -> Agent:
-        """Return the agent of a step that starts now."""
-        return self._members.named(step.agent or step.id) if self._pool is None else self._pool.acquire(step, ctx)
+    runner: StepRunner
+    """Set when the plan is known."""
 
-    def make_turn(self, step_input: StepInput) -> Turn:
-        """Return a turn with the results of the needed steps and the task."""
+    def __init__(self, state: PlanState) -> None:
+        self._state, self._task = state, state.task
+
+    async def run(self, width: int, ctx: Context) -> None:
+        """Run the steps that can run."""
+        await self.runner.run(width, ctx)
+
+    def set_steps(self, steps: Sequence[Step], ctx: Context) -> None:
+        """Continue with these steps."""
+
+    def place_of(self, step: Step) -> str:
+        """Return the branch that a step starts first."""
+        return step.id
+
+    def make_turn(self, step_input: StepInput, member: str) -> Turn:
+        """Return the turn of a member for a step."""
+        notices = self._state.notices_for(member)
+        if notices:
+            return turn_with_context(self._task, step_input, notices)
         return part_turn(
             self._task, step_input.number, step_input.inputs, step_input.output, own_task=step_input.own_task
         )
@@ -72,18 +107,15 @@ class Workers:
         """Return None: steps start at once."""
 
     async def after_step(self, step: Step, worker: Agent, ctx: Context) -> None:
-        """Count the step of a pool's worker as ended."""
-        if self._pool is not None:
-            self._pool.release(worker)
+        """Do nothing."""
 
 
-class OneConversation:
-    """One member works through the whole plan in one conversation: earlier steps and results precede each step."""
+class OneConversation(Floor):
+    """All steps are one conversation: earlier steps and their results precede each step."""
 
-    def __init__(self, task: Task, options: PlanOptions, members: Members) -> None:
-        last = StepGraph.from_nodes(nodes_of(options.steps)).order[-1] if len(options.steps) > 1 else None
-        self.runner = StepRunner(task, options.steps, options, self, in_order=True, closing=last)
-        self._task, self._worker = task, options.workers_of(members)[0]
+    def __init__(self, state: PlanState) -> None:
+        super().__init__(state)
+        task = state.task
         self._conversation = Conversation()
         self._conversation.extend(task.history)
         self._has_team_task = False
@@ -91,16 +123,10 @@ class OneConversation:
         self._unsent_files = self._last_files = task.attachments
         """The files of the task until they are in the conversation, and those of the last turn."""
 
-    def assign(self, step: Step, ctx: Context) -> Agent:
-        """Return the one worker."""
-        return self._worker
-
-    def make_turn(self, step_input: StepInput) -> Turn:
+    def make_turn(self, step_input: StepInput, member: str) -> Turn:
         """Return a turn with the earlier steps and results, then the task of the step or else of the team."""
         if self._task.settings.share == "output":
-            return part_turn(
-                self._task, step_input.number, step_input.inputs, step_input.output, own_task=step_input.own_task
-            )
+            return super().make_turn(step_input, member)
         if step_input.own_task is not None and not self._has_team_task:
             self._conversation.append(self._task.message)
             self._unsent_files = ()
@@ -110,14 +136,29 @@ class OneConversation:
         history = self._conversation.history()
         return Turn(self._last_task, history, step_input.number, attachments=self._last_files)
 
-    def prelude(self, step: Step, worker: Agent) -> Prelude | None:
-        """Return None: steps start at once."""
-
     async def after_step(self, step: Step, worker: Agent, ctx: Context) -> None:
         """Add the step to the conversation, unless it failed."""
-        if reply := self.runner.results.replies.get(step.id):
+        if reply := self._state.results.replies.get(step.id):
             said = Message(name="user", content=self._last_task, role="user", attachments=self._last_files)
             self._conversation.append(said)
             self._conversation.extend(reply.messages)
             if self._last_files:
                 self._unsent_files = ()
+
+
+class OpenFloor(Floor):
+    """Members talk while they work, and all read what was said and done."""
+
+    def __init__(self, state: PlanState, discussion: Discussion) -> None:
+        super().__init__(state)
+        self._discussion = discussion
+
+    def make_turn(self, step_input: StepInput, member: str) -> Turn:
+        """Return a turn with the conversation, the colleagues, and the task."""
+        return self._discussion.turn(step_input, member)
+
+    async def after_step(self, step: Step, worker: Agent, ctx: Context) -> None:
+        """Add the result of the step to the conversation, and keep it in the workspace."""
+        if reply := self._state.results.replies.get(step.id):
+            self._discussion.keep(reply)
+            await ctx.workspace.put(OUTPUTS + step.id, reply.full.text, key="output")

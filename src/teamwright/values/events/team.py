@@ -9,7 +9,7 @@ from teamwright.values.turns.envelope import RiskLevel
 from teamwright.values.turns.results import StopReason
 from teamwright.values.value import JsonValue, Record
 
-FailureRung = Literal["retry", "downgrade_model", "replan", "skip_step", "abort_team"]
+FailureRung = Literal["retry", "downgrade_model", "replan", "skip_step", "finish", "abort_team"]
 """What happens after a failed attempt at a step, from the cheapest to the last resort."""
 
 
@@ -122,13 +122,14 @@ class TeamRoleBound(Record, frozen=True):
 
 
 class TeamStepAssigned(Record, frozen=True):
-    """A step of a plan was assigned to a member, which starts on it."""
+    """A step of a plan was assigned to a member, which starts on it; `members` are those of a step of several."""
 
     kind: ClassVar = "team.step_assigned"
     step: str
     member: str
     role: str = ""
     attempt: int = 1
+    members: tuple[str, ...] = ()
 
 
 class TeamStepFailed(Record, frozen=True):
@@ -302,16 +303,6 @@ class TeamPlanProposed(Record, frozen=True):
     reason: str = ""
 
 
-class TeamPhase(Record, frozen=True):
-    """A phase of a plan waits for its parts, started, was completed, skipped, or failed, in its `attempt`th attempt."""
-
-    kind: ClassVar = "team.phase"
-    phase: str
-    status: Literal["pending", "in_progress", "completed", "skipped", "failed"]
-    attempt: int = 1
-    members: tuple[str, ...] = ()
-
-
 class TeamMerged(Record, frozen=True):
     """The answers of a competition became one: `winner` counts, or `by` merged them where there is none.
 
@@ -320,7 +311,7 @@ class TeamMerged(Record, frozen=True):
     """
 
     kind: ClassVar = "team.merged"
-    phase: str
+    step: str
     merge: Literal["best", "vote", "fusion"]
     entries: dict[str, str]
     winner: str = ""
@@ -372,7 +363,7 @@ class TeamLife(Record, frozen=True):
 class TeamMessage(Record, frozen=True):
     """A member said something to others: `text` is what travels, `original` the artifact with the whole text.
 
-    A request for assistance and its answer belong to a `round` of a phase; a `decision` of the lead ends the rounds.
+    A request for assistance and its answer belong to a `round` of a step; a `decision` of the lead ends the rounds.
     """
 
     kind: ClassVar = "team.message"
@@ -381,7 +372,7 @@ class TeamMessage(Record, frozen=True):
     to: tuple[str, ...]
     text: str
     original: str = ""
-    phase: str = ""
+    step: str = ""
     round: int = 0
 
 
@@ -391,7 +382,7 @@ TeamFact = (
     | TeamGoalReached | TeamEscalated | TeamEvaluationStarted | TeamEvaluationResult
     | TeamPlanned | TeamRoleBound | TeamStepAssigned | TeamStepFailed | TeamStepCompleted
     | TeamMessageSent | TeamChannelOpened | TeamChannelClosed
-    | TeamPlanChanged | TeamPlanStatus | TeamPlanProposed | TeamPhase | TeamMerged
+    | TeamPlanChanged | TeamPlanStatus | TeamPlanProposed | TeamMerged
     | TeamLife | TeamMessage
     | StepSkipped | StepHeldUp
 )  # fmt: skip

@@ -129,7 +129,14 @@ class Step(Value):
     def experts(self) -> tuple[str, ...]:
         """The members that the step names, each once; empty if the lead chooses them."""
         named = (part.agent for part in self.parts) if self.parts else self.agents
-        return tuple(dict.fromkeys(named)) or ((self.agent or self.id,) if self.parallel == "serial" else ())
+        if found := tuple(dict.fromkeys(named)):
+            return found
+        return (self.agent or self.id,) if self.parallel == "serial" and (self.agent or not self.role) else ()
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether several members work on it, in parts or in competition."""
+        return self.parallel != "serial"
 
     @property
     def assignee(self) -> str:

@@ -1,1 +1,0 @@
-"""Coordinators of expert teams: plan, assign, evaluate, revise, and recover from failures."""

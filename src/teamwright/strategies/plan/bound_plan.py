@@ -1,0 +1,157 @@
+"""A plan whose steps are bound to members, with what is decided about each before it starts: judges, risk and rungs."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+
+from teamwright.agents.contract.agent import Agent
+from teamwright.agents.evaluators import Evaluator, dependence_of
+from teamwright.errors import UsageError
+from teamwright.strategies.plan.bound_roles import NO_ROLE, BoundRole, RoleBinding, bind_roles
+from teamwright.strategies.plan.options import FailureLadder, PlanOptions
+from teamwright.strategies.plan.plan_check import steps_flaws
+from teamwright.strategies.plan.state import PlanState
+from teamwright.strategies.plan.step_options import EVALUATE, STEPS, declaration_problems, evaluator_among
+from teamwright.strategies.plan.step_work import StepAssignment
+from teamwright.strategies.protocol import Issue, Members
+from teamwright.values.specs.evaluation import Evaluate
+from teamwright.values.specs.plan import Plan, Role, Roster, Step
+
+
+def evaluation_of(step: Step, options: PlanOptions) -> Evaluate | None:
+    """Return how a step is reviewed: by its own declaration or that of the team, at the risk and in the rounds of it.
+
+    A declaration that names its own risk keeps it; its own rounds may only be fewer.
+    """
+    declared = step.evaluate or options.evaluate
+    if declared is None:
+        return None
+    declared, most = declared.at_risk(options.risk), options.revisions + 1
+    rounds = min(declared.rounds, most) if "rounds" in declared.model_fields_set else most
+    return declared.model_copy(update={"rounds": rounds})
+
+
+def evaluator_of_step(step: Step, options: PlanOptions, members: Members) -> Evaluator | None:
+    """Return the evaluator of a step, with members or helpers of the team as its judges."""
+    declared = evaluation_of(step, options)
+    return None if declared is None else evaluator_among(members, declared)
+
+
+def ladder_of(options: PlanOptions) -> FailureLadder:
+    """Return what happens after failures, also where one word says it."""
+    if options.ladder is not None:
+        return options.ladder
+    return FailureLadder(retry=0, downgrade_model=False, skip_step=options.on_failure == "skip")
+
+
+def own_judge_flaws(
+    options: PlanOptions, steps: Sequence[Step], authors: Mapping[str, Collection[str]]
+) -> Iterator[Issue]:
+    """Yield each judge of a step that may be its author; `authors` are those who may work on a step, by its id."""
+    for index, step in enumerate(steps):
+        declared, own = evaluation_of(step, options), step.evaluate is not None
+        if declared is None or not declared.asks_judges:
+            continue
+        reported = {step.agent or step.id} if own else set[str]()  # with the plan
+        for name in declared.judges:
+            if name in authors.get(step.id, ()) and name not in reported:
+                text = f"the step {step.id!r}: {name!r} would judge its own work; name another judge"
+                yield Issue(text, (STEPS, index, EVALUATE) if own else (EVALUATE,))
+
+
+def risk_flaws(options: PlanOptions, steps: Sequence[Step]) -> Iterator[Issue]:
+    """Yield what is wrong with the evaluations at the risk of the team, and what a reader may not expect of them."""
+    if options.evaluate is not None:
+        declared = options.evaluate.at_risk(options.risk)
+        yield from (Issue(text, (EVALUATE,)) for text in declaration_problems(declared))
+        yield from (Issue(text, (EVALUATE,), is_warning=True) for text in declared.warnings())
+    for index, step in enumerate(steps):
+        if step.evaluate is not None:
+            at, declared = (STEPS, index, EVALUATE), step.evaluate.at_risk(options.risk)
+            own = step.evaluate.problems()  # which are reported with the plan
+            yield from (Issue(f"the step {step.id!r}: {text}", at) for text in declared.problems() if text not in own)
+            yield from (Issue(f"the step {step.id!r}: {text}", at, is_warning=True) for text in declared.warnings())
+
+
+class BoundPlan:
+    """Who works on the steps of a plan, and what is decided about each."""
+
+    def __init__(self, state: PlanState) -> None:
+        self._state = state
+        self.binding = RoleBinding()
+        self.assignments: dict[str, StepAssignment] = {}
+
+    def bind(self, steps: Sequence[Step]) -> None:
+        """Bind the steps of a plan without mistakes; steps that have started keep what was decided about them."""
+        state, kept = self._state, {step.id for step in steps if not step.is_open}
+        self.binding = bind_steps(state, state.roles, steps, state.members)
+        for step in steps:
+            if step.id not in kept or step.id not in self.assignments:
+                self.assignments[step.id] = self.assignment(step)
+
+    def assignment(self, step: Step) -> StepAssignment:
+        """Return what is decided about a step."""
+        state, options = self._state, self._state.options
+        bound = self.binding.by_step.get(step.id)
+        name, role = ("", NO_ROLE) if bound is None else (bound.name, bound.role)
+        return StepAssignment(
+            step,
+            name,
+            role,
+            evaluator_of_step(step, options, state.members),
+            ladder_of(options),
+            fails_at_once=options.ladder is not None or options.cancel_others,
+            members=members_of(step, state.team.roster) if step.is_shared else (),
+        )
+
+    def agent_of(self, step: Step) -> Agent | None:
+        """Return who works on a step; None where the least busy member of the pool does."""
+        if step.is_shared:
+            return self._state.team.lead
+        bound = self.binding.by_step.get(step.id)
+        return None if bound is None else bound.agent
+
+
+def members_of(step: Step, team: Roster) -> tuple[str, ...]:
+    """Return who works on a step side by side, each once."""
+    return step.experts or tuple(dict.fromkeys(step.workers(team)))
+
+
+def bind_steps(state: PlanState, roles: Mapping[str, Role], steps: Iterable[Step], members: Members) -> RoleBinding:
+    """Bind steps to roles and members; those of several members, and of a pool, are not bound."""
+    names, options = {one.name for one in members}, state.options
+    if options.has_one_worker:
+        worker = options.workers_of(members)[0]
+        return RoleBinding({step.id: BoundRole("", NO_ROLE, worker) for step in steps})
+    alone = [step for step in steps if not step.is_shared]
+    if options.pool:
+        alone = [step for step in alone if step.agent is not None or step.role is not None or step.id in names]
+        return bind_roles(alone, dict(options.roles), members)
+    return bind_roles(alone, roles, members)
+
+
+def plan_problems_of(
+    state: PlanState, roles: Mapping[str, Role], plan: Plan, roster: Roster | None = None
+) -> list[str]:
+    """Return every reason why the members of this team can't execute a plan, or those of another roster."""
+    team, known = roster or state.team.roster, state.members
+    found = [flaw.text for flaw in steps_flaws(plan.steps, team, state.options, roles) if not flaw.is_warning]
+    if found:
+        return found
+    members = Members([known.named(name) for name in team.members], [known.named(name) for name in known.names])
+    open_ = [step for step in plan.steps if step.is_open]
+    binding = bind_steps(state, roles, open_, members)
+    found += binding.problems
+    for step in () if found else open_:
+        try:
+            evaluator = evaluator_of_step(step, state.options, members)
+        except UsageError as error:  # of steps that a person has edited; others were checked when the team was made
+            found.append(f"the step {step.id!r}: {str(error).rstrip('.')}")
+            continue
+        bound = binding.by_step.get(step.id)
+        if evaluator is None or bound is None or not evaluator.declaration.asks_judges:
+            continue
+        for judge in evaluator.judges:
+            if problem := dependence_of(judge, bound.agent, evaluator.declaration):
+                found.append(f"the step {step.id!r}: {problem}")
+    return found

@@ -1,0 +1,137 @@
+"""Binds the steps of a plan to roles and the roles to members, before any step starts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from teamwright.agents.contract.agent import Agent
+from teamwright.strategies.protocol import Members, description_line
+from teamwright.values.events.team import TeamRoleBound
+from teamwright.values.specs.plan import CreatedRole, Role, Step
+
+NO_ROLE = Role.model_construct()
+
+
+@dataclass(frozen=True, slots=True)
+class BoundRole:
+    """A role and the member that has it."""
+
+    name: str
+    role: Role
+    agent: Agent
+
+
+@dataclass(slots=True)
+class RoleBinding:
+    """The roles of a plan by step. `problems` are the steps without a member."""
+
+    by_step: dict[str, BoundRole] = field(default_factory=dict[str, BoundRole])
+    problems: list[str] = field(default_factory=list[str])
+    considered: tuple[str, ...] = ()
+
+    def facts(self) -> list[TeamRoleBound]:
+        """Return an event for each role that is bound, in plan order."""
+        bound = {(one.name, one.agent.name): one for one in self.by_step.values()}
+        return [
+            TeamRoleBound(role=name, member=member, capability=one.role.capability or "", considered=self.considered)
+            for (name, member), one in bound.items()
+        ]
+
+
+def effective_roles(declared: Mapping[str, Role], members: Members, lead: str | None = None) -> dict[str, Role]:
+    """Return the declared roles; without any, each member but the lead is a role of its own."""
+    if declared:
+        return dict(declared)
+    others = [one for one in members if one.name != lead or len(members) == 1]
+    return {one.name: Role(agent=one.name, description=description_line(one)) for one in others}
+
+
+def steps_of_roles(roles: Mapping[str, Role]) -> tuple[Step, ...]:
+    """Return one step for each role, in order; each gets the results of all before it."""
+    names = list(roles)
+    return tuple(Step(id=name, role=name, needs=tuple(names[:place])) for place, name in enumerate(names))
+
+
+def role_of_step(step: Step, roles: Mapping[str, Role]) -> str:
+    """Return the name of a step's role: its own, the role of its name, or its agent as a role of its own."""
+    if step.role is not None:
+        return step.role
+    return step.id if step.id in roles else step.agent or step.id
+
+
+def bind_roles(steps: Sequence[Step], roles: Mapping[str, Role], members: Members) -> RoleBinding:
+    """Bind each step to its role and each role to a member: one with the capability, if possible without a role yet."""
+    agents = {one.name: one for one in members}
+    binding = RoleBinding(considered=tuple(agents))
+    taken: dict[str, str] = {}
+    for step in steps:
+        name = role_of_step(step, roles)
+        role = roles.get(name, NO_ROLE)
+        wanted = step.agent or role.agent
+        if wanted is None and role.capability is None and name in agents:
+            wanted = name
+        fitting = [
+            one for one in agents.values() if (wanted is None or one.name == wanted) and has_capability(one, role)
+        ]
+        if not fitting or (name not in roles and wanted is None):
+            binding.problems.append(_unbound(step, name, role, wanted, roles, agents))
+            continue
+        chosen = _choose(fitting, taken, name)
+        if isinstance(role, CreatedRole):
+            role = role.model_copy(update={"tools": _declared_tools(chosen, roles)})
+        if role.tools is not None and chosen.kind == "team":
+            binding.problems.append(
+                f"the role {name!r} of the step {step.id!r} allows only certain tools, and {chosen.name!r} is a team,"
+                " whose members have their own; bind it to an agent"
+            )
+            continue
+        taken[chosen.name] = taken.get(chosen.name, name)
+        binding.by_step[step.id] = BoundRole(name, role, chosen)
+    return binding
+
+
+def possible_members(roles: Mapping[str, Role], members: Members) -> set[str]:
+    """Return the names of the members that one of these roles may be bound to."""
+    return {
+        one.name
+        for role in roles.values()
+        for one in members
+        if (role.agent is None or one.name == role.agent) and has_capability(one, role)
+    }
+
+
+def _choose(fitting: Sequence[Agent], taken: Mapping[str, str], name: str) -> Agent:
+    """Return the member that has this role already, else one without a role, else the first that fits."""
+    same = [one for one in fitting if taken.get(one.name) == name]
+    free = [one for one in fitting if one.name not in taken]
+    return [*same, *free, *fitting][0]
+
+
+def _declared_tools(member: Agent, roles: Mapping[str, Role]) -> tuple[str, ...] | None:
+    """Return the tools that all declared roles allow which a member may have; `None` if none of them forbids any."""
+    own = [one for one in roles.values() if one.agent in (None, member.name) and has_capability(member, one)]
+    allowed = [one.tools for one in own if one.tools is not None and not isinstance(one, CreatedRole)]
+    return tuple(name for name in allowed[0] if all(name in tools for tools in allowed)) if allowed else None
+
+
+def has_capability(agent: Agent, role: Role) -> bool:
+    """Return whether an agent has the capability that a role requires."""
+    return role.capability is None or role.capability.casefold() in map(str.casefold, agent.capabilities)
+
+
+def _unbound(
+    step: Step,
+    name: str,
+    role: Role,
+    wanted: str | None,
+    roles: Mapping[str, Role],
+    agents: Mapping[str, Agent],
+) -> str:
+    """Return why a step can't be bound: what it needs, and who was considered."""
+    considered = [agents[wanted]] if wanted is not None and wanted in agents else list(agents.values())
+    names = ", ".join(f"{one.name} ({', '.join(one.capabilities) or 'no capabilities'})" for one in considered)
+    if name not in roles and wanted is None:
+        return f"the step {step.id!r} has no role: there is neither a role nor a member {name!r}; considered: {names}"
+    need = f"the capability {role.capability!r}" if role.capability else f"the member {wanted!r}"
+    return f"the step {step.id!r} needs the role {name!r}, which requires {need}; considered: {names}"

@@ -1,0 +1,237 @@
+"""How a plan is answered: by a step, by the lead, or by one agent that finishes what the team could not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from teamwright.agents.contract.agent import Context
+from teamwright.strategies.plan.bound_plan import evaluator_of_step, ladder_of
+from teamwright.strategies.plan.bound_roles import NO_ROLE
+from teamwright.strategies.plan.discussion import Discussion
+from teamwright.strategies.plan.graph import StepGraph
+from teamwright.strategies.plan.lead import Lead
+from teamwright.strategies.plan.options import PlanOptions
+from teamwright.strategies.plan.scheduler import nodes_of
+from teamwright.strategies.plan.state import ANSWER, NOTICE, PlanState
+from teamwright.strategies.plan.step_board import StepBoard
+from teamwright.strategies.plan.step_options import closing_step
+from teamwright.strategies.plan.step_runner import StepRunner
+from teamwright.strategies.plan.step_work import StepAssignment
+from teamwright.strategies.team_conversation import TeamConversation, is_unaffordable
+from teamwright.values.events.team import TeamPlanStatus
+from teamwright.values.specs.plan import Step
+from teamwright.values.turns.messages import History, Message
+from teamwright.values.turns.results import Outcome
+from teamwright.values.turns.turn import Failure, Reply, Turn
+
+ANSWER_TASK = "Your team has worked through its plan; what came of the steps stands above. Put the answer together."
+FINISH = (
+    "The team could not finish its plan, and you finish the task alone. What it has learnt is above; check it before"
+    " you use it."
+)
+
+
+def closer_of(steps: Sequence[Step], options: PlanOptions) -> str | None:
+    """Return the step that closes the work where no lead does; in one conversation it is the last one."""
+    if options.lead_answers or not steps:
+        return None
+    if options.sees != "all":
+        return closing_step(steps, options.answer_step)
+    return StepGraph.from_nodes(nodes_of(steps)).order[-1] if len(steps) > 1 else None
+
+
+class PlanAnswer:
+    """The answer of a team, and its outcome."""
+
+    def __init__(
+        self,
+        state: PlanState,
+        board: StepBoard | None,
+        lead: Lead | None,
+        discussion: Discussion | None,
+        runner: StepRunner,
+    ) -> None:
+        self._state, self._board, self._discussion, self._runner = state, board, discussion, runner
+        self._lead = lead
+        """The lead that hands out steps, with what it has heard."""
+        self._ended: Outcome | None = None
+        self._finished: Reply | Failure | None = None
+        self._undecided: Failure | None = None
+        self._abandoned: str | None = None
+        self._reason = ""
+        self.earlier: set[str] = set()
+        """Steps that had ended when the lead planned again; the answer is among those after them."""
+        self.shown: set[str] = set()
+        """The steps whose results a lead that decides stepwise has seen."""
+
+    @property
+    def is_abandoned(self) -> bool:
+        """Whether the plan is left to one agent."""
+        return self._abandoned is not None
+
+    def abandon(self, step: str, reason: str) -> None:
+        """Leave the plan to one agent, because of a step."""
+        self._abandoned = step
+        self._reason = reason
+
+    def undecided(self, failure: Failure) -> None:
+        """Note that a lead gave no usable decision: the answer is from what there is, if there is something."""
+        state = self._state
+        if state.results.replies or failure.error == "budget":
+            state.is_short_of_budget |= failure.error == "budget"
+            state.warn([f"there was no usable decision ({failure.message}), so the answer is from what there is"])
+        else:
+            message = f"there is no usable decision: {failure.message}"
+            self._undecided = Failure(member="", error="planning", message=message)
+
+    @property
+    def follows(self) -> bool:
+        """Whether someone still has to answer."""
+        if self._state.terminated is not None or self._undecided is not None or self._state.results.is_over:
+            return False
+        return self.is_abandoned or self._state.options.lead_answers
+
+    async def give(self, ctx: Context) -> None:
+        """Let the lead answer, or one agent finish, where one has to."""
+        state = self._state
+        if self._board is None and self._lead is not None and state.options.lead_answers and not self.is_abandoned:
+            self._ended = await self._lead.finish(self._runner, ctx)
+            return
+        if not self.follows:
+            return
+        if not self.is_abandoned and self._board is not None:
+            if self._history():
+                await self._answer_as_step(self._board, ctx)
+        if self.is_abandoned:
+            if self._abandoned in ("", ANSWER):  # before there were steps, or after them
+                version = 1 if state.versions is None else state.plan.version
+                await ctx.emit(TeamPlanStatus(status="fallback", plan_version=version, reason=self._reason))
+            note = Message(name=NOTICE, content=FINISH, role="user")
+            learnt = state.learnt(self._order)
+            turn = Turn(
+                state.task.text,
+                History.of((*state.task.history, *learnt, note)),
+                1,
+                attachments=state.task.attachments,
+                closing=True,
+            )
+            self._finished = await ctx.ask(state.team.finisher, turn, key="finish")
+        elif state.versions is not None and self._board is not None:
+            unpaid = any(map(is_unaffordable, state.results.failures.values()))
+            reason = "the budget did not cover it" if unpaid else ""
+            await state.versions.set_status("failed" if unpaid else "completed", ctx, reason)
+
+    async def _answer_as_step(self, board: StepBoard, ctx: Context) -> None:
+        """Let the lead answer in a step of its own, which is reviewed and recovered like the others."""
+        state, step = self._state, Step(id=ANSWER, required=True)
+        board.keep([*self._runner.steps.values(), step])
+        turn = replace(state.lead_turn(ANSWER_TASK, self._history(), closing=True), purpose="work")
+        evaluator = evaluator_of_step(step, state.options, state.members)
+        ladder = ladder_of(state.options).model_copy(update={"adjust": False})
+        assignment = StepAssignment(step, "", NO_ROLE, evaluator, ladder)
+        async with ctx.scope(ANSWER) as inner:
+            ending = await board.work(assignment, state.team.lead, turn, inner)
+        if isinstance(ending, Reply):
+            state.results.replies[ANSWER] = ending
+        else:
+            state.results.failures[ANSWER] = ending
+            if board.executions[ANSWER].abandons_plan:
+                state.warn([f"the answer of {state.team.lead.name!r} failed ({ending.error}: {ending.message})"])
+                self.abandon(ANSWER, "the answer failed")
+
+    def _history(self) -> Sequence[Message]:
+        """Return what the lead sees when it answers."""
+        state = self._state
+        given = len(state.task.history)
+        if self._discussion is not None:
+            return list(self._discussion.conversation.history())[given:]
+        if state.options.decide == "stepwise":
+            return list(state.view.history())[given:]
+        return state.learnt(self._order)
+
+    @property
+    def _order(self) -> list[str]:
+        """The steps as they come in the conversation: by their needs, or as they were decided on."""
+        stepwise = self._state.options.decide == "stepwise"
+        return sorted(self._runner.steps if stepwise else self._runner.graph.order, key=self._is_late)
+
+    def _is_late(self, step: str) -> bool:
+        return step not in self.earlier
+
+    async def outcome(self, ctx: Context, *, timed_out: bool) -> Outcome:
+        """Settle steps that did not end, and return the outcome of the team."""
+        state, board = self._state, self._board
+        if self._ended is not None:
+            return self._ended
+        if board is not None:
+            await board.settle(ctx, timed_out=timed_out)
+        talk = TeamConversation(state.task)
+        talk.warnings += (*state.warnings, *(board.warnings if board is not None else ()))
+        talk.short_of_budget = state.is_short_of_budget
+        order = [*self._order, ANSWER] if board is not None and ANSWER in board.executions else self._order
+        answer = state.options.answer_step
+        if answer in state.results.replies:
+            order = [*(step for step in order if step != answer), answer]
+        if self.is_abandoned:
+            return self._finish_alone(talk, order)
+        before = {step: state.work_on(step) for step in order if step in state.said}
+        for step, said in before.items():
+            before[step] = [reply for reply in said if reply is not state.results.replies.get(step)]
+        closes = self._runner.outputs.has_closed or ANSWER in state.results.replies
+        ended = state.results.finish(talk, order, closes=closes, before=before)
+        if self._lead is not None:
+            talk.warnings += (text for text in self._lead.warnings if text not in talk.warnings)
+            if isinstance(self._lead.ended, Failure) and ended is None:
+                ended = talk.failed(self._lead.ended)
+        if state.terminated is not None:
+            talk.add(state.terminated)
+            ended = talk.ended("terminated")
+            return ended if board is None else ended.changed(status="completed")
+        if timed_out and board is not None:
+            if state.versions is None:
+                text = state.options.out_of_time(" before it had a plan")
+                return planning_outcome(Failure(member="", error="deadline", message=text))
+            ended = talk.failed(board.timeout_failure())
+        elif self._undecided is not None:
+            return talk.failed(self._undecided).changed(stop_reason="planning", status="failed")
+        elif ended is None:
+            ended = self._ended_well(talk, answer)
+        return ended if board is None else board.with_status(ended)
+
+    def _ended_well(self, talk: TeamConversation, answer: str | None) -> Outcome:
+        replies, options = self._state.results.replies, self._state.options
+        if not replies:
+            talk.warnings.append("every step was skipped")
+        elif answer is not None and answer not in replies:
+            talk.warnings.append(f"the step {answer!r}, which gives the answer, was skipped")
+        ended = talk.ended("done")
+        if options.lead_answers or options.sees == "all":
+            return ended
+        return ended.changed(data=self._runner.outputs.answer_data(answer))
+
+    def _finish_alone(self, talk: TeamConversation, order: Sequence[str]) -> Outcome:
+        """Return the outcome of a team whose task one agent finished; what failed before is a warning."""
+        state = self._state
+        for step in order:
+            found = (*state.work_on(step), *filter(None, (state.results.replies.get(step),)))
+            for reply in {id(one): one for one in found}.values():
+                talk.add(reply)
+        ending = self._finished
+        if ending is None:  # the time was used up
+            ended = talk.failed(self._board.timeout_failure()) if self._board is not None else talk.ended("done")
+        else:
+            ended = talk.receive(ending) or talk.ended("done")
+        return ended if self._board is None else self._board.with_status(ended, finished=True)
+
+
+def planning_outcome(failure: Failure, warnings: Sequence[str] = ()) -> Outcome:
+    """Return the outcome of a team that ended before it had a plan."""
+    is_timeout = failure.error == "deadline"
+    return Outcome(
+        stop_reason="deadline" if is_timeout else "planning",
+        failure=failure,
+        warnings=tuple(warnings),
+        status="timeout" if is_timeout else "failed",
+    )

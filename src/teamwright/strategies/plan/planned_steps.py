@@ -1,0 +1,469 @@
+"""What models may write of a plan: the forms that they are asked for, and how their answers are read and mended.
+
+A model sets no limits, owned keys or checks that run code: those of an existing step stay. What it writes is data: its
+texts are never templates. The milestones that it sets are questions to the lead, or to another about the lead's work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Literal, NamedTuple, TypeVar, cast
+
+from pydantic import AliasChoices, ConfigDict, Field, JsonValue, TypeAdapter
+
+from teamwright.errors import InvalidName, InvalidValue, nearest
+from teamwright.strategies.expressions.conditions_and_templates import literal_template
+from teamwright.strategies.plan.change import PlanChange
+from teamwright.strategies.plan.scheduler import plan_faults
+from teamwright.strategies.reply_parsing import ParseFailure, candidate_values, read_answer
+from teamwright.values.names import NAME, suggest_name
+from teamwright.values.specs.evaluation import Criterion, Evaluate
+from teamwright.values.specs.manifest import JsonSchema
+from teamwright.values.specs.plan import CreatedRole, Merge, Parallel, Part, Plan, Role, Roster, Step
+from teamwright.values.turns.turn import Reply
+from teamwright.values.value import Value
+
+T = TypeVar("T", bound="Lenient")
+
+STEP = '{"id": NAME, "role": ROLE, "task": TEXT, "needs": [ID, …]}'
+"""The form of a step, as prompts show it."""
+NEW_ROLES = "You may make other roles: give such a step  instructions, which say what the role is and does."
+SHARED = """\
+A step may have "milestone": questions that its result has to pass. With "parallel": "subtask_parallel" it has "parts" \
+instead of "role", each with "id", "agent" and "task"; with "parallel": "competitive_parallel" it has "agents", who all \
+do the same task, "merge" ("best", "vote" or "fusion") and optionally "enough" (how many answers end it early)."""
+CHANGE = "plan_change"
+"""The field under which a member proposes a change of the plan in its reply."""
+SHOWN_FAULTS = 5
+LONGEST_NAME, LONGEST_TASK = 64, 2000
+"""How many characters of a name and a task the schema allows."""
+TEXT: JsonValue = {"type": "string"}
+
+
+class Lenient(Value):
+    """A value that ignores unknown fields, because models add them."""
+
+    model_config = ConfigDict(extra="ignore", populate_by_name=True)
+
+
+class PlannedPart(Lenient):
+    """A part of a step."""
+
+    id: str
+    agent: str = Field(validation_alias=AliasChoices("agent", "role"))
+    task: str | None = None
+
+
+class PlannedStep(Lenient):
+    """A step as a model writes it."""
+
+    id: str = Field(min_length=1, validation_alias=AliasChoices("id", "name"))
+    role: str = Field(default="", validation_alias=AliasChoices("role", "agent"))
+    task: str | None = Field(default=None, validation_alias=AliasChoices("task", "description"))
+    needs: tuple[str, ...] = Field(default=(), validation_alias=AliasChoices("needs", "depends_on"))
+    instructions: str = ""
+    capability: str | None = None
+    reason: str = ""
+    agents: tuple[str, ...] = ()
+    parallel: Parallel = "serial"
+    merge: Merge = "best"
+    enough: int | None = Field(default=None, ge=1)
+    parts: tuple[PlannedPart, ...] = ()
+    milestone: tuple[str, ...] = ()
+
+
+class PlannedSteps(Lenient):
+    """A plan, what comes next, or what is still to do."""
+
+    steps: tuple[PlannedStep, ...] = Field(min_length=1)
+    reason: str = ""
+
+
+class NextSteps(Lenient):
+    """What comes next."""
+
+    action: Literal["work", "answer"]
+    steps: tuple[PlannedStep, ...] = ()
+
+
+class PlannedChange(Lenient):
+    """A change of the plan; one without content leaves it as it is."""
+
+    put: tuple[PlannedStep, ...] = ()
+    remove: tuple[str, ...] = ()
+    reason: str = ""
+
+
+class ReplyWithChange(Lenient):
+    """A reply that proposes a change."""
+
+    plan_change: PlannedChange
+
+
+class Approval(Lenient):
+    """What the lead decides about a proposal."""
+
+    approve: bool
+    reason: str = ""
+
+
+APPROVAL_SCHEMA: JsonSchema = {
+    "type": "object",
+    "properties": {"approve": {"type": "boolean"}, "reason": {"type": "string"}},
+    "required": ["approve", "reason"],
+}
+
+
+class ReadSteps(NamedTuple):
+    """The steps of an answer, the roles that it makes, and what was mended in it."""
+
+    steps: tuple[Step, ...]
+    new_roles: dict[str, Role] = {}
+    mended: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class StepForm:
+    """What a plan of this team may consist of: its roles, and whether there may be new roles and shared steps."""
+
+    roles: Sequence[str]
+    team: Roster
+    declared: Collection[str] = ()
+    """The roles that the team declares; others are members."""
+    create_roles: bool = False
+    shared: bool = False
+    taken: Collection[str] = ()
+    """Names that no step may have."""
+
+    @property
+    def text(self) -> str:
+        """The form, as prompts show it, without the rules of single fields."""
+        return "\n".join(filter(None, (NEW_ROLES if self.create_roles else "", SHARED if self.shared else "")))
+
+    def step_schema(self, *, reason: bool = False) -> dict[str, JsonValue]:
+        """Return the JSON Schema of a step."""
+        names = cast("list[JsonValue]", list(self.roles))
+        role: JsonValue = {"type": "string", "examples": names} if self.create_roles else _one_of(self.roles)
+        fields: dict[str, JsonValue] = {
+            "id": {
+                "type": "string",
+                "maxLength": LONGEST_NAME,
+                "description": "a short name: letters, digits, - and _",
+            },
+            "role": role,
+            "task": {"type": "string", "maxLength": LONGEST_TASK, "description": "what to do, in full sentences"},
+            "needs": {"type": "array", "items": TEXT, "description": "ids of the steps whose results it reads"},
+        }
+        if self.create_roles:
+            fields["instructions"] = {"type": "string", "description": "of a new role: what it is and does"}
+            fields["capability"] = {
+                "type": "string",
+                "description": "of a new role: what its member must be able to do",
+            }
+        if reason:
+            fields["reason"] = {
+                "type": "string",
+                "description": "why it comes next; a step that was done needs a new one",
+            }
+        if self.shared:
+            fields |= self._shared_fields()
+        return {
+            "type": "object",
+            "properties": fields,
+            "required": ["id", "task"] if self.shared else ["id", "role", "task"],
+        }
+
+    def _shared_fields(self) -> dict[str, JsonValue]:
+        member = _one_of(self.team.members)
+        part: JsonValue = {
+            "type": "object",
+            "properties": {"id": TEXT, "agent": member, "task": TEXT},
+            "required": ["id", "agent", "task"],
+        }
+        return {
+            "parallel": _one_of(("serial", "subtask_parallel", "competitive_parallel")),
+            "parts": {"type": "array", "items": part},
+            "agents": {"type": "array", "items": member},
+            "merge": _one_of(("best", "vote", "fusion")),
+            "enough": {"type": "integer", "minimum": 1},
+            "milestone": {"type": "array", "items": TEXT},
+        }
+
+    def plan_schema(self, most: int, *, reason: bool = False) -> JsonSchema:
+        """Return the JSON Schema of a plan of at most so many steps; with `reason`, of one that says why."""
+        steps: JsonValue = {"type": "array", "items": self.step_schema(), "minItems": 1, "maxItems": most}
+        fields: dict[str, JsonValue] = {"reason": TEXT, "steps": steps} if reason else {"steps": steps}
+        return {"type": "object", "properties": fields, "required": list[JsonValue](fields)}
+
+    def change_schema(self) -> JsonSchema:
+        """Return the JSON Schema of a change of the plan."""
+        put: JsonValue = {"type": "array", "items": self.step_schema()}
+        removed: JsonValue = {"type": "array", "items": TEXT}
+        return {"type": "object", "properties": {"put": put, "remove": removed, "reason": TEXT}}
+
+    def decision_schema(self, most: int) -> JsonSchema:
+        """Return the JSON Schema of a decision on at most so many next steps."""
+        steps: JsonValue = {"type": "array", "items": self.step_schema(reason=True), "maxItems": most}
+        fields: dict[str, JsonValue] = {"action": _one_of(("work", "answer")), "steps": steps}
+        return {"type": "object", "properties": fields, "required": ["action"]}
+
+    def read_steps(
+        self, planned: Sequence[PlannedStep], earlier: Sequence[Step] = (), kept: Mapping[str, Step] | None = None
+    ) -> ReadSteps | ParseFailure:
+        """Return these steps after earlier ones, or what is wrong with them that can't be mended.
+
+        `kept` are steps of the present plan, of which those with the same id keep what only people set.
+        """
+        mended: list[str] = []
+        made: dict[str, Role] = {}
+        faults: list[str] = []
+        needs = _mended_needs(planned, {step.id for step in earlier}, mended)
+        steps: list[Step] = []
+        for one in planned:
+            try:
+                steps.append(self._step(one, needs[one.id], (kept or {}).get(one.id), made, faults))
+            except InvalidValue as error:
+                faults.append(f"the step {one.id!r}: {error}")
+        taken = (one.id for one in planned if one.id in self.taken)
+        faults += [f"{id_!r} is the step in which the lead answers; name yours otherwise" for id_ in taken]
+        faults = [*(one.text for one in plan_faults((*earlier, *steps))), *faults]
+        if faults:
+            more = f"; and {len(faults) - SHOWN_FAULTS} more" if len(faults) > SHOWN_FAULTS else ""
+            return ParseFailure("; ".join(fault.rstrip(".") for fault in faults[:SHOWN_FAULTS]) + more)
+        return ReadSteps(tuple(steps), made, tuple(mended))
+
+    def _step(
+        self, one: PlannedStep, needs: tuple[str, ...], before: Step | None, made: dict[str, Role], faults: list[str]
+    ) -> Step:
+        """Return a step; adds the role that it makes, and what is wrong with it."""
+        fields: dict[str, object] = {"id": one.id, "needs": needs}
+        if one.task is not None and one.task.strip():
+            fields["task"] = literal_template(one.task)
+        if one.parallel != "serial" and self.shared:
+            fields |= _shared(one)
+        elif one.role or one.id not in self.roles:
+            fields |= self._who(one, made, faults)
+        kept = {} if before is None else {name: getattr(before, name) for name in before.model_fields_set & KEPT}
+        step = Step.model_validate(fields | kept)
+        questions = [text for text in one.milestone if text.strip()] if self.shared else []
+        if not questions or "evaluate" in kept:
+            return step
+        asked = [Criterion(id=f"q{number}", judge=text) for number, text in enumerate(questions, start=1)]
+        milestone = Evaluate(judge=_judge_of(step, self.team), criteria=tuple(asked))
+        return step.model_copy(update={"evaluate": milestone})
+
+    def _who(self, one: PlannedStep, made: dict[str, Role], faults: list[str]) -> dict[str, object]:
+        """Return the role of a step, or the member that it names."""
+        name = _exact(one.role, (*self.roles, *made)) or one.id
+        if name in self.roles or name in made:
+            return {"role": name} if name in self.declared or name in made else {"agent": name}
+        if name in self.team.members and not self.declared:
+            return {"agent": name}
+        if not self.create_roles:
+            faults.append(
+                f"the step {one.id!r} has the role {name!r}, which does not exist; {nearest(name, self.roles)}"
+            )
+        elif not NAME.fullmatch(name):
+            faults.append(f"the step {one.id!r}: {InvalidName('role', name, suggest_name(name))}")
+        elif not one.instructions.strip():
+            faults.append(f"the step {one.id!r} has the new role {name!r}, which needs instructions")
+        else:
+            made[name] = CreatedRole(instructions=one.instructions, capability=one.capability or None)
+        return {"role": name} if NAME.fullmatch(name) else {}
+
+
+KEPT = frozenset(("limits", "owns", "evaluate", "when", "priority", "execution_tokens", "coordination_tokens"))
+"""Fields of a step that only people set."""
+
+
+def _shared(one: PlannedStep) -> dict[str, object]:
+    fields: dict[str, object] = {"parallel": one.parallel}
+    if one.agents:
+        fields["agents"] = one.agents
+    if one.parts:
+        parts = [(part, None if part.task is None else literal_template(part.task)) for part in one.parts]
+        fields["parts"] = tuple(Part(id=part.id, agent=part.agent, task=task) for part, task in parts)
+    if one.parallel == "competitive_parallel":
+        fields["merge"] = one.merge
+        if one.enough is not None:
+            fields["enough"] = one.enough
+    return fields
+
+
+def _judge_of(step: Step, team: Roster) -> str:
+    """Return the lead, or the first member who is no author of the step where the lead is one."""
+    authors = step.authors(team)
+    return next((name for name in (team.lead, *team.workers) if name not in authors), team.lead)
+
+
+def _one_of(names: Sequence[str]) -> JsonValue:
+    return {"type": "string", "enum": list[JsonValue](dict.fromkeys(names))}
+
+
+def _exact(role: str, roles: Sequence[str]) -> str:
+    """Return the role as it is declared, if it differs only in case or blanks."""
+    like = [one for one in roles if one.casefold() == role.strip().casefold()]
+    return like[0] if len(like) == 1 else role
+
+
+def _mended_needs(
+    planned: Sequence[PlannedStep], earlier: Collection[str], mended: list[str]
+) -> dict[str, tuple[str, ...]]:
+    """Return the needs of each step without those that mean nothing: blank, unknown, its own, and of later steps.
+
+    A later step is one that needs this one, directly or not: without that, there is no cycle.
+    """
+    ids, found, seen = {one.id for one in planned}, dict[str, tuple[str, ...]](), set(earlier)
+    for one in planned:
+        kept: list[str] = []
+        for need in dict.fromkeys(text.strip() for text in one.needs):
+            if not need:
+                mended.append(f"a blank need of {one.id!r} was dropped")
+            elif need == one.id:
+                mended.append(f"{one.id!r} can't need itself")
+            elif need not in ids and need not in earlier:
+                mended.append(f"{one.id!r} needs {need!r}, which is no step, so the need was dropped")
+            elif need not in seen and _reaches(one.id, need, planned):
+                mended.append(f"{one.id!r} needs {need!r}, which needs it, so the need was dropped")
+            else:
+                kept.append(need)
+        found[one.id] = tuple(kept)
+        seen.add(one.id)
+    return found
+
+
+def _reaches(target: str, start: str, planned: Sequence[PlannedStep]) -> bool:
+    """Return whether a step depends on another one."""
+    needs = {one.id: one.needs for one in planned}
+    seen, waiting = set[str](), [start]
+    while waiting:
+        id_ = waiting.pop()
+        if id_ == target:
+            return True
+        if id_ not in seen:
+            seen.add(id_)
+            waiting.extend(text.strip() for text in needs.get(id_, ()))
+    return False
+
+
+def within(planned: Sequence[PlannedStep], most: int, mended: list[str]) -> tuple[PlannedStep, ...]:
+    """Return at most so many steps: what is beyond is part of the last one."""
+    if len(planned) <= most:
+        return tuple(planned)
+    kept, beyond = list(planned[:most]), planned[most:]
+    last, merged = kept[-1], {one.id for one in beyond}
+    task = "\n".join(filter(None, (last.task or "", *(one.task or "" for one in beyond))))
+    needs = tuple(dict.fromkeys((*last.needs, *(need for one in beyond for need in one.needs))))
+    ids = {one.id for one in kept[:-1]}
+    kept[-1] = last.model_copy(update={"task": task, "needs": tuple(need for need in needs if need in ids)})
+    mended.append(
+        f"{len(planned)} steps were planned, and at most {most} are allowed, so {last.id!r} does also the work of"
+        f" {', '.join(sorted(merged))}"
+    )
+    return tuple(kept)
+
+
+def read_form(reply: Reply, form: type[T]) -> T | ParseFailure:
+    """Return the one value of a form in a reply; a bare list is the steps of a plan."""
+    return read_answer(reply, cast("TypeAdapter[T]", _adapter(form)))
+
+
+@cache
+def _adapter(form: type[Lenient]) -> TypeAdapter[Lenient]:
+    from typing import Annotated
+
+    from pydantic import BeforeValidator
+
+    return TypeAdapter(Annotated[form, BeforeValidator(_normalized)])
+
+
+def _normalized(value: object) -> object:
+    """Return an answer in the expected form: a bare list as steps, an action in lower case, a single step as a list."""
+    if isinstance(value, list):
+        return {"steps": cast("list[object]", value)}
+    if not isinstance(value, Mapping):
+        return value
+    fields = dict(cast("Mapping[str, object]", value))
+    action, steps = fields.get("action"), fields.get("steps")
+    if isinstance(action, str):
+        fields["action"] = action.strip().lower()
+    if isinstance(steps, Mapping):
+        fields["steps"] = [cast("object", steps)]
+    return fields
+
+
+def read_plan(reply: Reply, form: StepForm, most: int) -> ReadSteps | ParseFailure:
+    """Return the plan in a reply, or every mistake in it that can't be mended, worded for the planner."""
+    plan = read_form(reply, PlannedSteps)
+    if isinstance(plan, ParseFailure):
+        return plan
+    mended: list[str] = []
+    found = form.read_steps(within(plan.steps, most, mended))
+    return found if isinstance(found, ParseFailure) else found._replace(mended=(*mended, *found.mended))
+
+
+def read_change(reply: Reply, form: StepForm, plan: Plan) -> PlanChange | ParseFailure:
+    """Return the change in a reply, or what is wrong with it."""
+    draft = read_form(reply, PlannedChange)
+    return draft if isinstance(draft, ParseFailure) else change_of(draft, form, plan)
+
+
+def change_of(draft: PlannedChange, form: StepForm, plan: Plan) -> PlanChange | ParseFailure:
+    """Return a change of this plan that a model wrote."""
+    put = {one.id for one in draft.put}
+    others = [step for step in plan.steps if step.id not in put]
+    read = form.read_steps(draft.put, others, plan.by_id)
+    if isinstance(read, ParseFailure):
+        return read
+    return PlanChange(put=read.steps, remove=draft.remove, reason=draft.reason)
+
+
+def proposal_in(reply: Reply) -> PlannedChange | ParseFailure | None:
+    """Return the change that a reply proposes; None if it proposes none."""
+    full = reply.full
+    if CHANGE not in full.text and not (isinstance(full.data, dict) and CHANGE in full.data):
+        return None
+    if not any(isinstance(one, dict) and CHANGE in one for found in candidate_values(full) for one in found):
+        return None
+    found = read_form(full, ReplyWithChange)
+    return found if isinstance(found, ParseFailure) else found.plan_change
+
+
+def plain_reason(text: str) -> str:
+    """Return a text without what makes no other reason of it: case and blanks."""
+    return " ".join(text.casefold().split())
+
+
+def example_answer(schema: Mapping[str, JsonValue], number: int) -> JsonValue:
+    """Return an answer that fits one of these schemas: a step for each role, no change, an approval; else None."""
+    fields = cast("dict[str, dict[str, JsonValue]]", schema.get("properties") or {})
+    if "approve" in fields:
+        return {"approve": True, "reason": "It helps."}
+    if "put" in fields and "remove" in fields:
+        return {}
+    roles = _roles_in(fields.get("steps"))
+    if not roles:
+        return None
+    if "action" in fields and number > 1:
+        return {"action": "answer"}
+    if "reason" in fields:
+        step: JsonValue = {"id": f"replan-{number}", "role": roles[0], "task": "The rest."}
+        return {"reason": f"Another way, the {number}th.", "steps": [step]}
+    limit = fields["steps"].get("maxItems")
+    ids = [f"step-{place}" for place, _ in enumerate(roles[: limit if isinstance(limit, int) else None], start=1)]
+    in_turn = "action" not in fields
+    steps: list[JsonValue] = [
+        {"id": id_, "role": role, "task": "Your part.", "needs": cast("JsonValue", ids[:place][-1:] if in_turn else [])}
+        for place, (id_, role) in enumerate(zip(ids, roles, strict=False))
+    ]
+    return {"steps": steps} if in_turn else {"action": "work", "steps": steps}
+
+
+def _roles_in(steps: JsonValue) -> list[str]:
+    found: JsonValue = steps
+    for name in ("items", "properties", "role"):
+        found = found.get(name) if isinstance(found, dict) else None
+    names = (found.get("enum") or found.get("examples")) if isinstance(found, dict) else None
+    return [name for name in names if isinstance(name, str)] if isinstance(names, list) else []

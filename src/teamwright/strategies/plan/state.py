@@ -1,0 +1,177 @@
+"""What a running team knows: its plan, what the steps gave, and what the lead and the members are asked from it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
+
+from msgspec.structs import replace
+
+from teamwright.agents.contract.agent import Context
+from teamwright.strategies.parts import PartResults
+from teamwright.strategies.plan.bound_roles import effective_roles
+from teamwright.strategies.plan.options import PlanOptions
+from teamwright.strategies.plan.planned_steps import StepForm
+from teamwright.strategies.plan.present_members import PresentMembers
+from teamwright.strategies.plan.step_outputs import StepOutputs, as_message
+from teamwright.strategies.plan.versions import PlanVersions
+from teamwright.strategies.protocol import Members, Task
+from teamwright.strategies.reply_parsing import ParseFailure
+from teamwright.strategies.team_conversation import BUDGET
+from teamwright.values.events.team import TeamReplyRejected
+from teamwright.values.specs.manifest import JsonSchema
+from teamwright.values.specs.plan import Plan, Role, Step
+from teamwright.values.turns.messages import Conversation, History, Message
+from teamwright.values.turns.turn import Failure, Reply, Turn
+
+T = TypeVar("T")
+
+NOTICE = "plan"
+"""The name under which members read about the plan."""
+PROPOSE = (
+    "If the plan of your team should change, end your answer with a JSON object in a fenced block:"
+    ' {"plan_change": {"put": [steps that are new or replaced], "remove": [ids], "reason": "…"}}. The lead decides.'
+)
+ANSWER = "answer"
+"""The id of the last step, in which the lead gives the answer."""
+LAST = 1 << 20
+"""The place of what the lead made of a step, after the work of its members."""
+
+
+class PlanState:
+    """The team, its plan and its results. `terminated` is a reply of the lead that ends the team."""
+
+    def __init__(self, task: Task, options: PlanOptions, members: Members) -> None:
+        self.task, self.options = task, options
+        self.team = PresentMembers(members, options)
+        self.results = PartResults(options.policy)
+        self.outputs = StepOutputs(task, options.policy, self.results, options.variables)
+        self.versions: PlanVersions | None = None
+        self.new_roles: dict[str, Role] = {}
+        self.said: dict[str, dict[tuple[int, int], Reply]] = {}
+        """The work on steps besides their results, by attempt and place."""
+        self.warnings: list[str] = []
+        self.terminated: Reply | None = None
+        self.is_short_of_budget = False
+        self.view = Conversation()
+        """What a lead sees that decides stepwise: its decisions, and what came of the steps."""
+        self.view.extend(task.history)
+
+    @property
+    def plan(self) -> Plan:
+        """The present plan."""
+        assert self.versions is not None
+        return self.versions.plan
+
+    @property
+    def members(self) -> Members:
+        """The present members, with the helpers of the team and those who left."""
+        return self.team.everyone
+
+    @property
+    def roles(self) -> dict[str, Role]:
+        """The roles: those that are declared, or else one for each member besides the lead, and those it made."""
+        lead = self.team.lead.name if self.options.is_led else None
+        return {**effective_roles(self.options.roles, Members(self.team), lead), **self.new_roles}
+
+    @property
+    def form(self) -> StepForm:
+        """What a plan of this team may consist of."""
+        return StepForm(
+            roles=list(self.roles),
+            team=self.team.roster,
+            declared={*self.options.roles, *self.new_roles},
+            create_roles=self.options.create_roles,
+            shared=self.options.shared_steps,
+            taken=(ANSWER,) if self.options.lead_answers else (),
+        )
+
+    def warn(self, texts: Iterable[str]) -> None:
+        """Add warnings, each once."""
+        self.warnings += (text for text in texts if text not in self.warnings)
+
+    def add(self, step: str, attempt: int, place: int, reply: Reply) -> None:
+        """Keep a piece of work on a step."""
+        self.said.setdefault(step, {})[attempt, place] = reply
+
+    def work_on(self, step: str) -> list[Reply]:
+        """Return the work on a step besides its result, in order."""
+        return [reply for _, reply in sorted(self.said.get(step, {}).items(), key=lambda one: one[0])]
+
+    def notices_for(self, member: str) -> list[Message]:
+        """Return what a member reads about the plan: its changes, and that it may propose one."""
+        told = self.versions.notices.get(member, ()) if self.versions is not None else ()
+        texts = [*told, *((PROPOSE,) if self.options.proposals and member != self.team.lead.name else ())]
+        return [Message(name=NOTICE, content=text, role="user") for text in texts]
+
+    def unfinished(self, step: str) -> list[Message]:
+        """Return the work that a step without a result has so far."""
+        if step in self.results.replies:
+            return []
+        found = {place: reply for (_, place), reply in sorted(self.said.get(step, {}).items(), key=lambda one: one[0])}
+        return [as_message(f"{step}-{place}", reply) for place, reply in found.items() if place != LAST]
+
+    def learnt(self, order: Sequence[str]) -> list[Message]:
+        """Return the results of these steps and, where there is none, the work on a step so far."""
+        found: list[Message] = []
+        for step in order:
+            reply = self.results.replies.get(step)
+            found += self.unfinished(step) if reply is None else [as_message(step, reply)]
+        return found
+
+    def inputs_of(self, step: Step) -> list[Message]:
+        """Return the results that a step needs, under the ids of their steps."""
+        return [as_message(need, self.results.replies[need]) for need in step.needs if need in self.results.replies]
+
+    def about(self, step: Step) -> str:
+        """Return a step as the lead reads it."""
+        task = self.outputs.task_text(step)
+        return f"The step: {step.title}" + (f"\nIts task: {task}" if task else "")
+
+    def lead_turn(
+        self, text: str, history: Sequence[Message], schema: JsonSchema | None = None, *, closing: bool = False
+    ) -> Turn:
+        """Return a turn of the lead about the work of the team."""
+        task = f"{text}\n\nThe task of the team:\n{self.task.text}"
+        said = History.of((*self.task.history, *history))
+        files = self.task.attachments
+        return Turn(task, said, 1, "coordinate", output_schema=schema, attachments=files, closing=closing)
+
+    async def consult(
+        self,
+        text: str,
+        history: Sequence[Message],
+        ctx: Context,
+        key: str,
+        schema: JsonSchema,
+        read: Callable[[Reply], T | ParseFailure],
+        number: int = 1,
+    ) -> T | Failure | None:
+        """Return what the lead decides; it is asked once more, with the reason, if its answer can't be used.
+
+        A failure if it failed; None if it ended the team, or gave no usable answer.
+        """
+        problem, said = "", list(history)
+        for place in () if self.results.is_over else (key, f"{key}-again"):
+            asked = f"{text}\n\nYour last answer could not be used: {problem}. Answer again." if problem else text
+            turn = replace(self.lead_turn(asked, said, schema), number=number)
+            reply = await ctx.ask(self.team.lead, turn, key=place)
+            if isinstance(reply, Failure):
+                self.is_short_of_budget |= reply.error == BUDGET
+                return reply
+            self.warn(reply.lasting_warnings)
+            if reply.signal == "terminate":
+                self.terminated, self.results.is_over = reply, True
+                return None
+            found = read(reply.full)
+            if not isinstance(found, ParseFailure):
+                return found
+            problem = found.problem
+            said.append(Message(name=self.team.lead.name, content=reply.text))
+            if place == key:
+                fact = TeamReplyRejected(member=self.team.lead.name, problem=problem)
+                await ctx.emit(fact, key=f"{key}-problem")
+        if problem:
+            text = f"the answer of {self.team.lead.name!r} could not be used, also when asked again: {problem}"
+            return Failure(member=self.team.lead.name, error="planning", message=text)
+        return None

@@ -1,0 +1,207 @@
+"""A plan runs as its needs are settled: milestones, a second attempt, and one agent who finishes what failed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from teamwright.errors import ManifestError, Refused
+from teamwright.experts.presets import Collaborate
+from teamwright.strategies.plan.closing import FINISH
+from teamwright.teams.team import Team
+from teamwright.values.events.team import StepSkipped, TeamEvaluationResult, TeamPlanChanged
+from teamwright.values.limits import Limits
+from teamwright.values.specs.plan import Step
+from tests.kit.collaboration import RACE, SPLIT, collaboration, deciding, facts, finishing, statuses, steps_of
+from tests.kit.members import FakeMembers
+from tests.kit.runs import TASK, contents, run, speakers
+
+CHAIN: list[Any] = [{"id": "a"}, {"id": "b", "needs": ["a"]}, {"id": "c", "needs": ["a"]}]
+GATE = {"criteria": [{"id": "good", "contains": "good"}]}
+
+
+async def test_phases_start_as_soon_as_what_they_need_is_done() -> None:
+    fakes = FakeMembers()
+    result, events = await run(collaboration(fakes, CHAIN))
+    assert (result.status, result.output) == ("completed", "lead is done")
+    assert fakes.calls[0] == "a"
+    assert sorted(fakes.calls[1:3]) == ["b", "c"]
+    assert statuses(events) == ["executing", "completed"]
+    assert [message.name for message in fakes.last_turn("lead").history] == ["a", "b", "c"]
+    assert [message.name for message in fakes.last_turn("b").history] == ["a"]
+
+
+async def test_tasks_are_templates_that_read_results_and_variables() -> None:
+    fakes = FakeMembers()
+    steps = [*CHAIN[:1], {"id": "b", "needs": ["a"], "task": "{{ variables.verb }} {{ outputs.a }}, {{ task }}"}]
+    await run(collaboration(fakes, steps, variables={"verb": "Check"}))
+    assert fakes.last_turn("b").task == f"Check a is done, {TASK}"
+
+
+async def test_a_phase_whose_condition_does_not_hold_is_skipped_with_those_that_need_it_alone() -> None:
+    fakes = FakeMembers()
+    steps = [{"id": "a"}, {"id": "b", "needs": ["a"], "when": "'no' in outputs.a"}, {"id": "c", "needs": ["b"]}]
+    result, events = await run(collaboration(fakes, steps))
+    assert [(one.step, one.reason) for one in facts(events, StepSkipped)] == [("b", "condition"), ("c", "needs")]
+    assert [one.step for one in facts(events, StepSkipped)] == ["b", "c"]
+    assert result.status == "completed", result.warnings
+
+
+async def test_a_milestone_has_to_pass_before_dependants_start() -> None:  # A-05
+    fakes, answers = FakeMembers(), ["bad", "still bad", "good"]
+    a = fakes.member("a", lambda turn: answers.pop(0))
+    steps = [{"id": "a", "evaluate": {**GATE, "rounds": 3}}, {"id": "b", "needs": ["a"]}]
+    result, events = await run(collaboration(fakes, steps, members={"a": a}))
+    assert result.status == "completed", result.warnings
+    assert fakes.calls == ["a", "a", "a", "b", "lead"]
+    assert [one.verdict.outcome for one in facts(events, TeamEvaluationResult)] == ["revise", "revise", "pass"]
+    assert contents(fakes.last_turn("b").history) == ["good"]
+
+
+@pytest.mark.parametrize(
+    ("phase", "author"),
+    [
+        ({"parallel": SPLIT, "parts": [{"id": "x", "agent": "a"}, {"id": "y", "agent": "b"}]}, "lead"),
+        ({"parallel": RACE, "agents": ["a", "b"]}, "b"),
+        ({"parallel": RACE, "agents": ["a", "b"], "merge": "fusion"}, "lead"),
+    ],
+)
+async def test_the_milestone_of_a_phase_judges_what_became_of_it(phase: dict[str, Any], author: str) -> None:  # A-05
+    """Who wrote the result revises it: the lead what it put together or merged, and the winner its own answer."""
+    fakes = FakeMembers(default=lambda name, turn: "good" if "Review 1" in turn.task else "bad")
+    lead = fakes.member("lead", deciding(winner={"winner": "answer-2", "reason": "."}))
+    steps = [{"id": "p", "evaluate": {**GATE, "rounds": 2}, **phase}]
+    result, events = await run(collaboration(fakes, steps, members={"lead": lead}))
+    assert [(one.member, one.verdict.outcome) for one in facts(events, TeamEvaluationResult)] == [
+        (author, "revise"),
+        (author, "pass"),
+    ]
+    assert contents(fakes.last_turn("lead").history) == ["good"]
+    assert result.status == "completed", result.warnings
+
+
+async def test_a_judge_of_the_team_decides_a_milestone() -> None:  # A-05
+    fakes = FakeMembers()
+    judge = fakes.member("c", '{"criteria": [{"id": "q", "passed": true, "score": 1.0, "reason": "fine"}]}')
+    rubric = {"judge": "c", "criteria": [{"id": "q", "judge": "Is it fine?"}]}
+    result, events = await run(collaboration(fakes, [{"id": "a", "evaluate": rubric}], members={"c": judge}))
+    assert result.status == "completed", result.warnings
+    assert facts(events, TeamEvaluationResult)[0].verdict.outcome == "pass"
+
+
+async def test_a_phase_that_fails_is_tried_once_more_with_another_split() -> None:  # A-06
+    fakes = FakeMembers()
+    other = {"put": [{"id": "p", "agent": "b", "task": "Do it differently."}], "reason": "b can do it"}
+    members = {"a": fakes.member("a", Refused("trouble")), "lead": fakes.member("lead", deciding(put=other))}
+    result, events = await run(collaboration(fakes, [{"id": "p", "agent": "a"}], members=members))
+    assert result.status == "completed", result.warnings
+    assert fakes.calls == ["a", "lead", "b", "lead"]
+    assert fakes.last_turn("b").task == "Do it differently."
+    assert steps_of(events) == ["p starts", "p retry", "p starts 2", "p completed"]
+    assert facts(events, TeamPlanChanged)[-1].difference == (
+        '~ p: agent: "a" → "b"',
+        '~ p: task: nothing → "Do it differently."',
+    )
+    assert not fakes.any_received("trouble")
+
+
+async def test_a_change_by_the_lead_keeps_limits_and_milestones_that_people_set() -> None:
+    fakes = FakeMembers()
+    other = {"put": [{"id": "p", "agent": "b", "limits": {"calls": 99}, "milestone": ["Is it short?"]}]}
+    members = {"a": fakes.member("a", Refused("trouble")), "lead": fakes.member("lead", deciding(put=other))}
+    steps = [
+        {
+            "id": "p",
+            "agent": "a",
+            "evaluate": {"criteria": [{"id": "done", "contains": "done"}]},
+            "limits": {"calls": 9},
+        }
+    ]
+    _, events = await run(collaboration(fakes, steps, members=members))
+    changed: Any = facts(events, TeamPlanChanged)[-1].plan
+    assert changed["steps"][0]["limits"] == {"calls": 9}
+    assert [one["id"] for one in changed["steps"][0]["evaluate"]["criteria"]] == ["done"]
+
+
+async def test_after_a_second_failure_one_agent_finishes_with_everything_learnt() -> None:  # A-06
+    fakes = FakeMembers()
+    b = fakes.member("b", Refused("trouble"))
+    result, events = await run(collaboration(fakes, CHAIN, members={"b": b}, on_failure=finishing("c")))
+    assert (result.status, result.output) == ("degraded", "c is done")
+    assert statuses(events) == ["executing", "fallback"]
+    assert steps_of(events)[-2:] == ["b finish", "b failed"]
+    last = fakes.last_turn("c")
+    assert last.task == TASK
+    assert contents(last.history) == ["a is done", "c is done", FINISH]
+    assert any("'b' failed (refused: trouble)" in text for text in result.warnings)
+    assert speakers(result) == ["a", "c", "c"]
+    assert not fakes.any_received("trouble")
+
+
+async def test_the_parts_that_were_done_of_a_failed_phase_are_learnt() -> None:  # A-06
+    fakes = FakeMembers()
+    parts = [{"id": "x", "agent": "a"}, {"id": "y", "agent": "b"}]
+    members = {"b": fakes.member("b", Refused("trouble")), "lead": fakes.member("lead", deciding(put={}))}
+    await run(collaboration(fakes, [{"id": "p", "parallel": SPLIT, "parts": parts}], members=members))
+    assert contents(fakes.last_turn("lead").history) == ["a is done", FINISH]
+
+
+async def test_a_milestone_that_never_passes_ends_in_the_fallback() -> None:  # A-05, A-06
+    fakes = FakeMembers()
+    steps = [{"id": "a", "evaluate": GATE}, {"id": "b", "needs": ["a"]}]
+    result, events = await run(collaboration(fakes, steps, members={"lead": fakes.member("lead", deciding(put={}))}))
+    assert statuses(events)[-1] == "fallback"
+    assert fakes.calls == ["a", "a", "a", "lead", "a", "a", "a", "lead"]
+    assert result.status == "degraded"
+
+
+async def test_where_nobody_can_finish_the_team_fails() -> None:
+    fakes = FakeMembers()
+    members = {name: fakes.member(name, Refused("trouble")) for name in ("lead", "a")}
+    result, events = await run(collaboration(fakes, [{"id": "a"}], members=members))
+    assert result.status == "failed"
+    assert statuses(events) == ["executing", "fallback"]
+
+
+async def test_a_phase_of_an_optional_member_is_skipped() -> None:
+    fakes = FakeMembers()
+    a = fakes.member("a", Refused("trouble"), optional=True)
+    result, events = await run(collaboration(fakes, [{"id": "a"}, {"id": "b"}], members={"a": a}))
+    assert result.status == "degraded"
+    assert "a skip_step" in steps_of(events)
+
+
+async def test_a_short_budget_closes_with_the_answer_of_the_lead() -> None:
+    fakes = FakeMembers()
+    steps = [{"id": name, "needs": list(before)} for name, before in (("a", ""), ("b", "a"), ("c", "b"))]
+    result, events = await run(collaboration(fakes, steps, team={"limits": Limits(calls=2)}))
+    assert (result.stop_reason, result.output) == ("budget", "lead is done")
+    assert statuses(events) == ["executing", "failed"]
+
+
+@pytest.mark.parametrize(
+    ("steps", "text"),
+    [
+        ([{"id": "a", "status": "completed"}], "a run keeps the status"),
+        ([{"id": "x"}], "names no agent"),
+        ([{"id": "a", "agent": "nowhere"}], "nowhere"),
+        ([{"id": "a", "parallel": "race"}], "parallel"),
+    ],
+)
+def test_python_refuses_what_a_manifest_refuses(steps: list[Any], text: str) -> None:  # A-03
+    with pytest.raises(ManifestError, match=text):
+        collaboration(FakeMembers(), steps)
+
+
+def test_options_are_the_same_as_a_value_and_as_a_mapping() -> None:  # A-03
+    steps = (Step(id="p", parallel="competitive_parallel", agents=("a", "b"), enough=1),)
+    fakes = FakeMembers()
+    made = Team(
+        "experts",
+        members=fakes.members("lead a b"),
+        strategy="collaborate",
+        options=Collaborate.options(proposals=0, steps=steps),
+    )
+    rows = [{"id": "p", "parallel": RACE, "agents": ["a", "b"], "enough": 1}]
+    assert made.settings.options == collaboration(fakes, rows, "lead a b").settings.options

@@ -1,0 +1,171 @@
+"""Edits of a running plan by people: merged with what changed meanwhile, pinned, announced, and exact on a replay."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import anyio
+from pydantic import JsonValue
+
+from teamwright.journal.in_memory_journal import MemoryJournal
+from teamwright.runtime.engine import Engine
+from teamwright.teams.team import Team
+from teamwright.values.events.event import Event
+from teamwright.values.events.run import RunRefused
+from teamwright.values.events.team import TeamPlanChanged
+from teamwright.values.people import EditPlan, Tell
+from teamwright.values.turns.results import RunResult
+from teamwright.values.turns.turn import Turn
+from tests.kit.collaboration import collaboration, deciding, facts, statuses, steps_of
+from tests.kit.members import FakeMembers
+from tests.kit.records import cut_and_resume
+from tests.kit.runs import RUN_ID, TASK
+
+STEPS: list[Any] = [{"id": "a"}, {"id": "b", "needs": ["a"]}, {"id": "c", "needs": ["b"]}]
+
+
+def edit(*steps: dict[str, Any], **more: Any) -> EditPlan:
+    plan: dict[str, JsonValue] = {"steps": list(steps), **more}
+    return EditPlan(plan=plan, by="ann")
+
+
+class Held:
+    """A member that answers once it is let go."""
+
+    def __init__(self, fakes: FakeMembers, name: str) -> None:
+        self.begun, self.go = asyncio.Event(), asyncio.Event()
+        self.member = fakes.member(name, self._answer)
+
+    async def _answer(self, turn: Turn) -> None:
+        self.begun.set()
+        await self.go.wait()
+
+
+async def edited(
+    team: Team, held: Held, edits: Sequence[EditPlan | Tell], journal: MemoryJournal | None = None
+) -> tuple[RunResult, list[Event]]:
+    """Run a team, and edit its plan while the held member works."""
+    journal = journal or MemoryJournal()
+    async with Engine(journal) as engine:
+        with anyio.fail_after(20):
+            handle = await engine.start(team, TASK, run_id=RUN_ID)
+            await held.begun.wait()
+            for one in edits:
+                await engine.journal.send(RUN_ID, one)
+            async for event in engine.runs.follow(RUN_ID):
+                if isinstance(event, Event) and event.kind in ("run.intervened", "run.refused"):
+                    break
+            held.go.set()
+            result = await handle.result()
+    return result, list(await journal.read(RUN_ID))
+
+
+async def test_a_person_edits_a_running_plan_and_its_edit_is_pinned_and_announced() -> None:  # A-07
+    fakes = FakeMembers()
+    held = Held(fakes, "a")
+    change = edit(STEPS[0], {"id": "b", "needs": ["a"], "task": "Mine."}, STEPS[2])
+    result, events = await edited(collaboration(fakes, STEPS, members={"a": held.member}), held, [change])
+    assert result.status == "completed"
+    assert fakes.last_turn("b").task == "Mine."
+    second = facts(events, TeamPlanChanged)[-1]
+    assert (second.plan_version, second.by, second.reason, second.to) == (2, "", "edited by ann", ("b", "c"))
+    plan: Any = second.plan
+    assert plan["pins"] == {"steps": {"b": ["task"]}}
+    assert any("The plan changed (version 2)" in one.content for one in fakes.last_turn("b").history)
+
+
+async def test_what_is_done_or_being_done_stays() -> None:  # A-07
+    fakes = FakeMembers()
+    held = Held(fakes, "a")
+    change = edit({"id": "a", "task": "Again."}, *STEPS[1:])
+    result, events = await edited(collaboration(fakes, STEPS, members={"a": held.member}), held, [change])
+    assert result.status == "completed"
+    (refused,) = facts(events, RunRefused)
+    assert "'a' is completed; what is done stays done" in refused.reason
+    assert len(facts(events, TeamPlanChanged)) == 1
+
+
+async def test_an_edit_that_is_no_plan_is_refused_in_words() -> None:
+    fakes = FakeMembers()
+    held = Held(fakes, "a")
+    change = edit({"id": "a", "parallell": "serial"})
+    _, events = await edited(collaboration(fakes, STEPS, members={"a": held.member}), held, [change])
+    assert "did you mean 'parallel'" in facts(events, RunRefused)[0].reason
+
+
+async def test_an_edit_of_an_earlier_version_keeps_what_changed_since() -> None:  # A-07
+    """Both edits are of version 1: the second does not undo the first."""
+    fakes = FakeMembers()
+    held = Held(fakes, "a")
+    first = edit(STEPS[0], {"id": "b", "needs": ["a"], "task": "First."}, STEPS[2])
+    second = edit(*STEPS[:2], {"id": "c", "needs": ["b"], "task": "Second."})
+    _, events = await edited(collaboration(fakes, STEPS, members={"a": held.member}), held, [first, second])
+    assert [one.plan_version for one in facts(events, TeamPlanChanged)] == [1, 2, 3]
+    assert (fakes.last_turn("b").task, fakes.last_turn("c").task) == ("First.", "Second.")
+
+
+async def test_a_phase_that_is_added_while_the_last_one_runs_is_done_too() -> None:
+    fakes = FakeMembers()
+    held = Held(fakes, "a")
+    change = edit({"id": "a"}, {"id": "more", "agent": "b", "needs": ["a"]})
+    result, events = await edited(collaboration(fakes, [{"id": "a"}], members={"a": held.member}), held, [change])
+    assert fakes.calls == ["a", "b", "lead"]
+    assert steps_of(events)[-1] == "more completed"
+    assert statuses(events) == ["executing", "completed"]
+    assert result.status == "completed"
+
+
+async def test_the_lead_plans_again_for_what_a_person_says() -> None:  # A-07
+    """Phases that have not started wait until the lead has decided."""
+    fakes = FakeMembers()
+    held = Held(fakes, "a")
+    other = {"put": [{"id": "b", "agent": "c", "needs": ["a"], "task": "In French."}], "reason": "as they say"}
+    lead = fakes.member("lead", deciding(put=other))
+    team = collaboration(fakes, STEPS[:2], members={"a": held.member, "lead": lead})
+    tell = Tell(text="Write in French.")
+    result, events = await edited(team, held, [tell])
+    assert result.status == "completed"
+    assert fakes.calls == ["a", "lead", "c", "lead"]
+    assert fakes.last_turn("c").task == "In French."
+    last = facts(events, TeamPlanChanged)[-1]
+    assert (last.by, last.reason) == ("lead", "as they say")
+
+
+async def test_what_is_said_while_the_last_phase_runs_can_add_another() -> None:
+    fakes = FakeMembers()
+    held = Held(fakes, "a")
+    lead = fakes.member("lead", deciding(put={"put": [{"id": "more", "agent": "b", "needs": ["a"]}]}))
+    team = collaboration(fakes, STEPS[:1], members={"a": held.member, "lead": lead})
+    _, events = await edited(team, held, [Tell(text="And the price?")])
+    assert steps_of(events)[-1] == "more completed"
+    assert statuses(events) == ["executing", "completed"]
+
+
+async def test_a_phase_may_have_any_name() -> None:
+    """The keys of the strategy itself collide with none."""
+    names = ["plan", "plan-1", "lead", "fallback", "confirm", "change-1", "retry", "split", "event-1"]
+    fakes = FakeMembers()
+    steps = [{"id": name, "agent": "a", "needs": names[:place][-1:]} for place, name in enumerate(names)]
+    async with Engine("memory") as engine:
+        result = await engine.run(collaboration(fakes, steps), TASK, run_id=RUN_ID)
+    assert result.status == "completed"
+
+
+async def test_a_run_that_is_cut_anywhere_makes_the_same_versions_and_takes_a_later_edit_only_later() -> None:  # A-07
+    """The record is cut after each event, with the edit in the inbox: it takes effect where it did, or later."""
+    fakes, journal = FakeMembers(), MemoryJournal()
+    held = Held(fakes, "a")
+    change = edit(STEPS[0], {"id": "b", "needs": ["a"], "task": "Mine."}, STEPS[2])
+    expected, events = await edited(collaboration(fakes, STEPS, members={"a": held.member}), held, [change], journal)
+    for at in range(1, len(events)):
+        again = FakeMembers()
+        result, kinds = await cut_and_resume(collaboration(again, STEPS), at, journal)
+        assert (result.status, result.output) == (expected.status, expected.output), at
+        assert kinds.count("team.plan_changed") == 2, at
+        assert (
+            not {"a", "b", "c"}
+            & set(again.calls)
+            & {event.key.split("/")[1] for event in events[:at] if event.kind == "agent.replied" and "/" in event.key}
+        ), at
