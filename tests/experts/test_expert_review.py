@@ -37,7 +37,9 @@ async def test_a_design_is_reviewed_by_experts_phase_by_phase() -> None:  # A-03
     assert merged.votes == {
         "architect": "answer-1", "guard": "answer-2", "tester": "answer-2", "advocate": "answer-1"
     }  # fmt: skip
-    ended = [fact.step for event in events if isinstance(fact := event.fact, TeamStepCompleted) and fact.state == "completed"]
+    ended = [
+        fact.step for event in events if isinstance(fact := event.fact, TeamStepCompleted) and fact.state == "completed"
+    ]
     assert ended == ["reading", "findings", "first_fix", "fixes"]
     assert output.startswith("# Review: offline sync for the inspection app")
 

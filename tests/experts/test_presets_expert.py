@@ -239,5 +239,3 @@ async def test_the_plan_of_a_planner_is_recorded() -> None:
     (plan,) = facts(events, TeamPlanChanged)
     assert plan.by == "planner"
     assert [(step["id"], step["agent"]) for step in plan.plan["steps"]] == [("a", "ana"), ("b", "ben")]
-
-

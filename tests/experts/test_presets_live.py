@@ -156,7 +156,11 @@ async def test_the_lead_plans_and_is_sent_its_mistakes_once() -> None:  # A-10
 async def test_a_lead_without_a_usable_plan_lets_each_member_work_in_turn() -> None:
     result, events = await run(Team("t", members=FakeMembers().members("a b c"), strategy="live"))
     assert "'a' gave no plan that can be used" in result.warnings[0]
-    assert [one.step for one in cast("list[TeamStepCompleted]", facts(events, TeamStepCompleted))] == ["b", "c", "answer"]
+    assert [one.step for one in cast("list[TeamStepCompleted]", facts(events, TeamStepCompleted))] == [
+        "b",
+        "c",
+        "answer",
+    ]
 
 
 async def test_a_member_asks_a_colleague_and_finishes_with_the_answer() -> None:
@@ -240,7 +244,13 @@ async def test_members_are_added_and_removed_and_the_work_of_those_who_left_is_k
     team = live([members.member("a", gate.answer), *members.members("b c")])  # type: ignore[list-item]
     result, events = await run_steered(team, gate, act, journal, TASK)
     assert result.status == "completed"
-    assert asks(events) == [("look/work", "a"), ("draw/work", "b"), ("check/work", "c"), ("paint/work", "d"), ("answer/work", "b")]
+    assert asks(events) == [
+        ("look/work", "a"),
+        ("draw/work", "b"),
+        ("check/work", "c"),
+        ("paint/work", "d"),
+        ("answer/work", "b"),
+    ]
     changed = next(one for one in cast("list[TeamLife]", facts(events, TeamLife)) if one.reason)
     assert (changed.lead, changed.members, changed.left) == ("b", ("b", "c", "d"), ("a",))
     assert changed.reason == "b leads now"
@@ -302,7 +312,13 @@ async def test_a_change_of_direction_lets_the_lead_plan_again() -> None:  # A-13
     team = Team("t", members=[members.member("a", lead), members.member("b")], strategy="live")
     result, events = await run_steered(team, gate, lambda engine: engine.runs.say("r", "Paint it blue."), journal, TASK)
     assert result.status == "completed"
-    assert [place for place, _ in asks(events)] == ["plan", "look/work", "redirect-1/redirect", "paint/work", "answer/work"]
+    assert [place for place, _ in asks(events)] == [
+        "plan",
+        "look/work",
+        "redirect-1/redirect",
+        "paint/work",
+        "answer/work",
+    ]
     assert "Paint it blue." in members.last_turn("b").prompt
     assert [one.plan_version for one in cast("list[TeamPlanChanged]", facts(events, TeamPlanChanged))] == [1, 2]
 

@@ -11,7 +11,7 @@ import pytest
 
 from teamwright.errors import ManifestError, Refused
 from teamwright.experts.presets import React
-from teamwright.journal.memory import MemoryJournal
+from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.runtime.engine import Engine
 from teamwright.strategies.protocol import Members, Settings, Strategy
 from teamwright.teams.team import Team

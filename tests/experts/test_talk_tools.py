@@ -10,7 +10,7 @@ from teamwright import Engine, load_team
 from teamwright.agents.scripted import ScriptedAgent
 from teamwright.errors import ToolError
 from teamwright.experts.talk_tools import LiveSource
-from teamwright.journal.memory import MemoryJournal
+from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.strategies.plan.member_requests import MemberRequest, Outbox
 from teamwright.values.events.team import TeamMessage
 from tests.kit.records import cut_and_resume

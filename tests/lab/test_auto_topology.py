@@ -18,7 +18,7 @@ from teamwright.lab.topology_model import EvaluationSettings, evaluate
 from teamwright.lab.topology_profiles import TOPOLOGIES, Topology
 from teamwright.strategies.plan.schedule import envelopes_tokens, validate_schedule
 from teamwright.strategies.plan.scheduler import PlannerSettings, prepare
-from teamwright.teams.load import read_manifest, source_of, team_from_source
+from teamwright.teams.team_loader import read_manifest, source_of, team_from_source
 from teamwright.values.events.team import TeamPlanned
 from teamwright.values.limits import Limits
 from teamwright.values.specs.manifest import TeamSpec

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 from pydantic import JsonValue
+from tests.experts.live.test_strategy import live
 
 from teamwright.errors import UsageError
 from teamwright.journal import MemoryJournal
 from teamwright.journal.sqlite.journal import SqliteJournal
 from teamwright.server.plan_difference import FEW_LINES
 from teamwright.values.people import AddMember, EditPlan
-from tests.experts.live.test_strategy import live
 from tests.kit.members import FakeMembers
 from tests.kit.server import TestServer, serving
 from tests.kit.steering import Gate

@@ -11,7 +11,7 @@ from pydantic import JsonValue
 
 from teamwright import Answer
 from teamwright.errors import Refused
-from teamwright.journal.memory import MemoryJournal
+from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team
 from teamwright.values.events.event import Event

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+from teamwright.agents.schemas import check
 from teamwright.experts.collaboration.drafts import (
     ChangeDraft,
     PhaseDraft,
@@ -15,7 +16,6 @@ from teamwright.experts.collaboration.drafts import (
     plan_schema,
 )
 
-from teamwright.agents.schemas import check
 from teamwright.experts.competition import choice_schema, read_choice
 from teamwright.strategies.plan.plan_check import plan_problems
 from teamwright.strategies.plan.planned_steps import APPROVAL_SCHEMA, proposal_in, read_form

@@ -12,7 +12,7 @@ from hypothesis import given, strategies as st
 from teamwright.strategies.plan.replan import example_replan, plan_lines, replan_schema
 
 from teamwright.errors import ManifestError, Refused
-from teamwright.journal.memory import MemoryJournal
+from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team
 from teamwright.values.events.event import Event

@@ -13,7 +13,7 @@ from hypothesis import given, settings, strategies as st
 
 from teamwright.agents.contract.agent import Context
 from teamwright.agents.functions.agent import FunctionAgent
-from teamwright.journal.memory import MemoryJournal
+from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.strategies.plan.graph import StepGraph, StepNode
 from teamwright.strategies.plan.options import PlanOptions
 from teamwright.teams.team import Team

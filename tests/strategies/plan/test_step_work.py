@@ -13,7 +13,7 @@ from teamwright.agents.contract.agent import Agent, Context, Policy
 from teamwright.agents.evaluators import EVALUATOR, Evaluator
 from teamwright.errors import InvalidRequest, Refused
 from teamwright.experts.rubric import Rubric
-from teamwright.journal.memory import MemoryJournal
+from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.strategies.plan.step_work import states_nothing_found
 from teamwright.teams.team import Team
 from teamwright.values.events.event import Event

@@ -125,7 +125,9 @@ def _edited_plan(state: PlanState, plan: Plan, data: JsonValue) -> PlanChange:
     except ValidationError as error:
         raise AgentError("; ".join(reasons_of(error, value, Plan))) from error
     if state.options.is_planned_by_lead:  # whose tasks are plain texts
-        plain = (one if one.task is None else one.model_copy(update={"task": task_template(one.task)}) for one in after.steps)
+        plain = (
+            one if one.task is None else one.model_copy(update={"task": task_template(one.task)}) for one in after.steps
+        )
         after = after.model_copy(update={"steps": tuple(plain)})
     if problems := check_plan(state)(after):
         raise AgentError("; ".join(problems))

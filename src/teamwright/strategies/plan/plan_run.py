@@ -62,7 +62,15 @@ class PlanRun:
         self._pool = WorkerPool(options.workers_of(members), options.width_for(members), named)
         self._discussion = Discussion(state, ctx) if options.talks else None
         self._floor = self._make_floor()
-        self._runner = StepRunner(task, (), options.policy, self, in_order=options.sees == "all", as_listed=options.talks, outputs=state.outputs)
+        self._runner = StepRunner(
+            task,
+            (),
+            options.policy,
+            self,
+            in_order=options.sees == "all",
+            as_listed=options.talks,
+            outputs=state.outputs,
+        )
         self._floor.runner = self._runner
         self._answer = PlanAnswer(state, self._board, self._lead, self._discussion, self._runner)
         self._done_parts: dict[tuple[str, Part], Work] = {}

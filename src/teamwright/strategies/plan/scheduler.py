@@ -14,6 +14,7 @@ from itertools import chain
 from pydantic import Field, JsonValue
 
 from teamwright.errors import InvalidName, PlanError
+from teamwright.garbage_collector import collection_paused
 from teamwright.strategies.plan.graph import Fault, StepGraph, StepNode, graph_faults
 from teamwright.strategies.plan.schedule import (
     DEFAULT_LIMITS,
@@ -33,7 +34,7 @@ from teamwright.values.owned_paths import WILD, key_problem, wildcards_problem
 from teamwright.values.specs.plan import Plan, Step
 from teamwright.values.text.display import name_text
 from teamwright.values.turns.envelope import Envelope, EnvelopeLimits
-from teamwright.values.value import Value, collection_paused
+from teamwright.values.value import Value
 
 UNNAMED = "plan"
 """The run id in envelopes before a run exists."""

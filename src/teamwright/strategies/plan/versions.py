@@ -86,9 +86,7 @@ class PlanVersions:
         """Make the next version, announce it to those that it affects if they are to be told, and record it."""
         await ctx.emit(self._next_version(change, by, by_person=by_person, told=told))
 
-    def _next_version(
-        self, change: PlanChange, by: str, *, by_person: bool, told: bool = True
-    ) -> TeamPlanChanged:
+    def _next_version(self, change: PlanChange, by: str, *, by_person: bool, told: bool = True) -> TeamPlanChanged:
         before, team = self.plan, self._team.roster
         self._plan = after = apply_change(before, change, by_person=by_person)
         self._by_number[after.version] = after
