@@ -68,7 +68,7 @@ async def test_steps_are_bound_evaluated_and_revised_and_the_last_gives_the_answ
     assert fakes.calls == ["ana", "ana", "ben"]
     assert [message.content for message in fakes.last_turn("ben").history] == ["200 days [1]"]
     assert kinds(events) == [
-        "team.started", "team.role_bound", "team.role_bound", "team.planned", "team.plan_changed", "team.plan_status",
+        "team.started", "team.plan_changed", "team.role_bound", "team.role_bound", "team.planned", "team.plan_status",
         "team.step_assigned", "team.evaluation_started", "team.evaluation_result",
         "team.evaluation_started", "team.evaluation_result", "team.step_completed",
         "team.step_assigned", "team.evaluation_started", "team.evaluation_result", "team.step_completed",

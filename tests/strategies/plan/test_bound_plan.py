@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from teamwright.experts.coordination.options import ExpertOptions
 
 from teamwright.errors import ManifestError, UsageError
-from teamwright.strategies.plan.bound_plan import evaluation_of
+from teamwright.experts.presets import Expert
+from teamwright.strategies.plan import bound_plan
+from teamwright.strategies.plan.options import PlanOptions
 from teamwright.teams.team import Team
 from teamwright.values.specs.evaluation import Evaluate
 from teamwright.values.specs.plan import Step
@@ -16,6 +17,13 @@ from tests.kit.members import FakeMembers
 
 QUESTION = {"id": "good", "judge": "Is it good?"}
 CHECK = {"id": "long", "length": {"min": 3}}
+ExpertOptions = Expert.options
+
+
+def evaluation_of(step: Step, options: PlanOptions) -> Evaluate:
+    found = bound_plan.evaluation_of(step, options)
+    assert found is not None
+    return found
 
 
 def test_a_step_without_a_declaration_has_that_of_its_team_and_else_must_not_be_blank() -> None:  # K-10
@@ -33,7 +41,7 @@ def test_the_defaults_are_medium_risk_three_rounds_ten_minutes_and_to_fail_fast(
 
 
 def test_rounds_of_a_step_are_never_more_than_those_of_its_team() -> None:  # K-11
-    options = ExpertOptions(max_feedback_rounds=2)
+    options = ExpertOptions.model_validate({"max_feedback_rounds": 2})
     assert evaluation_of(Step(id="a", evaluate=Evaluate(rounds=5)), options).rounds == 2
     assert evaluation_of(Step(id="a", evaluate=Evaluate(rounds=1)), options).rounds == 1
     assert evaluation_of(Step(id="a", evaluate=Evaluate()), options).rounds == 2

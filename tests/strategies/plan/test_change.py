@@ -46,7 +46,7 @@ def test_a_change_adds_replaces_and_removes_and_is_numbered() -> None:  # A-07
         (PlanChange(), "changes nothing"),
         (PlanChange(put=(Step(id="a", task="Again."),)), "'a' is completed; what is done stays done"),
         (PlanChange(remove=("a",)), "what is done stays done"),
-        (PlanChange(remove=("bb",)), "no phase 'bb'"),
+        (PlanChange(remove=("bb",)), "no step 'bb'"),
         (PlanChange(put=(Step(id="b"), Step(id="b"))), "twice"),
         (PlanChange(put=(Step(id="b"),), remove=("b",)), "twice"),
         (PlanChange(remove=("b",)), "needs 'b'"),
@@ -66,7 +66,7 @@ def test_every_reason_is_given_at_once() -> None:
 
 
 def test_a_change_that_leaves_no_phase_is_refused() -> None:
-    assert problems(PlanChange(remove=("a",)), Plan(steps=(Step(id="a"),))) == ["the change leaves no phase"]
+    assert problems(PlanChange(remove=("a",)), Plan(steps=(Step(id="a"),))) == ["the change leaves no step"]
 
 
 def test_those_of_changed_phases_and_of_phases_that_need_them_are_affected() -> None:
@@ -83,7 +83,7 @@ def test_what_a_person_edited_is_pinned_field_by_field() -> None:  # A-07
     assert pin_conflicts(edited, other_field) == []
     assert route_change(edited, other_field, "lead") == "apply"
     overwrites = PlanChange(put=(Step(id="b", task="Yours."),))
-    assert pin_conflicts(edited, overwrites) == ["a person set task of the phase 'b'"]
+    assert pin_conflicts(edited, overwrites) == ["a person set task of the step 'b'"]
     assert route_change(edited, overwrites, "lead") == "ask_person"
     assert route_change(edited, overwrites, "person") == "apply"
 
@@ -91,7 +91,7 @@ def test_what_a_person_edited_is_pinned_field_by_field() -> None:  # A-07
 def test_a_phase_that_a_person_removed_does_not_come_back_by_itself() -> None:
     edited = apply_change(PLAN, PlanChange(remove=("d",), variables={"n": 1}), by_person=True)
     assert pin_conflicts(edited, PlanChange(put=(Step(id="d"),), variables={"n": 2})) == [
-        "a person removed the phase 'd'",
+        "a person removed the step 'd'",
         "a person set the variable 'n'",
     ]
 

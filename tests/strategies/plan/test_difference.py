@@ -23,7 +23,7 @@ def test_a_difference_is_readable() -> None:  # A-07
         variables={"n": 3},
     )
     found = plan_difference(ONE, other)
-    assert found.phases == ("d", "c", "a")
+    assert found.steps == ("d", "c", "a")
     assert str(found).splitlines() == [
         "+ d (x, y, competitive_parallel, vote, after a): Say.",
         "- c (c)",
@@ -34,4 +34,4 @@ def test_a_difference_is_readable() -> None:  # A-07
 
 
 def test_without_a_plan_before_all_of_it_is_new() -> None:
-    assert plan_difference(None, ONE).phases == ("a", "b", "c")
+    assert plan_difference(None, ONE).steps == ("a", "b", "c")

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from teamwright.strategies.plan.plan_check import phase_flaws, plan_problems
+from teamwright.strategies.plan.options import PlanOptions
+from teamwright.strategies.plan.plan_check import plan_problems, steps_flaws
 from teamwright.values.specs.plan import Plan, Roster, Step
 
 TEAM = Roster(("lead", "a", "b", "c"), "lead")
@@ -38,7 +39,7 @@ def phases(*rows: dict[str, Any]) -> tuple[Step, ...]:
         ({"parallel": RACE, "agents": ["a"]}, "agents", "a competition of 1"),
         ({"parallel": RACE, "agents": ["a", "b"], "enough": 2}, "enough", "fewer would end it early"),
         ({"parallel": RACE, "agent": "a"}, "agent", "name the competitors"),
-        ({"agent": "a", "task": "{{ outputs.y }}"}, "task", "not among its needs"),
+        ({"agent": "a", "task": "{{ outputs.y }}"}, "task", "no step that it needs"),
         ({"agent": "a", "when": "1 +"}, "when", "condition"),
         ({"agent": "a", "needs": ["nowhere"]}, "needs", "nowhere"),
         ({"agent": "a", "evaluate": {"criteria": [{"id": "q", "judge": "Good?"}]}}, "evaluate", "needs a judge"),
@@ -48,7 +49,7 @@ def phases(*rows: dict[str, Any]) -> tuple[Step, ...]:
     ],
 )
 def test_a_mistake_is_named_with_its_place(row: dict[str, Any], field: str, text: str) -> None:
-    found = phase_flaws(phases({"id": "p", **row}), TEAM)
+    found = steps_flaws(phases({"id": "p", **row}), TEAM, PlanOptions())
     assert [(flaw.at[:3], text in flaw.text) for flaw in found] == [(("steps", 0, field), True)], found
 
 
@@ -61,11 +62,11 @@ def test_all_mistakes_are_found_at_once() -> None:  # A-03
 
 def test_tasks_read_variables_and_the_phases_that_they_need() -> None:
     rows = phases({"id": "a"}, {"id": "b", "needs": ["a"], "task": "{{ outputs.a }} {{ variables.topic }} {{ task }}"})
-    assert phase_flaws(rows, TEAM) == []
+    assert steps_flaws(rows, TEAM, PlanOptions()) == []
 
 
 def test_without_names_all_members_but_the_lead_compete() -> None:
     (row,) = phases({"id": "p", "parallel": RACE})
     assert row.workers(TEAM) == ("a", "b", "c")
-    assert phase_flaws((row,), TEAM) == []
-    assert phase_flaws((row,), Roster(("lead", "a"), "lead"))
+    assert steps_flaws((row,), TEAM, PlanOptions()) == []
+    assert steps_flaws((row,), Roster(("lead", "a"), "lead"), PlanOptions())

@@ -171,7 +171,7 @@ class Interventions:
         return raised(limits, self.raises.values())
 
     def begun(self, asks: Iterable[str]) -> frozenset[str]:
-        """Return the scopes in which an earlier driver has asked, by its recorded asks: nothing new comes before them."""
+        """Return the scopes of recorded asks: what an earlier driver has begun, nothing new comes before it."""
         if self._begun is None:
             found = set[str]()
             for key in asks:

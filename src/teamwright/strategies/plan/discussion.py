@@ -1,4 +1,4 @@
-"""Members who talk while they work: messages to all, assistance, handovers. The rounds are bounded, then the lead decides.
+"""Members who talk while they work: messages to all, assistance, handovers; after some rounds the lead decides.
 
 All read one conversation: what was said and done so far.
 """

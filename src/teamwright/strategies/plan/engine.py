@@ -5,7 +5,7 @@ It never asks for the name of a preset: settings alone decide.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 
 from pydantic import JsonValue
@@ -14,7 +14,7 @@ from teamwright.agents.contract.agent import Context
 from teamwright.errors import UsageError, nearest
 from teamwright.strategies.parts import WORK
 from teamwright.strategies.plan.bound_plan import own_judge_flaws, risk_flaws
-from teamwright.strategies.plan.bound_roles import bind_roles, effective_roles, role_of_step, steps_of_roles
+from teamwright.strategies.plan.bound_roles import bind_roles, effective_roles, possible_members, role_of_step, steps_of_roles
 from teamwright.strategies.plan.closing import closer_of
 from teamwright.strategies.plan.diagram import drawn_steps, drawn_team
 from teamwright.strategies.plan.lead import ANSWER_KEY
@@ -24,6 +24,7 @@ from teamwright.strategies.plan.plan_run import SCOPE, PlanRun
 from teamwright.strategies.plan.planned_steps import example_answer
 from teamwright.strategies.plan.shared_steps import merge_port
 from teamwright.strategies.plan.state import ANSWER
+from teamwright.strategies.plan.step_options import EVALUATE
 from teamwright.strategies.protocol import (
     STEERABLE,
     Diagram,
@@ -69,7 +70,7 @@ class PlanStrategy(Strategy):
         ]
         if options.keeps_states:
             found += [*risk_flaws(options, options.steps), *own_judge_flaws(options, steps, _authors(options, members))]
-            found += _role_flaws(options)
+            found += [*_role_flaws(options), *_stepwise_judge_flaws(options, members, roles)]
         if options.steps and not (options.pool or options.is_led or options.roles):
             found += islice(_idle(options.steps, members), MOST_IDLE)
         return found
@@ -211,6 +212,19 @@ def _team_flaws(name: str, options: PlanOptions, members: Members) -> Iterator[I
         yield Issue(f"{name!r} needs {needed} besides {lead!r}, who leads", ("lead",) if options.lead else ())
     elif options.pool and lead in (worker.name for worker in options.workers_of(members)):
         yield Issue(f"{lead!r} leads, so another member has to work", ("pool",))
+
+
+def _stepwise_judge_flaws(options: PlanOptions, members: Members, roles: Mapping[str, Role]) -> Iterator[Issue]:
+    """Yield each judge of all work that may work on a step which the lead decides on, or gives the answer."""
+    if options.decide != "stepwise" or options.evaluate is None:
+        return
+    workers = Members(options.workers_of(members))
+    able = effective_roles({}, workers) if options.create_roles else roles
+    authors = {options.lead_name(members), *possible_members(able, workers)}
+    declared = options.evaluate.at_risk(options.risk)
+    for name in declared.judges if declared.asks_judges else ():
+        if name in authors:
+            yield Issue(f"{name!r} would judge its own work; name another judge", (EVALUATE,))
 
 
 def _role_flaws(options: PlanOptions) -> Iterator[Issue]:

@@ -110,7 +110,7 @@ class PlanRun:
         return work if self._discussion is None else await self._discussion.settle(step, work, ctx)
 
     def exchange(self, step: Step, failed: Agent) -> Agent:
-        """Return who tries a step again: the least busy other member of the pool, or another one with its capability."""
+        """Return who tries a step again: the least busy other of the pool, or another one with its capability."""
         assignment = self._bound.assignments.get(step.id)
         if self._options.pool:
             return self._pool.exchange(step, failed)
@@ -520,7 +520,7 @@ class PlanRun:
         await self._set_steps(ctx)
 
     async def _confirmed(self, change: PlanChange, ctx: Context) -> ChangeDecision:
-        async with ctx.scope(f"replan-{self._planner.replans}") as inner:
+        async with ctx.scope(f"confirm-replan-{self._planner.replans}") as inner:
             return await decide_change(self.state, change, self.state.team.lead.name, inner)
 
     async def _decide(self, ctx: Context) -> None:

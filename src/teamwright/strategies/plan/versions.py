@@ -159,7 +159,7 @@ class PlanVersions:
         return None
 
     def _change_members(self, applied: AppliedChange, versions: list[TeamPlanChanged]) -> str | None:
-        """Let a member join or leave, or return why that is impossible now. Others take over the open steps of a leaver."""
+        """Let a member join or leave, or return why that is impossible now. Others take over the steps of a leaver."""
         change, reassigned = applied.change, None
         if (problem := self._team.problem(change)) is not None:
             return problem
