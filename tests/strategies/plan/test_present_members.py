@@ -172,8 +172,10 @@ async def test_who_can_not_leave_or_join_is_refused_with_the_reason() -> None:
     _, events = await steered(team, [leave("c"), again, leave("nobody")])
     assert [one.reason for one in facts(events, RunRefused)] == [
         "there is no member 'nobody'; known are a, b, c, lead",
-        "the step 'b' names 'c', which is not of the team; known are a, b, lead; edit the plan first, so that 'c' is not"
-        " needed",
+        (
+            "the step 'b' names 'c', which is not of the team; known are a, b, lead; edit the plan first, so that"
+            " 'c' is not needed"
+        ),
         "there is already a member 'a'",
     ]
 

@@ -125,8 +125,8 @@ class Interventions:
     """What people have changed in a run, and what has yet to take effect; each by its id in the inbox."""
 
     __slots__ = (
-        "_accepted", "_begun", "applied", "changes", "handed_out", "joined", "messages", "paused", "placed", "raises", "recorded",
-        "team",
+        "_accepted", "_begun", "applied", "changes", "handed_out", "joined", "messages", "paused", "placed", "raises",
+        "recorded", "team",
     )  # fmt: skip
 
     def __init__(self, recorded: RecordedInterventions, team: Team) -> None:

@@ -101,9 +101,8 @@ class PlanAnswer:
             return
         if not self.follows:
             return
-        if not self.is_abandoned and self._board is not None:
-            if self._history():
-                await self._answer_as_step(self._board, ctx)
+        if not self.is_abandoned and self._board is not None and self._history():
+            await self._answer_as_step(self._board, ctx)
         if self.is_abandoned:
             if self._abandoned in ("", ANSWER):  # before there were steps, or after them
                 version = 1 if state.versions is None else state.plan.version

@@ -14,7 +14,13 @@ from teamwright.agents.contract.agent import Context
 from teamwright.errors import UsageError, nearest
 from teamwright.strategies.parts import WORK
 from teamwright.strategies.plan.bound_plan import own_judge_flaws, risk_flaws
-from teamwright.strategies.plan.bound_roles import bind_roles, effective_roles, possible_members, role_of_step, steps_of_roles
+from teamwright.strategies.plan.bound_roles import (
+    bind_roles,
+    effective_roles,
+    possible_members,
+    role_of_step,
+    steps_of_roles,
+)
 from teamwright.strategies.plan.closing import closer_of
 from teamwright.strategies.plan.diagram import drawn_steps, drawn_team
 from teamwright.strategies.plan.lead import ANSWER_KEY

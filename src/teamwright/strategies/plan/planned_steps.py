@@ -32,8 +32,8 @@ STEP = '{"id": NAME, "role": ROLE, "task": TEXT, "needs": [ID, …]}'
 NEW_ROLES = "You may make other roles: give such a step  instructions, which say what the role is and does."
 SHARED = """\
 A step may have "milestone": questions that its result has to pass. With "parallel": "subtask_parallel" it has "parts" \
-instead of "role", each with "id", "agent" and "task"; with "parallel": "competitive_parallel" it has "agents", who all \
-do the same task, "merge" ("best", "vote" or "fusion") and optionally "enough" (how many answers end it early)."""
+instead of "role", each with "id", "agent" and "task"; with "parallel": "competitive_parallel" it has "agents", who \
+all do the same task, "merge" ("best", "vote" or "fusion") and optionally "enough" (how many answers end it early)."""
 CHANGE = "plan_change"
 """The field under which a member proposes a change of the plan in its reply."""
 SHOWN_FAULTS = 5

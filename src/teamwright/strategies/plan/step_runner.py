@@ -172,7 +172,7 @@ class StepRunner:
         self._before_start, self._on_end = before_start, on_end
 
     def start_aside(self, name: str, work: Callable[[Context], Awaitable[object]], then: Then) -> None:
-        """Do something beside the steps, at the latest in the next call of `run`; `then` gets its result between two."""
+        """Do something beside the steps, at the latest in the next call of `run`; `then` gets its result."""
         self._asides[name] = then
         if self._branches is None:
             self._pending.append((name, work))

@@ -31,6 +31,7 @@ from teamwright.documents.nodes import (
 from teamwright.documents.reader import ReadLimits, mapping_form, read_file, read_text
 from teamwright.documents.schema_check import SchemaCheck
 from teamwright.errors import ManifestError, UsageError
+from teamwright.garbage_collector import collection_paused
 from teamwright.strategies.plan.graph import Fault
 from teamwright.strategies.plan.presets import Dag, Single, StarTeam
 from teamwright.strategies.plan.scheduler import PlannerSettings, plan_faults

@@ -1,0 +1,175 @@
+"""Those who work on the steps of a plan: who is asked for each, with which turn, and how a step is done once."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from teamwright.agents.contract.agent import Agent, Context
+from teamwright.strategies.parts import WORK
+from teamwright.strategies.plan.bound_plan import BoundPlan
+from teamwright.strategies.plan.bound_roles import has_capability
+from teamwright.strategies.plan.closing import closer_of
+from teamwright.strategies.plan.conflicts import ConflictResolver
+from teamwright.strategies.plan.discussion import Discussion
+from teamwright.strategies.plan.exchange import Exchange
+from teamwright.strategies.plan.lead import Lead
+from teamwright.strategies.plan.planner import Planner
+from teamwright.strategies.plan.rounds import BriefedRounds
+from teamwright.strategies.plan.shared_steps import SharedStep
+from teamwright.strategies.plan.state import PlanState
+from teamwright.strategies.plan.step_board import StepBoard, with_role
+from teamwright.strategies.plan.step_outputs import StepInput
+from teamwright.strategies.plan.step_runner import Prelude, StepRunner
+from teamwright.strategies.plan.step_work import Work
+from teamwright.strategies.plan.workers import Floor, OneConversation, OpenFloor, WorkerPool
+from teamwright.strategies.protocol import Members
+from teamwright.values.specs.plan import Part, Step
+from teamwright.values.turns.turn import Failure, Reply, Turn
+
+
+class StepCrew:
+    """The hooks of the step runner, and what the ladder of a step may use.
+
+    Without a `board`, a step is one ask, and its state is not recorded.
+    """
+
+    def __init__(self, state: PlanState, planner: Planner, ctx: Context) -> None:
+        options = state.options
+        self._state, self._options, self._planner, self._ctx = state, options, planner, ctx
+        self.bound = BoundPlan(state)
+        self.board = StepBoard(state.results, options, self) if options.keeps_states else None
+        self.lead = Lead(state.team.lead, state.task) if options.is_led else None
+        members = state.members
+        named = None if options.has_one_worker else members
+        self._pool = WorkerPool(options.workers_of(members), options.width_for(members), named)
+        self.discussion = Discussion(state, ctx) if options.talks else None
+        self.runner = StepRunner(
+            state.task,
+            (),
+            options.policy,
+            self,
+            in_order=options.sees == "all",
+            as_listed=options.talks,
+            outputs=state.outputs,
+        )
+        self.floor = self._make_floor()
+        self.floor.runner = self.runner
+        self.held: dict[str, frozenset[str]] = {}
+        """The steps that wait for decisions, by the branch of the decision."""
+        self._done_parts: dict[tuple[str, Part], Work] = {}
+        self._facts: set[object] = set()
+
+    def _make_floor(self) -> Floor:
+        options, state = self._options, self._state
+        if self.discussion is not None:
+            return OpenFloor(state, self.discussion)
+        if self.lead is not None and options.handout != "none":
+            if options.talk == "all":
+                return Exchange(state, self.lead, self._pool)
+            briefed = BriefedRounds(state, self.lead)
+            if options.talk == "lead" and options.handout == "batch":
+                briefed.on_result = ConflictResolver(self._state.task, briefed, options.rounds_of_talk).resolve
+            return briefed
+        return OneConversation(state) if options.sees == "all" else Floor(state)
+
+    async def set_steps(self, ctx: Context) -> None:
+        """Continue with the steps of the present plan."""
+        steps = self._state.plan.steps
+        self._pool.set_workers(
+            self._options.workers_of(Members(self._state.team, [self._state.team.lead])),
+            None if self._options.has_one_worker else self._state.members,
+        )
+        if self.board is not None or self._options.pool:
+            self.bound.bind(steps)
+        if self.board is not None:
+            self.board.keep(steps)
+            for fact in self.bound.binding.facts():
+                if fact not in self._facts and fact.role:
+                    self._facts.add(fact)
+                    await ctx.emit(fact)
+        self.floor.set_steps(steps, self._ctx)
+        held = frozenset[str]().union(*self.held.values())
+        self.runner.waiting = held
+        runnable = steps if self.board is None else [step.model_copy(update={"limits": None}) for step in steps]
+        self._state.outputs.plan_variables = self._state.plan.variables
+        self.runner.change_steps(runnable, closer_of(steps, self._options))
+
+    @property
+    def can_replan(self) -> bool:
+        """Whether the lead may plan again after a failure."""
+        return self._planner.can_plan_again
+
+    @property
+    def can_adjust(self) -> bool:
+        """Whether the lead may change a step before it is tried again."""
+        return self._options.is_led and self._options.ladder is not None and self._options.ladder.adjust
+
+    async def produce(self, step: Step, agent: Agent, turn: Turn, key: str, ctx: Context) -> Work | Failure:
+        """Let the agent, or all who work on the step, do it once."""
+        if step.is_shared:
+            number = self._attempts(step.id)
+            turn_for = partial(self._turn_of, step)
+            shared = SharedStep(self._state, step, number, key.removesuffix(WORK), turn_for, self._done_parts)
+            return await shared.run(ctx)
+        reply = await ctx.ask(agent, turn, key=key)
+        if isinstance(reply, Failure):
+            return reply
+        work = Work(agent, turn, key, reply)
+        return work if self.discussion is None else await self.discussion.settle(step, work, ctx)
+
+    def exchange(self, step: Step, failed: Agent) -> Agent:
+        """Return who tries a step again: the least busy other of the pool, or another one with its capability."""
+        assignment = self.bound.assignments.get(step.id)
+        if self._options.pool:
+            return self._pool.exchange(step, failed)
+        if step.agent is not None or assignment is None or assignment.role.agent is not None:
+            return failed
+        judges = assignment.evaluator.declaration.judges if assignment.evaluator is not None else ()
+        able = (one for one in self._state.team if one.name != failed.name and one.name not in judges)
+        return next((one for one in able if has_capability(one, assignment.role)), failed)
+
+    def _attempts(self, step: str) -> int:
+        return 1 + max((attempt for attempt, _ in self._state.said.get(step, ())), default=0)
+
+    def place_of(self, step: Step) -> str:
+        """Return the branch that a step starts first."""
+        return self.floor.place_of(step)
+
+    def assign(self, step: Step, ctx: Context) -> Agent:
+        """Return the agent of a step that starts now."""
+        if self.board is None and not self._options.pool and not self._options.has_one_worker:
+            return self._state.team.named(step.agent or step.id) if step.role is None else self._agent_of(step, ctx)
+        return self._agent_of(step, ctx)
+
+    def _agent_of(self, step: Step, ctx: Context) -> Agent:
+        agent = self.bound.agent_of(step)
+        return self._pool.acquire(step, ctx) if agent is None or self._options.pool else agent
+
+    def make_turn(self, step_input: StepInput) -> Turn:
+        """Return the turn of the agent that works on a step, with what its role says."""
+        step = step_input.step
+        turn = self.floor.make_turn(step_input, self.runner.workers[step.id].name)
+        return turn if self.board is None else with_role(turn, self.bound.assignments[step.id])
+
+    def _turn_of(self, step: Step, member: str, task: str | None) -> Turn:
+        """Return the turn of one of several members, with the task of the step or another one."""
+        number = self.runner.position(step.id)
+        step_input = self._state.outputs.input_of(step, number)
+        if task is not None:
+            step_input = step_input._replace(own_task=self._state.outputs.own_task(step, task))
+        return self.floor.make_turn(step_input, member)
+
+    def prelude(self, step: Step, worker: Agent) -> Prelude | None:
+        """Return the work that must complete before a step starts, if any."""
+        return self.floor.prelude(step, worker)
+
+    async def after_step(self, step: Step, worker: Agent, ctx: Context) -> None:
+        """Release the agent of a step, and process its result."""
+        if self._options.pool:
+            execution = self.board.executions.get(step.id) if self.board is not None else None
+            self._pool.release(worker if execution is None else execution.agent)
+        await self.floor.after_step(step, worker, ctx)
+
+    async def work(self, step: Step, ctx: Context, agent: Agent, turn: Turn) -> Reply | Failure:
+        assert self.board is not None
+        return await self.board.work(self.bound.assignments[step.id], agent, turn, ctx)
