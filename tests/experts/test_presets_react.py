@@ -122,7 +122,7 @@ async def test_without_a_usable_decision_the_team_fails_in_planning(decision: di
         (work(*(step(f"s{number}") for number in range(4))), "4 steps were planned, and at most 3 are allowed"),
     ],
 )
-async def test_a_decision_that_can_be_mended_is_mended_and_that_is_recorded(
+async def test_a_decision_that_can_be_repaired_is_repaired_and_that_is_recorded(
     decision: dict[str, Any], said: str
 ) -> None:
     result, events = await run(react(FakeMembers(), decides(decision, ANSWER), max_steps=3))

@@ -65,10 +65,10 @@ async def test_events_trigger_members_until_none_is_left() -> None:  # P-07
     fakes = FakeMembers(numbered)
     members: list[Agent] = [
         emitting(fakes, "a", {"type": "found", "data": {"issues": 2}}, state={"seen": True}),
-        fakes.member("b", "all mended"),
+        fakes.member("b", "all repaired"),
     ]
     result, facts = await recorded(network(members, on("a", START), on("b", "found")))
-    assert (result.status, result.stop_reason, result.output) == ("completed", "done", "all mended")
+    assert (result.status, result.stop_reason, result.output) == ("completed", "done", "all repaired")
     assert names(result) == ["a", "b"]
     assert result.data == {"seen": True}
     assert emitted(facts) == [(START, "", 0), ("found", "a", 1)]

@@ -162,18 +162,18 @@ def test_every_condition_that_cannot_be_read_is_reported_with_its_place() -> Non
 
 
 @pytest.mark.parametrize(
-    ("mended", "lines"),
+    ("repaired", "lines"),
     [
         ({}, [11, 12]),
-        ({"agent.error": "mended"}, [8, 10, 11]),
-        ({"agent.error": "mended", "member: b": "member: a"}, [8, 10]),
+        ({"agent.error": "repaired"}, [8, 10, 11]),
+        ({"agent.error": "repaired", "member: b": "member: a"}, [8, 10]),
     ],
 )
 def test_a_manifest_shows_mistakes_with_their_lines(
-    tmp_path: Path, mended: dict[str, str], lines: list[int]
+    tmp_path: Path, repaired: dict[str, str], lines: list[int]
 ) -> None:
     text = MANIFEST
-    for wrong, right in mended.items():
+    for wrong, right in repaired.items():
         text = text.replace(wrong, right)
     file = tmp_path / "team.yaml"
     file.write_text(text)

@@ -1,6 +1,6 @@
 """How a competition ends: one answer counts, or the lead merges all of them.
 
-Nobody decides about their own work: whoever picks, breaks a tie or votes has no answer among those it chooses from.
+No member decides about its own work: who picks, breaks a tie or votes has no answer among those it chooses from.
 Answers are shown without their authors, and to voters in different orders, because judges are biased by name and
 position.
 """
@@ -85,12 +85,12 @@ class _Merge:
                 assert_never(self._step.merge)
 
     async def _pick(self, text: str, names: Sequence[str], ctx: Context, key: str) -> Pick:
-        """Let one decide who has no answer among these; the first counts, with a warning, if nobody does."""
+        """Let one decide who has no answer among these; the first counts, with a warning, if none does."""
         decider = self._independent(names)
         if decider is None:
             if key == "pick":  # everyone competes, so everyone votes
                 return await self._vote(ctx)
-            return self._first(names, "nobody is left to decide who has no answer among them")
+            return self._first(names, "no other member is left to decide")
         found = await self._ask(decider, text, names, ctx, key)
         if found is None:
             return self._first(names, f"{decider.name!r} did not decide")

@@ -31,6 +31,7 @@ BUILT_IN_STRATEGIES = {
     "selector": "teamwright.strategies.selector:Selector",
     "graph": "teamwright.strategies.graph:Graph",
     "fan_out": "teamwright.strategies.fan_out:FanOut",
+    "plan": "teamwright.strategies.plan.engine:PlanStrategy",
     "dag": "teamwright.strategies.plan.presets:Dag",
     "hierarchical": "teamwright.strategies.hierarchical:Hierarchical",
     "reactive": "teamwright.strategies.reactive:Reactive",

@@ -1,4 +1,4 @@
-"""What models write of a plan: read with what they add, mended where that is possible, refused in words where not.
+"""What models write of a plan: read with what they add, repaired where that is possible, refused in words where not.
 
 They set no limits, keys or code, and their milestones are questions to the lead.
 """
@@ -74,7 +74,7 @@ def test_a_role_in_another_case_is_the_role() -> None:
         ("done", ""),
     ],
 )
-def test_a_plan_that_can_not_be_mended_is_refused_with_the_reason(value: JsonValue, problem: str) -> None:  # K-05
+def test_a_plan_that_can_not_be_repaired_is_refused_with_the_reason(value: JsonValue, problem: str) -> None:  # K-05
     found = read(value)
     assert isinstance(found, ParseFailure)
     assert problem in found.problem
@@ -93,7 +93,7 @@ def test_needs_that_mean_nothing_are_dropped_and_that_is_said(needs: list[str], 
     found = read([{**GOOD[0], "needs": needs}, GOOD[1]])
     assert isinstance(found, ReadSteps)
     assert [one.needs for one in found.steps] == [(), ("draft",)]
-    assert found.mended == (said_about_it,)
+    assert found.repaired == (said_about_it,)
 
 
 def test_a_need_of_a_later_step_that_needs_nothing_of_it_stays() -> None:
@@ -106,7 +106,7 @@ def test_steps_beyond_the_limit_are_part_of_the_last_one() -> None:
     assert isinstance(found, ReadSteps)
     assert [one.id for one in found.steps] == ["s0", "s1", "s2"]
     assert found.steps[-1].task == "Task 2.\nTask 3.\nTask 4."
-    assert "5 steps were planned, and at most 3 are allowed" in found.mended[0]
+    assert "5 steps were planned, and at most 3 are allowed" in found.repaired[0]
 
 
 @pytest.mark.parametrize("role", ["Data Analyst", "分析师", "r" * 100])

@@ -6,7 +6,7 @@ A preset changes defaults and nothing else: what a team can do does not depend o
 from __future__ import annotations
 
 from copy import copy
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, cast
 
 from pydantic import Field, JsonValue, create_model, model_validator
 
@@ -137,15 +137,14 @@ class PlanOptions(PlacedParts):
 
     @model_validator(mode="before")
     @classmethod
-    def _attempts_as_revisions(cls, data: Any) -> Any:
+    def _attempts_as_revisions(cls, data: object) -> object:
         """Read `max_feedback_rounds`, which counts the first attempt too."""
-        if isinstance(data, dict) and "max_feedback_rounds" in data:
-            fields = dict(data)
-            rounds = fields.pop("max_feedback_rounds")
-            is_count = isinstance(rounds, int) and not isinstance(rounds, bool)
-            fields["revisions"] = rounds - 1 if is_count else rounds
-            return fields
-        return data
+        if not isinstance(data, dict) or "max_feedback_rounds" not in data:
+            return cast("object", data)
+        fields = dict(cast("dict[str, object]", data))
+        rounds = fields.pop("max_feedback_rounds")
+        is_count = isinstance(rounds, int) and not isinstance(rounds, bool)
+        return {**fields, "revisions": rounds - 1 if is_count else rounds}
 
     @model_validator(mode="after")
     def _only_a_failure_stops(self) -> Self:

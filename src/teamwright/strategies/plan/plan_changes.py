@@ -211,7 +211,7 @@ class PlanChanges:
             gone = tuple(step.id for step in progress.open if step.id not in ids)
             same = {step.id: step for step in progress.open}
             put = tuple(step for step in read.steps if same.get(step.id) != step)
-            change = PlanChange(put=put, remove=gone, reason="; ".join((reason, *read.mended)))
+            change = PlanChange(put=put, remove=gone, reason="; ".join((reason, *read.repaired)))
             decision = await self._confirmed(change, ctx) if self._options.confirm else ChangeDecision("", change)
             change = decision.change
         if change is None:
@@ -259,7 +259,7 @@ class PlanChanges:
         if not read.steps:
             self.decided_enough = True
         else:
-            change = PlanChange(put=read.steps, reason="; ".join(read.mended))
+            change = PlanChange(put=read.steps, reason="; ".join(read.repaired))
             await state.versions.change(change, state.team.lead.name, ctx, told=False)
             await self._crew.set_steps(ctx)
         to = tuple(agent.name for step in read.steps if (agent := self._crew.bound.agent_of(step)) is not None)

@@ -96,7 +96,7 @@ def _form_flaws(step: Step, team: Roster, options: PlanOptions, roles: Mapping[s
 
 
 def _unassigned(step: Step, team: Roster, options: PlanOptions, roles: Mapping[str, Role]) -> Iterator[tuple[str, str]]:
-    """Yield that nobody works on a step."""
+    """Yield that no member works on a step."""
     if step.role is not None and options.pool and not options.roles:
         yield "role", "has a role, and a pool has none; name an agent, or remove  pool"
     elif step.role is not None and step.role not in roles and step.role not in team.members:

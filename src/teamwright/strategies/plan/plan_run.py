@@ -22,7 +22,7 @@ from teamwright.strategies.plan.versions import PlanVersions
 from teamwright.strategies.protocol import Members, Task
 from teamwright.values.events.team import LifeState, TeamLife, TeamPlanned
 from teamwright.values.limits import Limits
-from teamwright.values.specs.plan import Plan, Step
+from teamwright.values.specs.plan import Plan, Roster, Step
 from teamwright.values.turns.results import Outcome
 from teamwright.values.turns.turn import Failure
 
@@ -40,8 +40,8 @@ class PlanRun:
         self._crew = crew = StepCrew(state, self._planner, ctx)
         self._answer = PlanAnswer(state, crew.board, crew.lead, crew.discussion, crew.runner)
         self._changes = PlanChanges(state, crew, self._planner, self._answer, ctx)
-        self._mended = ""
-        """What was mended in the plan of the lead."""
+        self._repaired = ""
+        """What was repaired in the plan of the lead."""
 
     async def outcome(self) -> Outcome:
         """Work through the plan, within the timeout if there is one, and return the outcome.
@@ -100,9 +100,9 @@ class PlanRun:
         return self._without_plan(read)
 
     def _made(self, read: ReadSteps) -> Plan:
-        """Return the plan of the lead, and keep what was mended in it for the record."""
+        """Return the plan of the lead, and keep what was repaired in it for the record."""
         self.state.new_roles |= read.new_roles
-        self._mended = "; ".join(read.mended)
+        self._repaired = "; ".join(read.repaired)
         return Plan(steps=read.steps, variables=self._options.variables)
 
     def _without_plan(self, failure: Failure) -> Plan | Failure | None:
@@ -133,11 +133,10 @@ class PlanRun:
         state, options = self.state, self._options
         if self._crew.board is not None and plan.steps and (problems := plan_problems_of(state, state.roles, plan)):
             return Failure(member="", error="planning", message="; ".join(problems))
-        check = lambda plan, roster: plan_problems_of(state, state.roles, plan, roster)  # noqa: E731
-        state.versions = versions = PlanVersions(plan, state.team, check)
+        state.versions = versions = PlanVersions(plan, state.team, self._problems)
         if self._crew.board is not None and plan.steps:
             by = state.team.lead.name if options.is_planned_by_lead else ""
-            await versions.announce(ctx, by=by, reason=self._mended)
+            await versions.announce(ctx, by=by, reason=self._repaired)
         if options.confirm and plan.steps and (refused := await self._confirm(versions, ctx)) is not None:
             return refused
         versions.status_of = self._crew.runner.status_of
@@ -151,6 +150,9 @@ class PlanRun:
             self._crew.runner.evaluate_steps(state.members)
         self._crew.runner.watch(self._changes.take, self._changes.step_ended)
         return None
+
+    def _problems(self, plan: Plan, roster: Roster) -> list[str]:
+        return plan_problems_of(self.state, self.state.roles, plan, roster)
 
     async def _confirm(self, versions: PlanVersions, ctx: Context) -> Failure | None:
         """Let a person approve the plan; return the refusal, if it is one."""

@@ -1,4 +1,4 @@
-"""What models may write of a plan: the forms that they are asked for, and how their answers are read and mended.
+"""What models may write of a plan: the forms that they are asked for, and how their answers are read and repaired.
 
 A model sets no limits, owned keys or checks that run code: those of an existing step stay. What it writes is data: its
 texts are never templates. The milestones that it sets are questions to the lead, or to another about the lead's work.
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Literal, NamedTuple, TypeVar, cast
 
-from pydantic import AliasChoices, ConfigDict, Field, JsonValue, TypeAdapter
+from pydantic import AliasChoices, ConfigDict, Field, JsonValue, TypeAdapter, model_validator
 
 from teamwright.errors import InvalidName, InvalidValue, nearest
 from teamwright.strategies.expressions.conditions_and_templates import literal_template
@@ -43,9 +43,25 @@ TEXT: JsonValue = {"type": "string"}
 
 
 class Lenient(Value):
-    """A value that ignores unknown fields, because models add them."""
+    """A value that ignores unknown fields, because models add them, and takes what they write for the form."""
 
     model_config = ConfigDict(extra="ignore", populate_by_name=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _normalized(cls, value: object) -> object:
+        """Take a bare list as steps, an action in any case, and a single step as a list."""
+        if isinstance(value, list) and "steps" in cls.model_fields:
+            return {"steps": cast("list[object]", value)}
+        if not isinstance(value, Mapping):
+            return value
+        fields = dict(cast("Mapping[str, object]", value))
+        action, steps = fields.get("action"), fields.get("steps")
+        if isinstance(action, str):
+            fields["action"] = action.strip().lower()
+        if isinstance(steps, Mapping):
+            fields["steps"] = [cast("object", steps)]
+        return fields
 
 
 class PlannedPart(Lenient):
@@ -117,11 +133,11 @@ APPROVAL_SCHEMA: JsonSchema = {
 
 
 class ReadSteps(NamedTuple):
-    """The steps of an answer, the roles that it makes, and what was mended in it."""
+    """The steps of an answer, the roles that it makes, and what was repaired in it."""
 
     steps: tuple[Step, ...]
     new_roles: dict[str, Role] = {}
-    mended: tuple[str, ...] = ()
+    repaired: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,14 +228,14 @@ class StepForm:
     def read_steps(
         self, planned: Sequence[PlannedStep], earlier: Sequence[Step] = (), kept: Mapping[str, Step] | None = None
     ) -> ReadSteps | ParseFailure:
-        """Return these steps after earlier ones, or what is wrong with them that can't be mended.
+        """Return these steps after earlier ones, or what is wrong with them that can't be repaired.
 
         `kept` are steps of the present plan, of which those with the same id keep what only people set.
         """
-        mended: list[str] = []
+        repaired: list[str] = []
         made: dict[str, Role] = {}
         faults: list[str] = []
-        needs = _mended_needs(planned, {step.id for step in earlier}, mended)
+        needs = _repaired_needs(planned, {step.id for step in earlier}, repaired)
         steps: list[Step] = []
         for one in planned:
             try:
@@ -232,7 +248,7 @@ class StepForm:
         if faults:
             more = f"; and {len(faults) - SHOWN_FAULTS} more" if len(faults) > SHOWN_FAULTS else ""
             return ParseFailure("; ".join(fault.rstrip(".") for fault in faults[:SHOWN_FAULTS]) + more)
-        return ReadSteps(tuple(steps), made, tuple(mended))
+        return ReadSteps(tuple(steps), made, tuple(repaired))
 
     def _step(
         self, one: PlannedStep, needs: tuple[str, ...], before: Step | None, made: dict[str, Role], faults: list[str]
@@ -308,8 +324,8 @@ def _exact(role: str, roles: Sequence[str]) -> str:
     return like[0] if len(like) == 1 else role
 
 
-def _mended_needs(
-    planned: Sequence[PlannedStep], earlier: Collection[str], mended: list[str]
+def _repaired_needs(
+    planned: Sequence[PlannedStep], earlier: Collection[str], repaired: list[str]
 ) -> dict[str, tuple[str, ...]]:
     """Return the needs of each step without those that mean nothing: blank, unknown, its own, and of later steps.
 
@@ -320,13 +336,13 @@ def _mended_needs(
         kept: list[str] = []
         for need in dict.fromkeys(text.strip() for text in one.needs):
             if not need:
-                mended.append(f"a blank need of {one.id!r} was dropped")
+                repaired.append(f"a blank need of {one.id!r} was dropped")
             elif need == one.id:
-                mended.append(f"{one.id!r} can't need itself")
+                repaired.append(f"{one.id!r} can't need itself")
             elif need not in ids and need not in earlier:
-                mended.append(f"{one.id!r} needs {need!r}, which is no step, so the need was dropped")
+                repaired.append(f"{one.id!r} needs {need!r}, which is no step, so the need was dropped")
             elif need not in seen and _reaches(one.id, need, planned):
-                mended.append(f"{one.id!r} needs {need!r}, which needs it, so the need was dropped")
+                repaired.append(f"{one.id!r} needs {need!r}, which needs it, so the need was dropped")
             else:
                 kept.append(need)
         found[one.id] = tuple(kept)
@@ -348,7 +364,7 @@ def _reaches(target: str, start: str, planned: Sequence[PlannedStep]) -> bool:
     return False
 
 
-def within(planned: Sequence[PlannedStep], most: int, mended: list[str]) -> tuple[PlannedStep, ...]:
+def within(planned: Sequence[PlannedStep], most: int, repaired: list[str]) -> tuple[PlannedStep, ...]:
     """Return at most so many steps: what is beyond is part of the last one."""
     if len(planned) <= most:
         return tuple(planned)
@@ -358,7 +374,7 @@ def within(planned: Sequence[PlannedStep], most: int, mended: list[str]) -> tupl
     needs = tuple(dict.fromkeys((*last.needs, *(need for one in beyond for need in one.needs))))
     ids = {one.id for one in kept[:-1]}
     kept[-1] = last.model_copy(update={"task": task, "needs": tuple(need for need in needs if need in ids)})
-    mended.append(
+    repaired.append(
         f"{len(planned)} steps were planned, and at most {most} are allowed, so {last.id!r} does also the work of"
         f" {', '.join(sorted(merged))}"
     )
@@ -366,42 +382,23 @@ def within(planned: Sequence[PlannedStep], most: int, mended: list[str]) -> tupl
 
 
 def read_form(reply: Reply, form: type[T]) -> T | ParseFailure:
-    """Return the one value of a form in a reply; a bare list is the steps of a plan."""
+    """Return the one value of a form in a reply."""
     return read_answer(reply, cast("TypeAdapter[T]", _adapter(form)))
 
 
 @cache
 def _adapter(form: type[Lenient]) -> TypeAdapter[Lenient]:
-    from typing import Annotated
-
-    from pydantic import BeforeValidator
-
-    return TypeAdapter(Annotated[form, BeforeValidator(_normalized)])
-
-
-def _normalized(value: object) -> object:
-    """Return an answer in the expected form: a bare list as steps, an action in lower case, a single step as a list."""
-    if isinstance(value, list):
-        return {"steps": cast("list[object]", value)}
-    if not isinstance(value, Mapping):
-        return value
-    fields = dict(cast("Mapping[str, object]", value))
-    action, steps = fields.get("action"), fields.get("steps")
-    if isinstance(action, str):
-        fields["action"] = action.strip().lower()
-    if isinstance(steps, Mapping):
-        fields["steps"] = [cast("object", steps)]
-    return fields
+    return TypeAdapter(form)
 
 
 def read_plan(reply: Reply, form: StepForm, most: int) -> ReadSteps | ParseFailure:
-    """Return the plan in a reply, or every mistake in it that can't be mended, worded for the planner."""
+    """Return the plan in a reply, or every mistake in it that can't be repaired, worded for the planner."""
     plan = read_form(reply, PlannedSteps)
     if isinstance(plan, ParseFailure):
         return plan
-    mended: list[str] = []
-    found = form.read_steps(within(plan.steps, most, mended))
-    return found if isinstance(found, ParseFailure) else found._replace(mended=(*mended, *found.mended))
+    repaired: list[str] = []
+    found = form.read_steps(within(plan.steps, most, repaired))
+    return found if isinstance(found, ParseFailure) else found._replace(repaired=(*repaired, *found.repaired))
 
 
 def read_change(reply: Reply, form: StepForm, plan: Plan) -> PlanChange | ParseFailure:

@@ -202,12 +202,12 @@ class Planner:
         ]
         if problems:
             return ParseFailure("; ".join(problems))
-        mended: list[str] = []
-        steps = within(plan.steps, self._state.options.max_steps, mended)
+        repaired: list[str] = []
+        steps = within(plan.steps, self._state.options.max_steps, repaired)
         read = form.read_steps(steps, progress.ended, self._state.plan.by_id)
         if isinstance(read, ParseFailure):
             return read
-        checked = self._checked(read._replace(mended=(*mended, *read.mended)), progress.ended)
+        checked = self._checked(read._replace(repaired=(*repaired, *read.repaired)), progress.ended)
         if isinstance(checked, ParseFailure):
             return checked
         self._reasons[plain_reason(plan.reason)] = plan.reason
@@ -237,8 +237,8 @@ class Planner:
             return ReadSteps(()) if earlier else ParseFailure("no step was done yet; decide on one")
         if not found.steps:
             return ParseFailure("it has no steps")
-        mended: list[str] = []
-        planned = within(found.steps, most, mended)
+        repaired: list[str] = []
+        planned = within(found.steps, most, repaired)
         read = state.form.read_steps(planned, earlier)
         if isinstance(read, ParseFailure):
             return read
@@ -251,7 +251,7 @@ class Planner:
         problems += self._repeated(read.steps, planned)
         if problems:
             return ParseFailure("; ".join(problems))
-        checked = self._checked(read._replace(mended=(*mended, *read.mended)), earlier)
+        checked = self._checked(read._replace(repaired=(*repaired, *read.repaired)), earlier)
         if isinstance(checked, ReadSteps):
             for step, one in zip(checked.steps, planned, strict=True):
                 self._work_reasons.setdefault(_work(step), set()).add(plain_reason(one.reason))

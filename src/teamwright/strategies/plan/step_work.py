@@ -66,10 +66,15 @@ class Work:
 class Crew(Protocol):
     """Those who work on the steps of a team."""
 
-    can_replan: bool
-    """Whether the lead may plan again after a failure."""
-    can_adjust: bool
-    """Whether the lead may change a step before it is tried again."""
+    @property
+    def can_replan(self) -> bool:
+        """Whether the lead may plan again after a failure."""
+        ...
+
+    @property
+    def can_adjust(self) -> bool:
+        """Whether the lead may change a step before it is tried again."""
+        ...
 
     async def produce(self, step: Step, agent: Agent, turn: Turn, key: str, ctx: Context) -> Work | Failure:
         """Let the agent, or all who work on the step, do it once."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 from pydantic import ValidationError
 
@@ -38,7 +39,7 @@ class PlanEdits:
 
 
 class PlanVersions:
-    """The present plan, the versions before it, and what its members are told about changes."""
+    """The present plan, the versions before it, and what its members read about changes."""
 
     def __init__(self, plan: Plan, team: PresentMembers, check: PlanCheck) -> None:
         self._plan, self._team, self._check = plan, team, check
@@ -83,7 +84,7 @@ class PlanVersions:
     async def change(
         self, change: PlanChange, by: str, ctx: Context, *, by_person: bool = False, told: bool = True
     ) -> None:
-        """Make the next version, announce it to those that it affects if they are to be told, and record it."""
+        """Make the next version, announce it to those that it affects unless they need not know, and record it."""
         await ctx.emit(self._next_version(change, by, by_person=by_person, told=told))
 
     def _next_version(self, change: PlanChange, by: str, *, by_person: bool, told: bool = True) -> TeamPlanChanged:
@@ -209,7 +210,8 @@ class PlanVersions:
 
 def is_change(data: object) -> bool:
     """Return whether an edit is a change of a plan and no whole plan."""
-    return isinstance(data, dict) and not data.keys() & {"steps", "tasks"} and bool(data.keys() & {"put", "remove"})
+    keys = set(cast("dict[str, object]", data)) if isinstance(data, dict) else set[str]()
+    return keys.isdisjoint(("steps", "tasks")) and not keys.isdisjoint(("put", "remove", "variables"))
 
 
 def open_steps(steps: Sequence[Step]) -> frozenset[str]:
