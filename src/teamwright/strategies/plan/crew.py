@@ -89,7 +89,7 @@ class StepCrew:
                     await ctx.emit(fact)
         self.floor.set_steps(steps, self._ctx)
         held = frozenset[str]().union(*self.held.values())
-        self.runner.waiting = held
+        self.runner.queue.waiting = held
         runnable = steps if self.board is None else [step.model_copy(update={"limits": None}) for step in steps]
         self._state.outputs.plan_variables = self._state.plan.variables
         self.runner.change_steps(runnable, closer_of(steps, self._options))

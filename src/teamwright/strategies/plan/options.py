@@ -143,8 +143,8 @@ class PlanOptions(PlacedParts):
             return cast("object", data)
         fields = dict(cast("dict[str, object]", data))
         rounds = fields.pop("max_feedback_rounds")
-        is_count = isinstance(rounds, int) and not isinstance(rounds, bool)
-        return {**fields, "revisions": rounds - 1 if is_count else rounds}
+        fields["revisions"] = rounds - 1 if isinstance(rounds, int) and not isinstance(rounds, bool) else rounds
+        return fields
 
     @model_validator(mode="after")
     def _only_a_failure_stops(self) -> Self:

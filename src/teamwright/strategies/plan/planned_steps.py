@@ -54,7 +54,7 @@ class Lenient(Value):
         if isinstance(value, list) and "steps" in cls.model_fields:
             return {"steps": cast("list[object]", value)}
         if not isinstance(value, Mapping):
-            return value
+            return cast("object", value)
         fields = dict(cast("Mapping[str, object]", value))
         action, steps = fields.get("action"), fields.get("steps")
         if isinstance(action, str):

@@ -6,11 +6,10 @@ ready steps, the one with the longest critical path starts first.
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import partial
-from typing import Literal, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from msgspec.structs import replace
 
@@ -18,32 +17,20 @@ from teamwright.agents.contract.agent import Agent, Branches, Context
 from teamwright.agents.evaluators import Evaluator
 from teamwright.agents.review import ask_evaluated
 from teamwright.errors import AgentTimeout, ExpressionFailed, NotOwned
-from teamwright.strategies.expressions.conditions_and_templates import Condition
 from teamwright.strategies.parts import WORK, FailurePolicy, PartResults, PartWork
-from teamwright.strategies.plan.graph import StepGraph, critical_path_lengths
-from teamwright.strategies.plan.key_locks import Claim, LockTable
-from teamwright.strategies.plan.scheduler import nodes_of
+from teamwright.strategies.plan.graph import StepGraph
 from teamwright.strategies.plan.step_options import step_evaluators
 from teamwright.strategies.plan.step_outputs import StepInput, StepOutputs
+from teamwright.strategies.plan.step_queue import StepQueue
 from teamwright.strategies.protocol import Members, Task
 from teamwright.values.events.team import StepHeldUp, StepSkipped
-from teamwright.values.specs.plan import Step, StepStatus
+from teamwright.values.specs.plan import Step
 from teamwright.values.turns.turn import Failure, Reply, Turn
 
 SCOPE = "step"
 """The scope of a step with owned keys or limits, within the branch named after the step."""
 
-PRIORITY_WEIGHT = 1 << 40
-"""How much one point of priority counts, in tokens of critical-path length; it outweighs any path."""
-
 MOST_NAMED = 5
-
-
-class Skip(NamedTuple):
-    """Why a step is skipped, and because of which of its needs."""
-
-    reason: Literal["condition", "needs", "failure"]
-    because: Sequence[str] = ()
 
 
 class Prelude(NamedTuple):
@@ -113,12 +100,10 @@ class StepRunner:
         self.outputs = outputs or StepOutputs(task, policy, PartResults(policy))
         self.results = self.outputs.results
         self.workers: dict[str, Agent] = {}
-        self._hooks, self._in_order, self._as_listed = hooks, in_order or as_listed, as_listed
-        self._skipped: set[str] = set()
-        self._after_failure: set[str] = set()
+        self._hooks = hooks
+        self.queue = StepQueue(self.outputs, in_order=in_order, as_listed=as_listed)
         self._holding: set[str] = set()
         self._is_held = False
-        self._running: dict[str, Claim] = {}
         self._completed_preludes: set[str] = set()
         self._awaiting_prelude: dict[str, list[Step]] = {}
         self._evaluators: dict[str, Evaluator] = {}
@@ -132,32 +117,18 @@ class StepRunner:
         self._pending: list[tuple[str, Callable[[Context], Awaitable[object]]]] = []
         self._branch_names: dict[str, str] = {}
         """The branches of steps that are tried again."""
-        self.waiting: frozenset[str] = frozenset()
-        """The steps that start only after a decision, which `change_steps` is called for."""
         self._checked: set[str] = set()
-        self._set_steps(steps, closing)
+        self.queue.set_steps(steps, closing)
 
-    def _set_steps(self, steps: Sequence[Step], closing: str | None, ended: Collection[str] = ()) -> None:
-        """Take over the steps of a plan, of which some may have ended."""
-        self.graph = StepGraph.from_nodes(nodes_of(steps))
-        self.outputs.belong_to(self.graph, closing)
-        self.steps = {step.id: step for step in steps}
-        self._unmet = {step.id: sum(need not in ended for need in step.needs) for step in steps}
-        self._ready = deque(
-            step
-            for step in self.graph.order
-            if not self._unmet[step] and step not in ended and step not in self._running
-        )
-        self._deferred: list[str] = []
-        """Steps that are ready and left to a later call of `run`."""
-        self._numbers = {step: number for number, step in enumerate(self.graph.order, start=1)}
-        self._ranks = {step.id: place for place, step in enumerate(steps)} if self._as_listed else self._numbers
-        self._path_lengths = critical_path_lengths(self.graph, steps)
-        self._has_owned_keys = any(step.owns for step in steps)
-        self._claims = LockTable()
-        for name in [name for name in self._running if name in self.steps]:
-            step = self.steps[name]
-            self._running[name] = self._claims.hold(name, step.owns, self._priority(step), self._ranks[name])
+    @property
+    def graph(self) -> StepGraph:
+        """The steps and their needs."""
+        return self.queue.graph
+
+    @property
+    def steps(self) -> Mapping[str, Step]:
+        """The steps of the present plan, by id."""
+        return self.queue.steps
 
     def hold_after(self, step: str) -> None:
         """Start no further step once this one has ended: `run` returns when those that run have ended."""
@@ -165,7 +136,7 @@ class StepRunner:
 
     def change_steps(self, steps: Sequence[Step], closing: str | None) -> None:
         """Continue with another plan. It has all steps that have started; what has ended stays so."""
-        self._set_steps(steps, closing, self._ended)
+        self.queue.set_steps(steps, closing)
 
     def watch(self, before_start: BeforeStart, on_end: OnEnd) -> None:
         """Let the plan change before steps start, and after work on one has ended."""
@@ -182,54 +153,34 @@ class StepRunner:
     def suspend(self, step: str, branch: str) -> None:
         """Take a step back whose work has ended, so that it may change; it starts again in a branch of this name."""
         self.results.failures.pop(step, None)
-        self._claims.release(self._running.pop(step))
+        self.queue.release(step)
         self._branch_names[step] = branch
 
     def end_step(self, step: str) -> None:
-        """End a step that waited after a failure."""
-        self._claims.release(self._running.pop(step))
-        self._ready.extend(self._ready_after(step))
+        """Note that a step has ended, so that those which need it may start."""
+        self.queue.release(step)
+        self.queue.settle(step)
 
     def forget(self, *steps: str) -> None:
         """End steps that waited after a failure and are no part of the plan any more."""
         for step in steps:
             self.results.failures.pop(step, None)
-            if step in self._running:
-                self._claims.release(self._running.pop(step))
+            if step in self.queue.running:
+                self.queue.release(step)
 
     @property
     def is_held(self) -> bool:
         """Whether no further step starts in this call of `run`."""
         return self._is_held
 
-    def status_of(self, step: str) -> StepStatus:
-        """Return how far a step is."""
-        if step in self.results.replies:
-            return "completed"
-        if step in self._running:
-            return "in_progress"
-        if step in self._skipped:
-            return "skipped"
-        failure = self.results.failures.get(step)
-        return "pending" if failure is None else "skipped" if failure.optional else "failed"
-
-    @property
-    def running(self) -> Collection[str]:
-        """The steps that have started and not ended."""
-        return self._running.keys()
-
     @property
     def open_steps(self) -> set[str]:
         """The steps that have neither ended nor been skipped."""
-        return self.steps.keys() - self._ended
-
-    @property
-    def _ended(self) -> set[str]:
-        return self.results.replies.keys() | self.results.failures.keys() | self._skipped
+        return self.queue.steps.keys() - self.queue.ended
 
     def evaluate_steps(self, members: Members) -> None:
         """Evaluate the results of steps that say so, with members and helpers of the team as judges."""
-        self._evaluators = step_evaluators(self.steps.values(), members)
+        self._evaluators = step_evaluators(self.queue.steps.values(), members)
 
     def work_by(self, work: StepWork) -> None:
         """Let steps be worked on in another way than by one ask of their agent, whose reply is evaluated."""
@@ -250,8 +201,7 @@ class StepRunner:
         With `only`, run just these steps; the others can be run by a later call.
         """
         self._is_held = False
-        self._ready.extendleft(reversed(self._deferred))
-        self._deferred.clear()
+        self.queue.recall()
         async with ctx.branches(limit) as branches:
             self._branches = branches
             for name, work in self._pending:
@@ -278,38 +228,31 @@ class StepRunner:
 
     def position(self, step: str) -> int:
         """Return the position of a step in topological order, from 1."""
-        return self._numbers[step]
+        return self.queue.numbers[step]
 
     def turn_for(self, step: Step) -> Turn:
         """Return the turn of a step."""
-        turn = self._hooks.make_turn(self.outputs.input_of(step, self._numbers[step.id]))
+        turn = self._hooks.make_turn(self.outputs.input_of(step, self.queue.numbers[step.id]))
         return turn if step.id != self.outputs.closing else replace(turn, closing=True)
 
     def scope_for(self, name: str, step: Step, ctx: Context) -> AbstractAsyncContextManager[Context]:
         """Return a scope for a step, with its limits and owned keys."""
-        return ctx.scope(name, step.limits, step.owns if self._has_owned_keys else None, self._priority(step))
+        return ctx.scope(name, step.limits, step.owns if self.queue.has_owned_keys else None, self.queue.priority(step))
 
     async def _queue_ready(self, only: Collection[str] | None, ctx: Context) -> None:
         """Queue the ready steps or skip them, which may make others ready."""
-        while not (self.results.is_over or self._is_held) and (ready := self._next_ready(only)) is not None:
-            step = self.steps[ready]
+        queue = self.queue
+        while not (self.results.is_over or self._is_held) and (ready := queue.next_ready(only)) is not None:
+            step = queue.steps[ready]
             try:
-                if (skip := self._skip_reason(step)) is None:
-                    self._claims.add(step.id, step.owns, self._priority(step), self._ranks[step.id])
+                if (skip := queue.skip_reason(step)) is None:
+                    queue.claim(step)
                     continue
-                self._skipped.add(step.id)
+                queue.skipped.add(step.id)
                 await ctx.emit(StepSkipped(step=step.id, reason=skip.reason, because=tuple(skip.because)))
             except ExpressionFailed as error:
                 self._fail(step, error)
-            self._ready.extend(self._ready_after(step.id))
-
-    def _next_ready(self, only: Collection[str] | None) -> str | None:
-        while self._ready:
-            step = self._ready.popleft()
-            if step not in self.waiting and (only is None or step in only):
-                return step
-            self._deferred.append(step)
-        return None
+            queue.settle(step.id)
 
     async def _start_ready(
         self, limit: int, branches: Branches, ctx: Context, only: Collection[str] | None = None
@@ -321,20 +264,21 @@ class StepRunner:
         if self._is_held:
             return
         width = ctx.cutback.width(limit)
-        while len(self._running) < width and (claim := self._claims.grant_next()) is not None:
-            step = self.steps[claim.name]
+        queue = self.queue
+        while len(queue.running) < width and (claim := queue.claims.grant_next()) is not None:
+            step = queue.steps[claim.name]
             if self._before_start is not None and await self._has_changed(step, ctx):
                 await self._queue_ready(only, ctx)  # the claims of another plan
                 if self.results.is_over or self._is_held:
                     return
                 continue
-            self._running[step.id], self.workers[step.id] = claim, self._hooks.assign(step, ctx)
+            queue.running[step.id], self.workers[step.id] = claim, self._hooks.assign(step, ctx)
             self._start([step], branches)
-        for claim in self._claims.held_up:
-            keys, ahead = self._claims.ahead_of(claim)
+        for claim in queue.claims.held_up:
+            keys, ahead = queue.claims.ahead_of(claim)
             by = tuple(one.name for one in ahead[:MOST_NAMED])
             await ctx.emit(StepHeldUp(step=claim.name, keys=tuple(keys), by=by))
-        self._claims.held_up.clear()
+        queue.claims.held_up.clear()
 
     async def _has_changed(self, step: Step, ctx: Context) -> bool:
         """Return whether the plan has changed before this step starts; each place is asked for once."""
@@ -362,7 +306,7 @@ class StepRunner:
     async def _work(self, step: Step, worker: Agent, ctx: Context) -> None:
         """Ask the worker and process its result."""
         make_turn = partial(self.turn_for, step)
-        if step.limits is None and not self._has_owned_keys:
+        if step.limits is None and not self.queue.has_owned_keys:
             await self.results.run(step.id, worker, make_turn, ctx, self._work_of(step))
         else:
             try:
@@ -376,27 +320,3 @@ class StepRunner:
         worker = self.workers.get(step.id)
         name = (step.agent or step.id) if worker is None else worker.name
         self.results.fail(step.id, Failure(member=name, error=error.kind, message=str(error)))
-
-    def _priority(self, step: Step) -> int:
-        """Return the priority in the queue: the priority of the step first, then its critical-path length."""
-        return 0 if self._in_order else step.priority * PRIORITY_WEIGHT + self._path_lengths[step.id]
-
-    def _ready_after(self, settled: str) -> list[str]:
-        ready: list[str] = []
-        for step in self.graph.dependents[settled]:
-            self._unmet[step] -= 1
-            if not self._unmet[step]:
-                ready.append(step)
-        return ready
-
-    def _skip_reason(self, step: Step) -> Skip | None:
-        """Return why to skip a step: a need failed, no need has a result, or the condition does not hold; else None."""
-        broken = [need for need in step.needs if need in self._after_failure or self.results.is_fatal(need)]
-        if broken and not self.outputs.closes_early(step):
-            self._after_failure.add(step.id)
-            return Skip("failure", broken)
-        if step.needs and not any(self.outputs.visible_needs(step)):
-            return Skip("needs", step.needs)
-        if step.when is not None and not Condition(step.when).holds(self.outputs.variables(step, full=True)):
-            return Skip("condition")
-        return None

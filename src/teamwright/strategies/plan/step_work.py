@@ -178,10 +178,13 @@ class StepExecution:
 
     async def _work(self, turn: Turn, ctx: Context) -> Reply | Failure:
         """Ask, and review in rounds."""
-        work = await self._generate(turn, WORK, ctx)
+        work = await self._climb(turn, WORK, ctx, alone=False)
         evaluator = self._assigned.evaluator
-        if not isinstance(work, Work) or evaluator is None or self._outcome == REVIEW_EXCEEDED:
-            return self._moved_on(work)
+        if isinstance(work, Failure):
+            return work
+        if isinstance(work, Reply) or evaluator is None:  # not reviewed here; its state moves on all the same
+            self._machine.move("evaluating")
+            return work if isinstance(work, Reply) else work.reply
         rounds = EvaluationRounds(ctx, work.author, evaluator, work.turn, work.key)
         while isinstance(work, Work):
             self._machine.move("evaluating")
@@ -199,21 +202,11 @@ class StepExecution:
             work = await self._revise(work, rounds.revision_turn(work.reply), rounds.work, ctx)
         return work
 
-    def _moved_on(self, ending: Work | Reply | Failure) -> Reply | Failure:
-        """Return work that is not reviewed; the state of its step moves on all the same."""
-        if isinstance(ending, Failure):
-            return ending
-        self._machine.move("evaluating")
-        return ending.reply if isinstance(ending, Work) else ending
-
     async def _revise(self, work: Work, turn: Turn, key: str, ctx: Context) -> Work | Failure:
         """Ask the author of work that did not pass."""
         self.agent = work.author
         ending = await self._climb(turn, key, ctx, alone=True)
         return ending if isinstance(ending, Work | Failure) else Work(work.author, turn, key, ending)
-
-    async def _generate(self, turn: Turn, key: str, ctx: Context) -> Work | Reply | Failure:
-        return await self._climb(turn, key, ctx, alone=False)
 
     async def _climb(self, turn: Turn, key: str, ctx: Context, *, alone: bool) -> Work | Reply | Failure:
         """Do the work; after a failure, climb the ladder. `alone` means that its author is asked, not all of them."""
