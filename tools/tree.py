@@ -38,6 +38,7 @@ SMALL = {
     "lab/jobs.py": "runs in other processes of a server, which import nothing of HTTP",
     "server/error_statuses.py": "runs in other processes of a server, which import nothing of HTTP",
     "server/plan_difference.py": "runs in other processes of a server, which import nothing of HTTP",
+    "strategies/plan/presets.py": "the names that people look for, each a few lines",
     "testing/sample_facts.py": "a table for tests of code that stores facts",
     "values/specs/plan.py": "the vocabulary of plans, which everything about them imports",
     "values/text/variable_references.py": "the grammar of references, which all readers of manifests import",

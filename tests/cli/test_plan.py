@@ -185,7 +185,7 @@ def test_the_fixed_plan_of_an_expert_team_is_shown_before_it_runs(
 
 @pytest.mark.experts
 def test_a_plan_that_is_made_while_the_team_runs_is_said_to_be_so_in_one_line(call: Call, tmp_path: Path) -> None:
-    (tmp_path / "team.yaml").write_text(EXPERTS.replace("{steps: [%s]}", "{planner: bob}") % ("expert", "expert"))
+    (tmp_path / "team.yaml").write_text(EXPERTS.replace("{steps: [%s]}", "{lead: bob}") % ("expert", "expert"))
     done = call("plan", tmp_path / "team.yaml")
     assert (done.code, done.out) == (2, "")
     assert done.err.splitlines()[-1] == (

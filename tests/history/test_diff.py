@@ -73,8 +73,8 @@ async def test_the_first_turn_that_differs_is_found_and_later_turns_follow_from_
 async def test_a_fork_and_its_origin_share_their_past() -> None:  # P-09
     async with Engine("memory") as engine:
         await engine.run(Team("t", members=[agent("x", "one"), agent("y", "", fails=True)]), "go", run_id="a")
-        repaired = Team("t", members=[agent("x", "never"), agent("y", "repaired")])
-        await engine.fork("a", retry=True, team=repaired, new_id="b")
+        mended = Team("t", members=[agent("x", "never"), agent("y", "mended")])
+        await engine.fork("a", retry=True, team=mended, new_id="b")
         found = await compared(engine)
     assert hows(found) == [("t/step-1", "x", "same"), ("t/step-2", "y", "status")]
     assert found.b.origin is not None

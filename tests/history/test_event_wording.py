@@ -33,7 +33,7 @@ from teamwright.values.turns.artifacts import Artifact
 @pytest.mark.parametrize(
     ("fact", "words"),
     [
-        (StepSkipped(step="mend", reason="condition"), "step repair was skipped: its condition does not hold"),
+        (StepSkipped(step="mend", reason="condition"), "step mend was skipped: its condition does not hold"),
         (
             StepSkipped(step="thank", reason="needs", because=("praise", "mend")),
             "step thank was skipped: there is no output from praise, mend, which it needs",

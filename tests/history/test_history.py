@@ -170,7 +170,7 @@ async def test_a_retry_goes_back_to_the_member_that_failed_and_not_to_a_failure_
     async def sometimes(turn: Turn) -> str:
         if broken:
             raise ValueError("broken")
-        return "repaired"
+        return "mended"
 
     async def tolerant(task: Task, given: Members, ctx: Context) -> Outcome:
         first = await ctx.ask(given[0], Turn("x"), key="optional")
@@ -188,7 +188,7 @@ async def test_a_retry_goes_back_to_the_member_that_failed_and_not_to_a_failure_
         assert (await engine.run(team, "go", run_id="r")).status == "failed"
         broken = False
         members.received.clear()
-        assert (await engine.fork("r", retry=True, team=team)).output == "repaired"
+        assert (await engine.fork("r", retry=True, team=team)).output == "mended"
     assert members.calls == ["c"]
 
 
@@ -357,8 +357,8 @@ async def test_another_try_asks_again_for_the_answer_that_a_team_failed_over() -
         failed = await engine.run(team, "go", run_id="r")
         assert failed.failure is not None
         assert failed.failure.error == "expression"
-        repaired = await engine.fork("r", retry=True, team=team)
-    assert (repaired.status, repaired.output) == ("degraded", "read")
+        mended = await engine.fork("r", retry=True, team=team)
+    assert (mended.status, mended.output) == ("degraded", "read")
     assert said == ["first", "second", "second"]
 
 

@@ -416,8 +416,8 @@ async def test_a_fork_that_tries_again_counts_the_failed_attempt_and_one_step() 
     async with Engine("memory") as engine:
         await engine.run(broken, "go", run_id="r")
         assert (await read_kpis(engine.journal, "r")).pass_rate == 0.5
-        repaired = Team("t", members=[spender("a"), spender("b")])
-        result = await engine.fork("r", retry=True, team=repaired)
+        mended = Team("t", members=[spender("a"), spender("b")])
+        result = await engine.fork("r", retry=True, team=mended)
         found = await read_kpis(engine.journal, result.run_id)
     assert (found.pass_rate, found.steps, found.total_tokens) == (1.0, 2, 20)
 

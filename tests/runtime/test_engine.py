@@ -142,7 +142,7 @@ async def test_a_fork_with_retry_goes_back_before_the_failure() -> None:
     async def sometimes(turn: Turn) -> str:
         if broken:
             raise ValueError("broken")
-        return "repaired"
+        return "mended"
 
     team = Team("chain", members=[members.member("a1"), members.member("a2", sometimes), members.member("a3")])
     async with Engine("memory") as engine:
@@ -151,8 +151,8 @@ async def test_a_fork_with_retry_goes_back_before_the_failure() -> None:
         assert [message.name for message in failed.messages] == ["a1"]
         assert "'a2' failed" in failed.warnings[0]
         broken = False
-        repaired = await (await engine.start_fork("r", retry=True, team=team)).result()
-    assert repaired.status == "completed"
+        mended = await (await engine.start_fork("r", retry=True, team=team)).result()
+    assert mended.status == "completed"
     assert members.calls == ["a1", "a2", "a2", "a3"]
 
 

@@ -88,7 +88,7 @@ def test_a_team_with_code_is_loaded_once(tmp_path: Path) -> None:
     assert catalogue.load("duo") is catalogue.load("duo")
 
 
-def test_a_team_that_was_broken_and_is_repaired_is_loaded(tmp_path: Path) -> None:
+def test_a_team_that_was_broken_and_is_mended_is_loaded(tmp_path: Path) -> None:
     write_team(tmp_path / "duo", PAIR, REPLIES)
     catalogue = Catalogue([tmp_path])
     catalogue.load("duo")

@@ -92,7 +92,7 @@ async def test_an_answer_that_stays_refused_fails_the_turn() -> None:
 async def test_an_answer_may_be_replaced_or_noted() -> None:
     result, facts = await run(ModelAgent("a", model=Replies("the password").model, check_output=no_secrets))
     assert result.output == "the [hidden]"
-    assert [one.verdict for one in facts] == ["repaired"]
+    assert [one.verdict for one in facts] == ["mended"]
     result, facts = await run(ModelAgent("a", model=Replies("the key").model, check_output=no_secrets))
     assert result.output == "the key"
     assert any("a mentions a key" in one for one in result.warnings)

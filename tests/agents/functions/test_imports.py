@@ -159,8 +159,8 @@ async def test_a_run_is_resumed_with_the_modules_beside_its_manifest(tmp_path: P
     async with Engine(tmp_path / "j.db") as engine:
         failed = await engine.run(load_team(file), "go", run_id="r")
         assert failed.status == "failed"
-        (tmp_path / "team" / "own_late.py").write_text("WORD = 'repaired'")
-        assert (await engine.fork("r", retry=True)).output == "repaired"
+        (tmp_path / "team" / "own_late.py").write_text("WORD = 'mended'")
+        assert (await engine.fork("r", retry=True)).output == "mended"
 
 
 def test_a_program_elsewhere_loads_a_team_and_its_modules(tmp_path: Path) -> None:

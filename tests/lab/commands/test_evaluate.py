@@ -114,7 +114,7 @@ def test_all_budgets_are_held_to_the_gates_each_once(call: Call) -> None:  # Z-1
         (["evaluate", "--workload", "reserch"], "did you mean 'research'?"),
         (["evaluate", "--protocol", "xml"], "protocol is 'xml', expected a2a_lite or transcript"),
         (["evaluate", "--degradation", "no"], "degradation is 'no', expected none, auto or aggressive"),
-        (["evaluate", "--recommend", "speed"], "recomrepair is 'speed', expected balanced, cost or quality"),
+        (["evaluate", "--recommend", "speed"], "recommend is 'speed', expected balanced, cost or quality"),
         (["evaluate", "--topology", "star,ring"], "topologies is 'ring', expected single, lead_subagent"),
         (["evaluate", "--topology", "star,my-ring"], "topologies is 'my-ring', expected single, lead_subagent"),
         (["evaluate", "--plot", "plot.gif"], "use one that ends in .svg or .png"),

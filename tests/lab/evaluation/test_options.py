@@ -46,7 +46,7 @@ def test_what_is_not_set_is_as_usual() -> None:
         ({"max_p95_latency": float("nan")}, "max_p95_latency is nan, expected a number above 0."),
         ({"budget": "hihg"}, "budget is 'hihg', expected low, medium or high; did you mean 'high'?"),
         ({"workload": "x"}, "workload is 'x', expected implementation, debugging, research or mixed."),
-        ({"recommend": "speed"}, "recomrepair is 'speed', expected balanced, cost or quality."),
+        ({"recommend": "speed"}, "recommend is 'speed', expected balanced, cost or quality."),
         (
             {"topologies": []},
             "topologies is [], expected single, lead_subagent, star_team or mesh_team (or lead, star, mesh).",

@@ -45,7 +45,8 @@ def fallback(url: str) -> Team:
     """A part fails, the lead gives it to another member, who fails too, and one agent finishes."""
     parts: list[JsonValue] = [{"id": "one", "agent": "a"}, {"id": "two", "agent": "bad"}]
     steps: list[JsonValue] = [{"id": "draft", "parallel": "subtask_parallel", "parts": parts}, {"id": "c"}]
-    options: dict[str, JsonValue] = {"lead": "lead", "fallback": "z", "steps": steps}
+    ladder: JsonValue = {"retry": 1, "adjust": True, "downgrade_model": False, "skip_step": False, "finish": "z"}
+    options: dict[str, JsonValue] = {"lead": "lead", "on_failure": ladder, "steps": steps}
     members = http_members(url, "a bad worse c z")
     return Team("crew", members=members, helpers=http_members(url, "lead"), strategy="collaborate", options=options)
 

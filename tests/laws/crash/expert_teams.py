@@ -24,7 +24,7 @@ def expert(url: str) -> Team:
         "critic": {"agent": "bad"},
         "editor": {"agent": "z", "instructions": "Be short."},
     }
-    options: dict[str, JsonValue] = {"roles": roles, "planner": "planner", "risk": "low", "evaluate": CITES}
+    options: dict[str, JsonValue] = {"roles": roles, "lead": "planner", "risk": "low", "evaluate": CITES}
     members = [http_member(url, "a", capabilities=("writing",)), *http_members(url, "bad z")]
     return Team("experts", members=members, helpers=http_members(url, "planner"), strategy="expert", options=options)
 
@@ -42,7 +42,7 @@ def plan(request: ChatRequest, times: int) -> str:
 
 def replanned(url: str) -> Team:
     """A step fails while another runs; the second plan fails too, and the third gives its reason once more first."""
-    options: dict[str, JsonValue] = {"planner": "planner", "max_replans": 2, "on_failure": {"retry": 0}}
+    options: dict[str, JsonValue] = {"lead": "planner", "replans": 2, "on_failure": {"retry": 0}}
     members = http_members(url, "a bad z")
     return Team("replanned", members=members, helpers=http_members(url, "planner"), strategy="expert", options=options)
 

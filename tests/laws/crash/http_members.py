@@ -57,9 +57,9 @@ def talking_member(url: str, name: str, *requests: dict[str, JsonValue]) -> Func
 
     async def respond(turn: Turn, ctx: Context) -> str:
         text = await _effect(url, name, turn.prompt, ctx, "call-1")
-        asked = sum(one.startswith(f"live/{name}/") for one in ctx.workspace.names())
+        asked = sum(one.startswith(f"requests/{name}/") for one in ctx.workspace.names())
         if asked < len(requests):
-            await ctx.workspace.put(f"live/{name}/{asked}", requests[asked])
+            await ctx.workspace.put(f"requests/{name}/{asked}", requests[asked])
         return text
 
     return FunctionAgent(name, respond)

@@ -83,7 +83,7 @@ def talking(url: str) -> Team:
         talking_member(url, "c", tell, tell),
         talking_member(url, "d", *([ask] * 9)),
     ]
-    return Team("talking", members=members, strategy="live", options={"rounds": 2, "steps": steps})
+    return Team("talking", members=members, strategy="live", options={"rounds_of_talk": 2, "steps": steps})
 
 
 def collaborating(url: str) -> Team:

@@ -68,7 +68,7 @@ def test_a_line_that_looks_like_a_header_gets_a_backslash(text: str, shown: str)
 
 
 @pytest.mark.parametrize(
-    "text", ["# Findings", "## Findings:", "# TODO: repair it", "    # in code:", "a # lead:", "C# is: fine", "#1: one"]
+    "text", ["# Findings", "## Findings:", "# TODO: mend it", "    # in code:", "a # lead:", "C# is: fine", "#1: one"]
 )
 def test_ordinary_headings_and_comments_stay_as_they_are(text: str) -> None:
     assert quote_headers(text, ["lead"]) == text

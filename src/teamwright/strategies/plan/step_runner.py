@@ -103,7 +103,8 @@ class StepRunner:
         self._hooks = hooks
         self.queue = StepQueue(self.outputs, in_order=in_order, as_listed=as_listed)
         self._holding: set[str] = set()
-        self._is_held = False
+        self.is_held = False
+        """Whether no further step starts in this call of `run`."""
         self._completed_preludes: set[str] = set()
         self._awaiting_prelude: dict[str, list[Step]] = {}
         self._evaluators: dict[str, Evaluator] = {}
@@ -169,11 +170,6 @@ class StepRunner:
                 self.queue.release(step)
 
     @property
-    def is_held(self) -> bool:
-        """Whether no further step starts in this call of `run`."""
-        return self._is_held
-
-    @property
     def open_steps(self) -> set[str]:
         """The steps that have neither ended nor been skipped."""
         return self.queue.steps.keys() - self.queue.ended
@@ -200,7 +196,7 @@ class StepRunner:
 
         With `only`, run just these steps; the others can be run by a later call.
         """
-        self._is_held = False
+        self.is_held = False
         self.queue.recall()
         async with ctx.branches(limit) as branches:
             self._branches = branches
@@ -221,7 +217,7 @@ class StepRunner:
                         self.end_step(step)
                     else:
                         await self._on_end(step, ctx)
-                    self._is_held = self._is_held or step in self._holding
+                    self.is_held = self.is_held or step in self._holding
                 await self._queue_ready(only, ctx)
                 await self._start_ready(limit, branches, ctx, only)
             self._branches = None
@@ -242,7 +238,7 @@ class StepRunner:
     async def _queue_ready(self, only: Collection[str] | None, ctx: Context) -> None:
         """Queue the ready steps or skip them, which may make others ready."""
         queue = self.queue
-        while not (self.results.is_over or self._is_held) and (ready := queue.next_ready(only)) is not None:
+        while not (self.results.is_over or self.is_held) and (ready := queue.next_ready(only)) is not None:
             step = queue.steps[ready]
             try:
                 if (skip := queue.skip_reason(step)) is None:
@@ -261,7 +257,7 @@ class StepRunner:
         if self.results.is_over:
             branches.cancel()
             return
-        if self._is_held:
+        if self.is_held:
             return
         width = ctx.cutback.width(limit)
         queue = self.queue
@@ -269,7 +265,7 @@ class StepRunner:
             step = queue.steps[claim.name]
             if self._before_start is not None and await self._has_changed(step, ctx):
                 await self._queue_ready(only, ctx)  # the claims of another plan
-                if self.results.is_over or self._is_held:
+                if self.results.is_over or self.is_held:
                     return
                 continue
             queue.running[step.id], self.workers[step.id] = claim, self._hooks.assign(step, ctx)

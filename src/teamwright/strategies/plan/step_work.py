@@ -130,7 +130,9 @@ class StepExecution:
                 for name, limits in ((LIMITS_OF_ROLE, self._assigned.role.limits), (LIMITS_OF_STEP, self._step.limits)):
                     if limits is not None:
                         inner = await stack.enter_async_context(inner.scope(name, limits))
-                ending = self._with_warnings(await self._work(turn, inner))
+                ending = await self._work(turn, inner)
+            if isinstance(ending, Reply) and self._warnings:  # a failure names its message already
+                ending = ending.changed(warnings=(*ending.warnings, *self._warnings))
         except AgentTimeout as error:
             failure = Failure(member=self.agent.name, error=error.kind, message=str(error))
             ending = await self._give_up(failure, ctx, ("retry", "downgrade_model"))
@@ -168,13 +170,8 @@ class StepExecution:
         await self._settle(self.failure, ctx)
 
     def _assignment_fact(self) -> TeamStepAssigned:
-        return TeamStepAssigned(
-            step=self._step.id,
-            member=self.agent.name,
-            role=self._assigned.role_name,
-            attempt=self._attempts + 1,
-            members=self._assigned.members,
-        )
+        role, members, attempt = self._assigned.role_name, self._assigned.members, self._attempts + 1
+        return TeamStepAssigned(step=self._step.id, member=self.agent.name, role=role, attempt=attempt, members=members)
 
     async def _work(self, turn: Turn, ctx: Context) -> Reply | Failure:
         """Ask, and review in rounds."""
@@ -253,12 +250,6 @@ class StepExecution:
     def _warn(self, failure: Failure, then: str) -> None:
         text = f"{failure.member!r} failed at the step {self._step.id!r} ({failure.error}: {failure.message})"
         self._warnings.append(f"{text}; {then}")
-
-    def _with_warnings(self, ending: Reply | Failure) -> Reply | Failure:
-        """Return the result of the step with the warnings of its rungs; a failure names its message already."""
-        if isinstance(ending, Failure) or not self._warnings:
-            return ending
-        return ending.changed(warnings=(*ending.warnings, *self._warnings))
 
     async def _attempt(self, turn: Turn, key: str, ctx: Context, *, alone: bool) -> Work | Failure:
         self._attempts, self._key = self._attempts + 1, key
