@@ -106,6 +106,7 @@ TEMPLATES = {
       aggregator: writer
 """,
     ),
+    "plan": TeamTemplate("steps, each as soon as its own inputs are there; every setting of plans", options=STEPS),
     "dag": TeamTemplate(
         "steps that need each other's results; the others run at the same time",
         options="""\

@@ -200,7 +200,7 @@ def take_changes(
         or full in interventions.recorded.refused
         or _has_begun(scope, place)
         or _is_planned(scope, place)
-        or full in interventions.begun(scope.run.record.asks)
+        or full in interventions.begun(scope.run.record)
     )
     if passed or not scope.is_outermost:
         return done

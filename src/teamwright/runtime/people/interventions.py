@@ -12,6 +12,7 @@ from typing import assert_never
 from teamwright.agents.contract.agent import Agent
 from teamwright.errors import nearest
 from teamwright.history.record.deliveries import RecordedInterventions
+from teamwright.history.record.run_record import RunRecord
 from teamwright.runtime.driver.redaction import Redactor
 from teamwright.strategies.protocol import InterventionName
 from teamwright.teams.team import Team
@@ -170,12 +171,12 @@ class Interventions:
         """Return limits of the run or of its outermost team as people have raised them."""
         return raised(limits, self.raises.values())
 
-    def begun(self, asks: Iterable[str]) -> frozenset[str]:
-        """Return the scopes of recorded asks: what an earlier driver has begun, nothing new comes before it."""
+    def begun(self, record: RunRecord) -> frozenset[str]:
+        """Return the scopes in which an earlier driver recorded anything: nothing new comes before what it began."""
         if self._begun is None:
-            found = set[str]()
-            for key in asks:
-                while (key := parent_key(key)) and key not in found:
+            found = {scope for _, scope, _ in record.emitted}
+            for key in (*record.asks, *record.questions):
+                while (key := parent_key(key)) and key not in found:  # noqa: PLW2901 - up to the outermost scope
                     found.add(key)
             self._begun = frozenset(found)
         return self._begun

@@ -182,7 +182,7 @@ def _source_flaws(name: str, settings: Settings, options: PlanOptions) -> Iterat
     """Yield settings that need another one, or contradict each other."""
     if not options.steps and "steps" in options.model_fields_set and not (options.is_led or options.roles):
         yield Issue("steps: is empty; write a step, or leave it out", ("steps",))
-    if options.replans and not options.is_led:
+    if options.replans and "replans" in options.model_fields_set and not options.is_led:
         yield Issue("only a lead can plan again; name one in  lead, or remove it", ("replans",))
     if options.steps and options.decide == "stepwise":
         yield Issue("the plan is either fixed in  steps  or decided  stepwise; remove one", ("decide",))

@@ -75,7 +75,7 @@ def _form_flaws(step: Step, team: Roster, options: PlanOptions, roles: Mapping[s
     if step.agent is not None and (step.agents or step.parts):
         yield "agent", "has 'agent' beside 'agents' or 'parts'; keep one of them"
     if step.parallel != "competitive_parallel":
-        if "merge" in step.model_fields_set:
+        if step.merge != "best":
             yield "merge", f"has 'merge', which only a competition has; it is {step.parallel}"
         if step.enough is not None:
             yield "enough", f"has 'enough', which only a competition has; it is {step.parallel}"
