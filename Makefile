@@ -67,6 +67,7 @@ pictures: $(VENV)/.dev ## draw the pictures of the documentation again
 
 tables: $(VENV)/.dev ## compute the tables of the documentation again
 	@$(BIN)/python -m tools.advice_table
+	@$(BIN)/python -m tools.plan_tables
 
 bench: .venv-bench/.done ## measure Teamwright beside LangGraph and Microsoft Agent Framework
 	@.venv-bench/bin/python -m bench

@@ -1,4 +1,4 @@
-"""Steers the review while it runs: a message to the team, and a phase that a person adds to the plan.
+"""Steers the review while it runs: a message to the team, and a step that a person adds to the plan.
 
 From another terminal, the same is  teamwright runs say review "…"  and  teamwright runs edit-plan review.
 """
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from teamwright import Engine, load_team
-from teamwright.events import AgentFailed, RunApplied, TeamPhase, TeamPlanChanged
+from teamwright.events import AgentFailed, RunApplied, TeamPlanChanged, TeamStepAssigned
 
 FOLDER = Path(__file__).parent
 ROLL_OUT = {
@@ -27,7 +27,7 @@ async def main() -> None:
         handle = await engine.start(team, task, run_id="review")
         async for event in engine.runs.follow("review"):
             match getattr(event, "fact", None):
-                case TeamPhase(phase="findings", status="in_progress"):
+                case TeamStepAssigned(step="findings"):
                     await engine.runs.say("review", "The data of our customers stays in the EU.", by="ann")
                     plan: Any = (await engine.runs.history("review")).plan()
                     plan["steps"].append(ROLL_OUT)

@@ -1,4 +1,4 @@
-"""The example of an expert team: a design is reviewed by phases, with a revision, a milestone, a vote and a tie."""
+"""The example of an expert team: a design is reviewed in steps, with a revision, a milestone, a vote and a tie."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ async def reviewed() -> tuple[str, list[Event]]:
     return result.output, list(history.events)
 
 
-async def test_a_design_is_reviewed_by_experts_phase_by_phase() -> None:  # A-03 A-04 A-05
+async def test_a_design_is_reviewed_by_experts_step_by_step() -> None:  # A-03 A-04 A-05
     output, events = await reviewed()
     verdicts = [fact for event in events if isinstance(fact := event.fact, TeamEvaluationResult)]
     assert [(one.member, one.verdict.outcome) for one in verdicts] == [
@@ -40,7 +40,7 @@ async def test_a_design_is_reviewed_by_experts_phase_by_phase() -> None:  # A-03
     ended = [
         fact.step for event in events if isinstance(fact := event.fact, TeamStepCompleted) and fact.state == "completed"
     ]
-    assert ended == ["reading", "findings", "first_fix", "fixes"]
+    assert ended == ["reading", "findings", "first_fix", "fixes", "answer"]
     assert output.startswith("# Review: offline sync for the inspection app")
 
 

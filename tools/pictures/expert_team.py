@@ -2,7 +2,7 @@
 
 from teamwright import Engine, Event, FunctionAgent, Step, Team
 from teamwright.events import AgentAsked, AgentReplied, TeamEvaluationResult, TeamEvaluationStarted
-from teamwright.experts import ExpertOptions, Role
+from teamwright.experts import PlanOptions, Role
 from teamwright.values.specs.evaluation import Criterion, Evaluate
 from tools.pictures.lanes import Lanes, TurnBar
 from tools.pictures.svg import AMBER, MARGIN, MUTED, SLATE, TEAL, TITLE_HEIGHT, arrow, document, text
@@ -21,7 +21,7 @@ async def record() -> list[Event]:
         return f"Take an umbrella: {prompt[-20:]}"
 
     cites = Evaluate(criteria=(Criterion(id="cites", regex=r"\[\d+\]"),))
-    options = ExpertOptions(
+    options = PlanOptions(
         roles={"researcher": Role(capability="research"), "writer": Role(agent="ben")},
         steps=(
             Step(id="find", role="researcher", evaluate=cites),

@@ -27,7 +27,7 @@ def dora(task: str) -> str:
 
 
 async def record() -> list[Event]:
-    """Steer a run while its first phase is worked on."""
+    """Steer a run while its first step is worked on."""
     entered, go = anyio.Event(), anyio.Event()
 
     async def survey(turn: Turn) -> str:
@@ -77,8 +77,8 @@ def draw(events: list[Event]) -> str:
 
 
 def _label(key: str) -> str:
-    *_, phase, last = key.split("/")
-    return {"work": phase, "plan-again": "plans", "answer": "answers"}[last]
+    *_, step, last = key.split("/")
+    return {"work": step, "redirect": "plans", "answer": "answers"}[last]
 
 
 def _intervention(lanes: Lanes, sent: Event, applied: Event, place: int, count: int) -> list[str]:
@@ -96,5 +96,5 @@ def _intervention(lanes: Lanes, sent: Event, applied: Event, place: int, count: 
 
 
 def _legend(y: float) -> list[str]:
-    left = "cem leaves before its phase starts, so ada, who leads, writes the draft."
-    return [text(MARGIN, y, f"{left} dora joins, and the edit gives it a phase.", size=13, fill=MUTED)]
+    left = "cem leaves before its step starts, so ada, who leads, writes the draft."
+    return [text(MARGIN, y, f"{left} dora joins, and the edit gives it a step.", size=13, fill=MUTED)]

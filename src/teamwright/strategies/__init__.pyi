@@ -2,6 +2,8 @@ from teamwright.strategies.expressions.conditions_and_templates import (
     Condition as Condition,
     Template as Template,
 )
+from teamwright.strategies.plan.engine import PlanStrategy as PlanStrategy
+from teamwright.strategies.plan.options import options_with as options_with
 from teamwright.strategies.plan.schedule import (
     batch_envelopes as batch_envelopes,
     diagnose as diagnose,

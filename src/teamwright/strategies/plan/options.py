@@ -81,7 +81,7 @@ class PlanOptions(PlacedParts):
     )
     pool: Pool = Field(
         default=False,
-        description="whether steps that name nobody go to the least busy member besides the lead, or to these; the"
+        description="whether steps that name no member go to the least busy member besides the lead, or to these; the"
         " `first` of them works on all steps",
     )
     max_parallel: int | None = Field(

@@ -1,0 +1,87 @@
+"""Presets are names with defaults: they have no code, and the engine never asks for the name of one."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from pathlib import Path
+
+import anyio
+import pytest
+
+from teamwright import Engine, FunctionAgent, Team, Turn
+from teamwright.strategies.plan.engine import PlanStrategy
+from teamwright.strategies.plan.options import PlanOptions
+from teamwright.strategies.registry import find_strategy, strategy_names
+from tests.paths import ROOT
+
+ENGINE = ROOT / "src" / "teamwright" / "strategies" / "plan"
+PRESETS = [
+    name
+    for name in strategy_names()
+    if isinstance(one := find_strategy(name), PlanStrategy) and type(one) is not PlanStrategy
+]
+ALLOWED = {"name", "options", "share", "peers", "_abc_impl"}
+LONGEST = 40
+WORDS = {"expert"}
+"""Names of presets that the code also uses as words: an expert may propose a change of the plan."""
+
+
+def test_the_known_teams_are_presets() -> None:
+    assert {"dag", "single", "lead_subagent", "star_team", "mesh_team"} <= {*PRESETS}
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_a_preset_sets_defaults_and_has_no_code(name: str) -> None:
+    preset = find_strategy(name)
+    assert isinstance(preset, PlanStrategy)
+    kind = type(preset)
+    assert {one for one in vars(kind) if not one.startswith("__")} <= ALLOWED
+    assert len(inspect.getsource(kind).splitlines()) <= LONGEST
+    assert preset.options.model_fields.keys() == PlanOptions.model_fields.keys()
+
+
+@pytest.mark.parametrize("file", sorted(ENGINE.glob("*.py")), ids=lambda file: file.name)
+def test_the_engine_never_reads_the_name_of_a_preset(file: Path) -> None:
+    if file.name == "presets.py":
+        return
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    compared = [one for node in ast.walk(tree) if isinstance(node, ast.Compare) for one in ast.walk(node)]
+    compared += [one for node in ast.walk(tree) if isinstance(node, ast.match_case) for one in ast.walk(node.pattern)]
+    texts = {one.value for one in compared if isinstance(one, ast.Constant)}
+    assert not texts & ({*PRESETS} - WORDS)
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_a_preset_does_the_same_under_another_name(name: str) -> None:
+    preset = find_strategy(name)
+    assert isinstance(preset, PlanStrategy)
+    renamed = type("Renamed", (type(preset),), {"name": "renamed"})()
+    assert worked(preset) == worked(renamed)
+
+
+def worked(preset: PlanStrategy) -> list[tuple[str, str, str]]:
+    """What happens in a team of a preset: its facts and their places, in no order, since members work side by side."""
+
+    async def recorded() -> list[tuple[str, str, str]]:
+        members = [FunctionAgent(name, answer) for name in ("ada", "ben", "cem")]
+        steps = {} if preset.options().decide == "stepwise" else {"steps": [{"id": "ben"}, {"id": "cem"}]}
+        team = Team("t", members=members, strategy=preset, options=steps)  # type: ignore[arg-type]
+        async with Engine("memory") as engine:
+            await engine.run(team, "Go.", run_id="r")
+            events = (await engine.runs.history("r")).events
+            return sorted((one.key, one.fact.kind, one.scope) for one in events)
+
+    return anyio.run(recorded)
+
+
+def answer(turn: Turn) -> object:
+    """Answer as a worker, or decide as a lead."""
+    if turn.output_schema is None:
+        return f"done {turn.number}"
+    return {"action": "answer" if "done" in str(turn.history) else "work", "steps": [{"id": "x", "role": "ben"}]}
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_every_preset_takes_the_same_changes_by_people(name: str) -> None:
+    assert {"edit_plan", "add_member", "remove_member"} <= {*find_strategy(name).interventions}

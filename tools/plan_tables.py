@@ -1,0 +1,114 @@
+"""Writes the tables of `docs/expert-teams.md` from the settings of plans: `python -m tools.plan_tables`.
+
+One table has every setting, one what each preset changes, and others the fields of steps, roles and ladders. A test
+makes them again and compares.
+"""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from teamwright.strategies import PlanStrategy, find_strategy
+from teamwright.strategies.plan.options import FailureLadder, PlanOptions
+from teamwright.strategies.registry import BUILT_IN_STRATEGIES, strategy_names
+from teamwright.values.specs.evaluation import Evaluate
+from teamwright.values.specs.plan import BOOKKEEPING, Role, Step
+
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "expert-teams.md"
+BY_DEFAULT: Mapping[str, str] = {"steps": "none", "roles": "each member", "answer": "the last step"}
+"""Defaults that a value does not say well."""
+KINDS: Mapping[str, type[BaseModel]] = {"steps": Step, "roles": Role, "ladder": FailureLadder}
+
+
+def presets() -> dict[str, type[PlanOptions]]:
+    """The settings of all presets of plans by name, those of the core first; `plan` has the defaults themselves."""
+    names = dict.fromkeys((*BUILT_IN_STRATEGIES, *strategy_names()))
+    found = [
+        one for one in map(find_strategy, names) if isinstance(one, PlanStrategy) and type(one) is not PlanStrategy
+    ]
+    return {one.name: one.options for one in found}
+
+
+def _changes(options: type[PlanOptions]) -> dict[str, object]:
+    """What a preset changes, by setting."""
+    fields, usual = options.model_fields, PlanOptions.model_fields
+    return {name: fields[name].default for name in usual if fields[name].default != usual[name].default}
+
+
+def value_text(value: object) -> str:
+    """A default, as a manifest would say it."""
+    match value:
+        case None | () | "":
+            return "none"
+        case bool():
+            return f"`{str(value).lower()}`"
+        case FailureLadder():
+            rungs = [name if rung is True else f"{name}: {rung}" for name, rung in value if rung]
+            return f"`{{{', '.join(rungs)}}}`"
+        case Evaluate():
+            return "not blank"
+        case dict():
+            return "none"
+        case float():
+            return f"`{value:g}`"
+        case _:
+            return f"`{value}`"
+
+
+def _row(name: str, field: FieldInfo) -> str:
+    default = "–" if field.is_required() else BY_DEFAULT.get(name) or value_text(field.default)
+    return f"| `{name}` | {default} | {field.description} |"
+
+
+def fields_table(kind: type[BaseModel]) -> Iterator[str]:
+    """A line for each field, with its default and what it means."""
+    yield "| | default | |"
+    yield "|---|---|---|"
+    for name, field in kind.model_fields.items():
+        if name not in BOOKKEEPING:
+            yield _row(name, field)
+
+
+def presets_table() -> Iterator[str]:
+    """A column for each preset and a line for each setting that one of them changes."""
+    columns = {name: _changes(options) for name, options in presets().items()}
+    yield f"| | {' | '.join(f'`{name}`' for name in columns)} |"
+    yield f"|---|{'---|' * len(columns)}"
+    for setting in PlanOptions.model_fields:
+        if any(setting in changes for changes in columns.values()):
+            cells = [_changed(changes, setting) for changes in columns.values()]
+            yield f"| `{setting}` | {' | '.join(cells)} |"
+
+
+def _changed(changes: Mapping[str, object], setting: str) -> str:
+    """What a preset sets, or nothing."""
+    return "" if setting not in changes else "`null`" if changes[setting] is None else value_text(changes[setting])
+
+
+def tables() -> dict[str, str]:
+    """The tables by name."""
+    made = {"settings": fields_table(PlanOptions), "presets": presets_table()}
+    made |= {name: fields_table(kind) for name, kind in KINDS.items()}
+    return {name: "\n".join(lines) + "\n" for name, lines in made.items()}
+
+
+def with_tables(page: str) -> str:
+    """The page with the tables in their places."""
+    for name, table in tables().items():
+        begin, end = f"<!-- table of {name}: make tables writes it -->\n", f"<!-- end of {name} -->\n"
+        before, found, rest = page.partition(begin)
+        if not found or end not in rest:
+            raise ValueError(f"{PAGE.name} has no place for the table {name!r}; write  {begin.strip()}  {end.strip()}")
+        page = f"{before}{begin}\n{table}\n{end}{rest.partition(end)[2]}"
+    return page
+
+
+def main() -> None:
+    """Write the tables."""
+    PAGE.write_text(with_tables(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
