@@ -19,7 +19,7 @@ from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.runtime.run_reader import read_texts
 from teamwright.server.page.page_events import PageMessage
 from teamwright.server.page.projection import read_page_events
-from teamwright.strategies.plan.member_requests import RequestKind
+from teamwright.strategies.plan.talk.member_requests import RequestKind
 from teamwright.strategies.protocol import Settings, Strategy
 from teamwright.testing.strategy import StrategyConformance
 from teamwright.values.events.event import Event

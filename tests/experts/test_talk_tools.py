@@ -11,7 +11,7 @@ from teamwright.agents.scripted import ScriptedAgent
 from teamwright.errors import ToolError
 from teamwright.experts.talk_tools import LiveSource
 from teamwright.journal.in_memory_journal import MemoryJournal
-from teamwright.strategies.plan.member_requests import MemberRequest, Outbox
+from teamwright.strategies.plan.talk.member_requests import MemberRequest, Outbox
 from teamwright.values.events.team import TeamMessage
 from tests.kit.records import cut_and_resume
 

@@ -16,7 +16,7 @@ from teamwright.agents.tools.protocol import BuildOptions, NoSettings, ToolConte
 from teamwright.agents.tools.python import MethodSource
 from teamwright.documents.nodes import Fields
 from teamwright.errors import ArtifactNotFound, ToolError
-from teamwright.strategies.plan.member_requests import RequestSender
+from teamwright.strategies.plan.talk.member_requests import RequestSender
 from teamwright.values.specs.tools import CustomTool, ToolSpec
 
 LIVE = "live"

@@ -25,7 +25,7 @@ from teamwright.history.history import RunHistory
 from teamwright.history.kpis import turns_of
 from teamwright.history.record.asks import RecordedBodies, recorded_reply
 from teamwright.journal.protocol import Journal
-from teamwright.strategies.plan.step_options import has_evaluated_steps
+from teamwright.strategies.plan.steps.step_options import has_evaluated_steps
 from teamwright.teams.team import Team
 from teamwright.values.costs import USEFUL_OUTPUT, Rate, picodollars
 from teamwright.values.events.agent import AgentCalled, AgentCallFailed, AgentReturned, EffectKind, WorkspaceWritten

@@ -24,7 +24,7 @@ from teamwright.lab.simulation.simulated_agents import RIGHT, Simulator
 from teamwright.lab.simulation.virtual_loop import bounded_run, run_virtually, virtual_now
 from teamwright.lab.topology_profiles import Topology
 from teamwright.runtime.engine import Engine
-from teamwright.strategies.plan.step_options import STEPS
+from teamwright.strategies.plan.steps.step_options import STEPS
 from teamwright.strategies.protocol import Settings
 from teamwright.strategies.registry import find_strategy, named_agents, strategy_names
 from teamwright.teams.builder import Builder

@@ -29,7 +29,7 @@ from teamwright.runtime.driver.path_locks import Owner, PathLock
 from teamwright.runtime.people.applied_interventions import steer_ask, take_changes
 from teamwright.runtime.people.questions import ApprovalGate, ask_person_at
 from teamwright.runtime.scope import Scope
-from teamwright.strategies.plan.member_requests import RequestSender
+from teamwright.strategies.plan.talk.member_requests import RequestSender
 from teamwright.values.events.event import Fact
 from teamwright.values.events.team import StepHeldUp
 from teamwright.values.key import escape_place, join_key

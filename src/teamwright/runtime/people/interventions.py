@@ -176,7 +176,7 @@ class Interventions:
         if self._begun is None:
             found = {scope for _, scope, _ in record.emitted}
             for key in (*record.asks, *record.questions):
-                while (key := parent_key(key)) and key not in found:  # noqa: PLW2901 - up to the outermost scope
+                while (key := parent_key(key)) and key not in found:
                     found.add(key)
             self._begun = frozenset(found)
         return self._begun

@@ -9,16 +9,16 @@ from msgspec.structs import replace
 from teamwright.agents.contract.agent import Context
 from teamwright.strategies.plan.bound_plan import evaluator_of_step, ladder_of
 from teamwright.strategies.plan.bound_roles import NO_ROLE
-from teamwright.strategies.plan.discussion import Discussion
-from teamwright.strategies.plan.graph import StepGraph
-from teamwright.strategies.plan.lead import Lead
 from teamwright.strategies.plan.options import PlanOptions
-from teamwright.strategies.plan.scheduler import nodes_of
+from teamwright.strategies.plan.schedule.graph import StepGraph
+from teamwright.strategies.plan.schedule.scheduler import nodes_of
 from teamwright.strategies.plan.state import ANSWER, NOTICE, PlanState
-from teamwright.strategies.plan.step_board import StepBoard
-from teamwright.strategies.plan.step_options import closing_step
-from teamwright.strategies.plan.step_runner import StepRunner
-from teamwright.strategies.plan.step_work import StepAssignment
+from teamwright.strategies.plan.steps.step_board import StepBoard
+from teamwright.strategies.plan.steps.step_options import closing_step
+from teamwright.strategies.plan.steps.step_runner import StepRunner
+from teamwright.strategies.plan.steps.step_work import StepAssignment
+from teamwright.strategies.plan.talk.discussion import Discussion
+from teamwright.strategies.plan.talk.lead import Lead
 from teamwright.strategies.team_conversation import TeamConversation, is_unaffordable
 from teamwright.values.events.team import TeamPlanStatus
 from teamwright.values.specs.plan import Step

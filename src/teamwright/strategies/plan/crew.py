@@ -9,18 +9,18 @@ from teamwright.strategies.parts import WORK
 from teamwright.strategies.plan.bound_plan import BoundPlan
 from teamwright.strategies.plan.bound_roles import has_capability
 from teamwright.strategies.plan.closing import closer_of
-from teamwright.strategies.plan.conflicts import ConflictResolver
-from teamwright.strategies.plan.discussion import Discussion
-from teamwright.strategies.plan.exchange import Exchange
-from teamwright.strategies.plan.lead import Lead
 from teamwright.strategies.plan.planner import Planner
-from teamwright.strategies.plan.rounds import BriefedRounds
-from teamwright.strategies.plan.shared_steps import SharedStep
 from teamwright.strategies.plan.state import PlanState
-from teamwright.strategies.plan.step_board import StepBoard, with_role
-from teamwright.strategies.plan.step_outputs import StepInput
-from teamwright.strategies.plan.step_runner import Prelude, StepRunner
-from teamwright.strategies.plan.step_work import Work
+from teamwright.strategies.plan.steps.shared_steps import SharedStep
+from teamwright.strategies.plan.steps.step_board import StepBoard, with_role
+from teamwright.strategies.plan.steps.step_outputs import StepInput
+from teamwright.strategies.plan.steps.step_runner import Prelude, StepRunner
+from teamwright.strategies.plan.steps.step_work import Work
+from teamwright.strategies.plan.talk.conflicts import ConflictResolver
+from teamwright.strategies.plan.talk.discussion import Discussion
+from teamwright.strategies.plan.talk.exchange import Exchange
+from teamwright.strategies.plan.talk.lead import Lead
+from teamwright.strategies.plan.talk.rounds import BriefedRounds
 from teamwright.strategies.plan.workers import Floor, OneConversation, OpenFloor, WorkerPool
 from teamwright.strategies.protocol import Members
 from teamwright.values.specs.plan import Part, Step

@@ -23,14 +23,14 @@ from teamwright.strategies.plan.bound_roles import (
 )
 from teamwright.strategies.plan.closing import closer_of
 from teamwright.strategies.plan.diagram import drawn_steps, drawn_team
-from teamwright.strategies.plan.lead import ANSWER_KEY
 from teamwright.strategies.plan.options import PlanOptions
 from teamwright.strategies.plan.plan_check import steps_flaws
 from teamwright.strategies.plan.plan_run import SCOPE, PlanRun
 from teamwright.strategies.plan.planned_steps import example_answer
-from teamwright.strategies.plan.shared_steps import merge_port
 from teamwright.strategies.plan.state import ANSWER
-from teamwright.strategies.plan.step_options import EVALUATE
+from teamwright.strategies.plan.steps.shared_steps import merge_port
+from teamwright.strategies.plan.steps.step_options import EVALUATE
+from teamwright.strategies.plan.talk.lead import ANSWER_KEY
 from teamwright.strategies.protocol import (
     STEERABLE,
     Diagram,

@@ -12,8 +12,8 @@ from pydantic import Field, JsonValue, create_model, model_validator
 
 from teamwright.agents.contract.agent import Agent
 from teamwright.strategies.parts import FailurePolicy, PlacedParts
-from teamwright.strategies.plan.schedule import Schedule
-from teamwright.strategies.plan.scheduler import PlannerSettings, make_schedule
+from teamwright.strategies.plan.schedule.schedule import Schedule
+from teamwright.strategies.plan.schedule.scheduler import PlannerSettings, make_schedule
 from teamwright.strategies.protocol import Members
 from teamwright.values.specs.evaluation import Evaluate, Risk
 from teamwright.values.specs.manifest import AgentName

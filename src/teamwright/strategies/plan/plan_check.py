@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from teamwright.errors import nearest
 from teamwright.strategies.expressions.conditions_and_templates import Template, literal_template
-from teamwright.strategies.plan.graph import MOST_SUGGESTIONS
 from teamwright.strategies.plan.options import PlanOptions
-from teamwright.strategies.plan.step_options import STEP_VARIABLES, STEPS, plan_flaws, template_flaws
+from teamwright.strategies.plan.schedule.graph import MOST_SUGGESTIONS
+from teamwright.strategies.plan.steps.step_options import STEP_VARIABLES, STEPS, plan_flaws, template_flaws
 from teamwright.strategies.protocol import Issue
 from teamwright.values.names import NAME
 from teamwright.values.specs.plan import Part, Plan, Role, Roster, Step

@@ -12,8 +12,8 @@ from functools import partial
 from teamwright.agents.contract.agent import Agent, Context
 from teamwright.agents.review import REVIEW_EXCEEDED
 from teamwright.strategies.plan.bound_roles import bind_roles
-from teamwright.strategies.plan.change import PlanChange
-from teamwright.strategies.plan.difference import plan_difference, step_line
+from teamwright.strategies.plan.changes.change import PlanChange
+from teamwright.strategies.plan.changes.difference import plan_difference, step_line
 from teamwright.strategies.plan.plan_check import crowd_problems, size_problems
 from teamwright.strategies.plan.planned_steps import (
     STEP,
@@ -293,7 +293,7 @@ def check_plan(state: PlanState, new_roles: dict[str, Role] | None = None) -> Ca
 
 def change_problems_of_model(state: PlanState, plan: Plan, change: PlanChange) -> list[str]:
     """Return every reason why a change that a model wants can't be made, its size among them."""
-    from teamwright.strategies.plan.change import apply_change
+    from teamwright.strategies.plan.changes.change import apply_change
 
     assert state.versions is not None
     found = state.versions.problems(change)

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 
 from teamwright.agents.contract.agent import Agent, Context
 from teamwright.strategies.parts import part_turn
-from teamwright.strategies.plan.discussion import Discussion
-from teamwright.strategies.plan.lead import turn_with_context
 from teamwright.strategies.plan.state import PlanState
-from teamwright.strategies.plan.step_outputs import StepInput
-from teamwright.strategies.plan.step_runner import Prelude, StepRunner
+from teamwright.strategies.plan.steps.step_outputs import StepInput
+from teamwright.strategies.plan.steps.step_runner import Prelude, StepRunner
+from teamwright.strategies.plan.talk.discussion import Discussion
+from teamwright.strategies.plan.talk.lead import turn_with_context
 from teamwright.strategies.protocol import Members
 from teamwright.values.specs.plan import Step
 from teamwright.values.turns.messages import Conversation, Message

@@ -16,7 +16,7 @@ from teamwright.agents.review import same_model_text
 from teamwright.agents.schema_declaration import schema_fault
 from teamwright.documents.nodes import Fields, Items, Node, Place, ProblemReport, Scalar, place_at, plain, shown
 from teamwright.errors import MissingExtra, UnknownName
-from teamwright.strategies.plan.step_options import EVALUATE, STEPS
+from teamwright.strategies.plan.steps.step_options import EVALUATE, STEPS
 from teamwright.teams.manifests.checks.teams import check_reference
 from teamwright.teams.manifests.declarations import OPTIONS, Declaration, Declarations
 from teamwright.values.specs.evaluation import Evaluate

@@ -19,7 +19,7 @@ from teamwright.documents.nodes import COMPARISONS, Fields, Items, Place, Proble
 from teamwright.documents.schema_check import SchemaCheck
 from teamwright.errors import UsageError, a
 from teamwright.strategies.handoffs import handoff_flaws
-from teamwright.strategies.plan.step_options import owned_keys
+from teamwright.strategies.plan.steps.step_options import owned_keys
 from teamwright.strategies.protocol import Issue, Members, Settings, Strategy
 from teamwright.strategies.registry import (
     NamedAgent,

@@ -1,0 +1,1 @@
+"""How plans and teams change: differences, versions, decisions, members."""

@@ -1,0 +1,279 @@
+"""How the plan of a running team changes: by people, by the lead, by proposals of members, and after failures.
+
+Decisions run beside the steps; only what the loop over steps calls changes the plan, so a resumed run does the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+
+from teamwright.agents.contract.agent import Context
+from teamwright.strategies.plan.changes.change import PlanChange
+from teamwright.strategies.plan.changes.change_decision import ChangeDecision, decide_change
+from teamwright.strategies.plan.changes.versions import open_steps
+from teamwright.strategies.plan.closing import PlanAnswer, closer_of
+from teamwright.strategies.plan.crew import StepCrew
+from teamwright.strategies.plan.planned_steps import PlannedChange, change_of, proposal_in
+from teamwright.strategies.plan.planner import Planner, Progress
+from teamwright.strategies.plan.state import PlanState
+from teamwright.strategies.reply_parsing import ParseFailure
+from teamwright.values.events.team import TeamDecided, TeamPlanProposed
+from teamwright.values.specs.plan import Step
+from teamwright.values.turns.messages import Message
+from teamwright.values.turns.turn import Failure, Reply
+
+SCOPE = "plan"
+"""The scope of everything that a team with a timeout asks for."""
+NO_RESULT = "There is no result of this step."
+
+
+class PlanChanges:
+    """The changes of one plan."""
+
+    def __init__(self, state: PlanState, crew: StepCrew, planner: Planner, answer: PlanAnswer, ctx: Context) -> None:
+        self._state, self._crew, self._planner, self._answer, self._outer = state, crew, planner, answer, ctx
+        self._options = state.options
+        self._proposals = self._decisions = self._asides = 0
+        self.decided_enough = state.options.decide == "ahead"
+        """Whether the lead decides on nothing more."""
+        self._quotable: list[object] = [proposal_in(Reply.of("user", state.task.text))]
+        """The changes in the task and in replies of members, which are none of the lead where it repeats them."""
+
+    async def take(self, place: str, ctx: Context) -> bool:
+        """Take what people changed before this branch starts; return whether the plan has changed."""
+        versions = self._state.versions
+        assert versions is not None
+        at = place if self._options.timeout is None else f"{SCOPE}/{place}"
+        edits = await versions.take_edits(at, self._outer)
+        step = self._crew.runner.steps.get(place)
+        splits = step is not None and step.parallel == "subtask_parallel" and not step.parts and self._options.is_led
+        if not edits.changed and not edits.said and not splits:
+            return False
+        if splits and step is not None:
+            self._consult(f"split-{self._next_aside()}/{place}", partial(self._split, step), frozenset((place,)))
+        if self._options.is_led and self._crew.board is not None and self._options.decide == "ahead":
+            for text in edits.said:
+                held = open_steps(self._state.plan.steps)
+                self._consult(f"redirect-{self._next_aside()}", partial(self._redirect, text), held)
+        await self._crew.set_steps(ctx)
+        return True
+
+    def _next_aside(self) -> int:
+        self._asides += 1
+        return self._asides
+
+    def _consult(self, name: str, work: Callable[[Context], Awaitable[ChangeDecision]], held: frozenset[str]) -> None:
+        """Let those decide on a change who have to, beside the steps; these steps wait for it."""
+        self._crew.held[name] = held
+        self._crew.runner.start_aside(name, work, partial(self._decided, name))
+
+    async def _split(self, step: Step, ctx: Context) -> ChangeDecision:
+        change = await self._planner.split(step, ctx)
+        return await decide_change(self._state, change, self._state.team.lead.name, ctx)
+
+    async def _redirect(self, text: str, ctx: Context) -> ChangeDecision:
+        change = await self._planner.redirect(text, ctx)
+        return await decide_change(self._state, change, self._state.team.lead.name, ctx)
+
+    async def _decided(self, name: str, decision: object, ctx: Context) -> None:
+        """Apply what was decided about a change, if the plan still allows it."""
+        assert isinstance(decision, ChangeDecision)
+        self._crew.held.pop(name, None)
+        await self._apply(decision, ctx)
+        await self._crew.set_steps(ctx)
+
+    async def _apply(self, decision: ChangeDecision, ctx: Context) -> None:
+        versions, change = self._state.versions, decision.change
+        assert versions is not None
+        late = versions.problems(change) if change is not None else []
+        if decision.to is not None:
+            fact = TeamPlanProposed(
+                by=decision.by,
+                to=decision.to,
+                approved=change is not None and not late,
+                difference=decision.difference,
+                reason="; ".join(late) or decision.reason,
+            )
+            await ctx.emit(fact)
+        if change is not None and not late:
+            await versions.change(change, decision.by, ctx, by_person=decision.by_person)
+
+    async def step_ended(self, id_: str, ctx: Context) -> None:
+        """Note how work on a step ended, and what follows; a step that the lead may change has not ended yet."""
+        execution = self._crew.board.executions.get(id_) if self._crew.board is not None else None
+        if execution is not None:
+            if execution.awaits == "adjustment":
+                await self._adjust(id_, ctx)
+                return
+            if execution.awaits == "plan":
+                self._crew.runner.hold_after(id_)
+            if execution.abandons_plan:
+                await self._abandon(id_, ctx)
+        self._crew.runner.end_step(id_)
+        if self._crew.board is not None and self._options.is_led and id_ in self._state.results.replies:
+            await self._read_proposals(id_, ctx)
+
+    async def _adjust(self, id_: str, ctx: Context) -> None:
+        """Let the lead change a step before it is tried again."""
+        assert self._crew.board is not None
+        failure, number = self._crew.board.executions[id_].failure, self._next_aside()
+        assert failure is not None
+        self._crew.runner.suspend(id_, f"retry-{number}/{id_}")
+        assert self._state.versions is not None
+        await self._state.versions.reassign_left(ctx)
+        work, name = partial(self._adjusted, self._state.plan.by_id[id_], failure), f"adjust-{number}/{id_}"
+        self._crew.held[name] = frozenset((id_,))
+        self._crew.runner.start_aside(name, work, partial(self._try_again, id_, name))
+        await self._crew.set_steps(ctx)
+
+    async def _adjusted(self, step: Step, failure: Failure, ctx: Context) -> ChangeDecision:
+        change = await self._planner.adjust(step, failure, ctx)
+        return await decide_change(self._state, change, self._state.team.lead.name, ctx)
+
+    async def _try_again(self, id_: str, name: str, decision: object, ctx: Context) -> None:
+        """Try a step again as the lead has changed it, or end it where that can't help."""
+        board = self._crew.board
+        assert isinstance(decision, ChangeDecision)
+        assert board is not None
+        self._crew.held.pop(name, None)
+        await self._apply(decision, ctx)
+        step = self._state.plan.by_id.get(id_)
+        if step is not None:
+            self._crew.bound.bind(self._state.plan.steps)
+            execution = board.executions[id_]
+            agent = self._crew.bound.agent_of(step) or execution.agent
+            if not execution.adjusted(self._crew.bound.assignments[id_], agent):
+                await board.give_up(id_, ctx)
+                if execution.abandons_plan:
+                    await self._abandon(id_, ctx)
+        await self._crew.set_steps(ctx)
+
+    async def _abandon(self, id_: str, ctx: Context) -> None:
+        """Leave the plan: one agent finishes the task."""
+        failure = self._state.results.failures[id_]
+        self._state.warn([f"the step {id_!r} failed ({failure.error}: {failure.message})"])
+        self._crew.runner.hold_after(id_)
+        if not self._answer.is_abandoned:
+            self._answer.abandon(id_, f"the step {id_!r} failed")
+            assert self._state.versions is not None
+            await self._state.versions.set_status("fallback", ctx, f"the step {id_!r} failed")
+
+    async def _read_proposals(self, id_: str, ctx: Context) -> None:
+        """Start a decision on each change of the plan that the work on a step proposes."""
+        state, lead = self._state, self._state.team.lead.name
+        replies = [*state.work_on(id_), state.results.replies[id_]]
+        for reply in {id(one): one for one in replies}.values():
+            draft, by = proposal_in(reply), reply.full.messages[-1].name if reply.full.messages else ""
+            if draft is None or by not in (*state.team.names, lead):
+                continue
+            if by == lead:
+                if draft in self._quotable:  # the words of another, over which the lead decides as a proposal
+                    continue
+            else:
+                self._quotable.append(draft)
+                if self._proposals >= self._options.proposals:
+                    continue
+                self._proposals += 1
+            await self._propose(draft, by, ctx)
+
+    async def _propose(self, draft: PlannedChange | ParseFailure, by: str, ctx: Context) -> None:
+        state, lead = self._state, self._state.team.lead.name
+        change = draft if isinstance(draft, ParseFailure) else change_of(draft, state.form, state.plan)
+        if isinstance(change, ParseFailure):
+            await ctx.emit(TeamPlanProposed(by=by, to=lead, reason=f"it can't be used: {change.problem}"))
+            return
+        held = frozenset((*(step.id for step in change.put), *change.remove))
+        self._consult(f"proposal-{self._next_aside()}", partial(self._consider, change, by), held)
+        await self._crew.set_steps(ctx)
+
+    async def _consider(self, change: PlanChange, by: str, ctx: Context) -> ChangeDecision:
+        return await decide_change(self._state, change, by, ctx)
+
+    async def plan_again(self, ctx: Context) -> None:
+        """Let the lead plan again for the steps that failed; without another plan they are given up."""
+        state, board, plan = self._state, self._crew.board, self._state.plan
+        assert board is not None
+        assert state.versions is not None
+        lost, open_ = set(board.lost), self._crew.runner.open_steps
+        progress = Progress(
+            ended=tuple(step for step in plan.steps if step.id not in lost and step.id not in open_),
+            lost=tuple(step for step in plan.steps if step.id in lost),
+            open=tuple(step for step in plan.steps if step.id in open_),
+            with_results=frozenset(state.results.replies),
+        )
+        found = await self._planner.plan_again(progress, ctx) if self._planner.can_plan_again else None
+        change = None
+        if isinstance(found, tuple):
+            read, reason = found
+            state.new_roles |= read.new_roles
+            ids = {step.id for step in read.steps}
+            gone = tuple(step.id for step in progress.open if step.id not in ids)
+            same = {step.id: step for step in progress.open}
+            put = tuple(step for step in read.steps if same.get(step.id) != step)
+            change = PlanChange(put=put, remove=gone, reason="; ".join((reason, *read.repaired)))
+            decision = await self._confirmed(change, ctx) if self._options.confirm else ChangeDecision("", change)
+            change = decision.change
+        if change is None:
+            for id_ in board.lost:
+                failure = await board.give_up(id_, ctx)
+                if board.executions[id_].abandons_plan:
+                    await self._abandon(id_, ctx)
+                state.results.failures[id_] = failure
+            self._crew.runner.change_steps([*self._crew.runner.steps.values()], closer_of(plan.steps, self._options))
+            return
+        await board.replace_lost(ctx)
+        change = change.model_copy(update={"remove": (*change.remove, *(step.id for step in progress.lost))})
+        self._answer.earlier = {step.id for step in progress.ended}
+        self._crew.runner.forget(*lost)
+        if change:
+            await state.versions.change(change, state.team.lead.name, ctx, told=False)
+        await self._crew.set_steps(ctx)
+
+    async def _confirmed(self, change: PlanChange, ctx: Context) -> ChangeDecision:
+        async with ctx.scope(f"confirm-replan-{self._planner.replans}") as inner:
+            return await decide_change(self._state, change, self._state.team.lead.name, inner)
+
+    async def decide(self, ctx: Context) -> None:
+        """Let the lead decide on what comes next from what it has seen."""
+        state, planned = self._state, self._state.plan.steps
+        self._show_results(planned)
+        left = self._options.max_steps - len(planned)
+        if left < 1:
+            self.decided_enough = True
+            return
+        self._decisions += 1
+        number = self._decisions
+        if await self.take(f"decide-{number}", ctx):
+            planned = state.plan.steps
+        found = await self._planner.decide(number, left, ctx)
+        if not isinstance(found, tuple):
+            self.decided_enough = True
+            if isinstance(found, Failure):
+                self._answer.undecided(found)
+            return
+        read, said = found
+        state.view.append(Message(name=state.team.lead.name, content=said))
+        state.new_roles |= read.new_roles
+        assert state.versions is not None
+        if not read.steps:
+            self.decided_enough = True
+        else:
+            change = PlanChange(put=read.steps, reason="; ".join(read.repaired))
+            await state.versions.change(change, state.team.lead.name, ctx, told=False)
+            await self._crew.set_steps(ctx)
+        to = tuple(agent.name for step in read.steps if (agent := self._crew.bound.agent_of(step)) is not None)
+        action = "delegate" if read.steps else "synthesize"
+        await ctx.emit(TeamDecided(by=state.team.lead.name, action=action, iteration=number, to=to))
+
+    def _show_results(self, steps: Sequence[Step]) -> None:
+        """Show the lead what came of steps since it decided last."""
+        shown = self._answer.shown
+        for step in steps:
+            if step.id not in shown:
+                shown.add(step.id)
+                if step.id in self._state.results.replies:
+                    message = self._state.outputs.message_of(step.id)
+                else:
+                    message = Message(name=step.id, content=NO_RESULT, role="user")
+                self._state.view.append(message)

@@ -1,0 +1,219 @@
+"""The versions of a running plan: every change of it, by the lead and by people, is numbered, recorded and announced.
+
+Only the loop over steps changes the plan, so that a resumed run changes it in the same order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from pydantic import ValidationError
+
+from teamwright.agents.contract.agent import AppliedChange, Context
+from teamwright.strategies.plan.changes.change import (
+    PlanChange,
+    PlanCheck,
+    affected_experts,
+    apply_change,
+    change_between,
+    change_problems,
+    edit_between,
+    without_expert,
+)
+from teamwright.strategies.plan.changes.difference import plan_difference
+from teamwright.strategies.plan.changes.present_members import PresentMembers
+from teamwright.values.events.team import TeamLife, TeamPlanChanged, TeamPlanStatus
+from teamwright.values.people import AddMember, EditPlan, RemoveMember, Tell
+from teamwright.values.specs.plan import Plan, PlanStatus, Roster, Step, StepStatus
+from teamwright.values.text.validation_messages import reasons_of
+
+
+@dataclass(frozen=True, slots=True)
+class PlanEdits:
+    """What people did at a place: whether something changed, and what they said to the team or its lead."""
+
+    changed: bool = False
+    said: tuple[str, ...] = ()
+
+
+class PlanVersions:
+    """The present plan, the versions before it, and what its members read about changes."""
+
+    def __init__(self, plan: Plan, team: PresentMembers, check: PlanCheck) -> None:
+        self._plan, self._team, self._check = plan, team, check
+        self.status_of: Callable[[str], StepStatus] | None = None
+        """Returns how far a step is; without it none has started."""
+        self._by_number = {plan.version: plan}
+        self.notices: dict[str, list[str]] = {}
+        """What members read about changes of the plan, by their names."""
+
+    @property
+    def plan(self) -> Plan:
+        """The present plan, with the status of each step."""
+        if self.status_of is None:
+            return self._plan
+        now = [(step, self.status_of(step.id)) for step in self._plan.steps]
+        steps = tuple(one if one.status == at else one.model_copy(update={"status": at}) for one, at in now)
+        return self._plan.model_copy(update={"steps": steps})
+
+    async def announce(self, ctx: Context, *, by: str, reason: str = "") -> None:
+        """Record the first version of the plan."""
+        lines = plan_difference(None, self.plan).lines
+        await ctx.emit(
+            TeamPlanChanged(
+                plan_version=self._plan.version,
+                plan=self.plan.to_json(),
+                lead=self._team.lead.name,
+                by=by,
+                difference=lines,
+                reason=reason,
+            )
+        )
+
+    async def set_status(self, status: PlanStatus, ctx: Context, reason: str = "") -> None:
+        """Note how far the plan is."""
+        self._plan = self._plan.model_copy(update={"status": status})
+        await ctx.emit(TeamPlanStatus(status=status, plan_version=self._plan.version, reason=reason))
+
+    def problems(self, change: PlanChange) -> list[str]:
+        """Return every reason why the present plan can't be changed so."""
+        return change_problems(self.plan, change, self._team.roster, self._check)
+
+    async def change(
+        self, change: PlanChange, by: str, ctx: Context, *, by_person: bool = False, told: bool = True
+    ) -> None:
+        """Make the next version, announce it to those that it affects unless they need not know, and record it."""
+        await ctx.emit(self._next_version(change, by, by_person=by_person, told=told))
+
+    def _next_version(self, change: PlanChange, by: str, *, by_person: bool, told: bool = True) -> TeamPlanChanged:
+        before, team = self.plan, self._team.roster
+        self._plan = after = apply_change(before, change, by_person=by_person)
+        self._by_number[after.version] = after
+        lines, affected = plan_difference(before, after).lines, affected_experts(before, after, team) if told else ()
+        text = "\n".join((f"The plan changed (version {after.version}):", *lines))
+        for name in affected:
+            self.notices.setdefault(name, []).append(text)
+        return TeamPlanChanged(
+            plan_version=after.version,
+            plan=after.to_json(),
+            lead=team.lead,
+            by="" if by_person else by,
+            difference=lines,
+            to=affected,
+            reason=change.reason,
+        )
+
+    async def take_edits(self, place: str, ctx: Context) -> PlanEdits:
+        """Apply what people changed before the branch of this name starts, and return what they said besides."""
+        versions: list[TeamPlanChanged] = []
+        lead = self._team.lead.name
+        done = await ctx.changes(before=place, apply=lambda applied: self._apply(applied, versions), messages=True)
+        if not done:
+            return PlanEdits()
+        for fact in versions:
+            await ctx.emit(fact)
+        if any(isinstance(one.change, AddMember | RemoveMember) for one in done):
+            await self._announce_members(lead, ctx)
+        said = tuple(one.change.text for one in done if isinstance(one.change, Tell))
+        return PlanEdits(len(said) < len(done), said)
+
+    def problem(self, change: object) -> str | None:
+        """Return why a change of people can't be made now, before it is acknowledged; None if it can."""
+        match change:
+            case EditPlan():
+                found = self._edit(change)
+                return found if isinstance(found, str) else "; ".join(self.problems(found)) or None
+            case AddMember():
+                return self._team.problem(change)
+            case RemoveMember(member=name):
+                problem = self._team.problem(change)
+                if problem is not None:
+                    return problem
+                without = self._without(name)
+                return without if isinstance(without, str) else None
+            case _:
+                return None
+
+    async def _announce_members(self, lead: str, ctx: Context) -> None:
+        """Record who is in the team now, and who has left."""
+        team = self._team.roster
+        reason = f"{team.lead} leads now" if team.lead != lead else "the members changed"
+        left = tuple(self._team.left)
+        await ctx.emit(TeamLife(state="executing", lead=team.lead, members=team.members, left=left, reason=reason))
+
+    def _apply(self, applied: AppliedChange, versions: list[TeamPlanChanged]) -> str | None:
+        """Make the version that a person wants, or return why that is impossible now."""
+        edit = applied.change
+        if isinstance(edit, Tell):
+            return None
+        if not isinstance(edit, EditPlan):
+            return self._change_members(applied, versions)
+        change = self._edit(edit)
+        if isinstance(change, str):
+            return change
+        if problems := self.problems(change):
+            return "; ".join(problems)
+        reason = change.reason or (f"edited by {edit.by}" if edit.by else "")
+        versions.append(self._next_version(change.model_copy(update={"reason": reason}), "", by_person=True))
+        return None
+
+    def _change_members(self, applied: AppliedChange, versions: list[TeamPlanChanged]) -> str | None:
+        """Let a member join or leave, or return why that is impossible now. Others take over the steps of a leaver."""
+        change, reassigned = applied.change, None
+        if (problem := self._team.problem(change)) is not None:
+            return problem
+        if isinstance(change, RemoveMember):
+            reassigned = self._without(change.member)
+            if isinstance(reassigned, str):
+                return reassigned
+        self._team.apply(applied)
+        if reassigned:
+            versions.append(self._next_version(reassigned, "", by_person=False))
+        return None
+
+    def _without(self, leaver: str) -> PlanChange | str:
+        """Return the change of the plan when a member leaves, or why it can't, with what would help."""
+        team = self._team.roster
+        names = tuple(name for name in team.members if name != leaver)
+        lead = names[0] if leaver == team.lead else team.lead
+        after = without_expert(self.plan, leaver, [lead, *names] if lead in names else list(names))
+        problems = self._check(after, Roster(names, lead, team.helpers))
+        if problems:
+            return f"{'; '.join(problems)}; edit the plan first, so that {leaver!r} is not needed"
+        return change_between(self.plan, after, f"{leaver} has left")
+
+    async def reassign_left(self, ctx: Context) -> None:
+        """Give open steps of members who have left to others; a step that they had begun may be tried again."""
+        team, plan = self._team.roster, self.plan
+        for name in self._team.left:
+            plan = without_expert(plan, name, [team.lead, *team.members] if team.lead in team.members else team.members)
+        if change := change_between(self.plan, plan, "members have left"):
+            await self.change(change, "", ctx)
+
+    def _edit(self, edit: EditPlan) -> PlanChange | str:
+        """Return what a person changed in the version of the plan that it saw, or why the edit can't be read.
+
+        A change is taken as well as a whole plan.
+        """
+        form = PlanChange if is_change(edit.plan) else Plan
+        try:
+            found = form.model_validate(edit.plan)
+        except ValidationError as error:
+            return "; ".join(reasons_of(error, edit.plan, form))
+        if isinstance(found, PlanChange):
+            return found
+        seen = self._by_number.get(found.version)
+        return f"the plan has no version {found.version}" if seen is None else edit_between(seen, found, self.plan)
+
+
+def is_change(data: object) -> bool:
+    """Return whether an edit is a change of a plan and no whole plan."""
+    keys = set(cast("dict[str, object]", data)) if isinstance(data, dict) else set[str]()
+    return keys.isdisjoint(("steps", "tasks")) and not keys.isdisjoint(("put", "remove", "variables"))
+
+
+def open_steps(steps: Sequence[Step]) -> frozenset[str]:
+    """Return the steps that have not started."""
+    return frozenset(step.id for step in steps if step.is_open)

@@ -1,0 +1,164 @@
+"""Steps that several members work on: each on a part, which the lead puts together, or all on the same task.
+
+Of a competition one answer counts. How it is found is not decided here: that is a port, which an optional part fills.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from teamwright.agents.contract.agent import Agent, Context
+from teamwright.strategies.parts import WORK
+from teamwright.strategies.plan.state import PlanState
+from teamwright.strategies.plan.steps.step_outputs import as_message
+from teamwright.strategies.plan.steps.step_work import Work
+from teamwright.values.specs.plan import Part, Step
+from teamwright.values.turns.messages import Message
+from teamwright.values.turns.turn import Failure, Turn
+from teamwright.wings import required_hook
+
+ASSEMBLE = (
+    "Your team worked on a step of its plan in parts; the results of the parts are above. Put them together to one"
+    " result of the step."
+)
+TurnFor = Callable[[str, str | None], Turn]
+"""Returns the turn of a member, with the task of the step or another one."""
+MergeEntries = Callable[["Entries", Context], Awaitable[Work | Failure]]
+
+
+@dataclass(slots=True)
+class SharedStep:
+    """One attempt at a step of several members; `prefix` begins the keys of its asks."""
+
+    state: PlanState
+    step: Step
+    number: int
+    prefix: str
+    turn_for: TurnFor
+    done_parts: dict[tuple[str, Part], Work]
+    """The parts that are done stay so: another attempt asks only for those that are new or failed."""
+
+    @property
+    def width(self) -> int:
+        """How many of its members work at once."""
+        return self.state.options.width_for(self.state.members)
+
+    async def run(self, ctx: Context) -> Work | Failure:
+        """Let all work, and make one result of what they give."""
+        if self.step.parallel == "competitive_parallel":
+            return await self._compete(ctx)
+        names = dict.fromkeys(self.step.workers(self.state.team.roster) or self.state.team.names)
+        parts = self.step.parts or tuple(Part(id=name, agent=name) for name in names)
+        return await self._in_parts(parts, ctx)
+
+    async def ask(self, member: Agent, turn: Turn, place: int, at: str, ctx: Context) -> Work | Failure:
+        """Ask a member for work; `at` is the branch of the step in which the context is."""
+        reply = await ctx.ask(member, turn, key=WORK)
+        if isinstance(reply, Failure):
+            return reply
+        self.state.add(self.step.id, self.number, place, reply)
+        return Work(member, turn, f"{at}/{WORK}", reply)
+
+    async def ask_lead(self, text: str, results: Sequence[Message], key: str, ctx: Context) -> Work | Failure:
+        """Let the lead make one result of several."""
+        state = self.state
+        history = [*state.inputs_of(self.step), *results]
+        turn = state.lead_turn(f"{text}\n\n{state.about(self.step)}", history)
+        key = f"{self.prefix}{key}"
+        reply = await ctx.ask(state.team.lead, turn, key=key)
+        if isinstance(reply, Failure):
+            return reply
+        return Work(state.team.lead, turn, key, reply)
+
+    async def _in_parts(self, parts: Sequence[Part], ctx: Context) -> Work | Failure:
+        done: dict[str, Work] = {}
+        failed: dict[str, Failure] = {}
+        async with ctx.branches(self.width) as branches:
+            for place, part in enumerate(parts, start=1):
+                if (kept := self.done_parts.get((self.step.id, part))) is not None:
+                    done[part.id] = kept
+                else:
+                    at = f"{self.prefix}part-{place}"
+                    branches.start(at, partial(self._do_part, part, place, at, done, failed))
+        if fatal := [name for name, failure in failed.items() if not failure.optional]:
+            return _failure(parts, failed, fatal)
+        self.state.warn(text for failure in failed.values() for text in failure.skipped)
+        in_order = [part.id for part in parts if part.id in done]
+        if not in_order:
+            return _failure(parts, failed, list(failed))
+        if len(parts) == 1:
+            return done[in_order[0]]
+        results = [as_message(name, done[name].reply) for name in in_order]
+        return await self.ask_lead(ASSEMBLE, results, "assemble", ctx)
+
+    async def _do_part(
+        self, part: Part, place: int, at: str, done: dict[str, Work], failed: dict[str, Failure], ctx: Context
+    ) -> None:
+        member = self.state.members.named(part.agent)
+        work = await self.ask(member, self.turn_for(member.name, part.task), place, at, ctx)
+        if isinstance(work, Failure):
+            failed[part.id] = work
+        else:
+            done[part.id] = self.done_parts[self.step.id, part] = work
+
+    async def _compete(self, ctx: Context) -> Work | Failure:
+        """Let all compete until there are enough answers, and make one of them."""
+        names = self.step.workers(self.state.team.roster)
+        entries = Entries(self, {}, {})
+        enough = self.step.enough
+        async with ctx.branches(
+            self.width, until=lambda: enough is not None and len(entries.works) >= enough
+        ) as branches:
+            for place, name in enumerate(names, start=1):
+                at, member = f"{self.prefix}entry-{place}", self.state.members.named(name)
+                branches.start(at, partial(self._enter, entries, member, place, at))
+        if not entries.works:
+            first = entries.failed[min(entries.failed)]
+            return first.changed(message=f"{first.message} (all {len(names)} competitors failed)", optional=False)
+        self.state.warn(text for _, failure in sorted(entries.failed.items()) for text in failure.skipped)
+        entries.works = dict(sorted(entries.works.items(), key=lambda one: int(one[0].rpartition("-")[2])))
+        return await merge_port()(entries, ctx)
+
+    async def _enter(self, entries: Entries, member: Agent, place: int, at: str, ctx: Context) -> None:
+        work = await self.ask(member, self.turn_for(member.name, None), place, at, ctx)
+        if isinstance(work, Failure):
+            entries.failed[place] = work
+        else:
+            entries.works[f"answer-{place}"] = work
+
+
+@dataclass(slots=True)
+class Entries:
+    """The answers of a competition by the names under which they are shown, and the competitors that failed."""
+
+    attempt: SharedStep
+    works: dict[str, Work]
+    failed: dict[int, Failure]
+
+    @property
+    def state(self) -> PlanState:
+        """What the team knows."""
+        return self.attempt.state
+
+    @property
+    def step(self) -> Step:
+        """The step of the competition."""
+        return self.attempt.step
+
+    def shown(self, names: Sequence[str]) -> list[Message]:
+        """Return answers without their authors, because judges are biased by names."""
+        return [as_message(name, self.works[name].reply) for name in names]
+
+
+def _failure(parts: Sequence[Part], failed: dict[str, Failure], among: Sequence[str]) -> Failure:
+    """Return the failure of the first of these parts, in the order of the plan, with the names of all."""
+    names = [part.id for part in parts if part.id in among]
+    first = failed[names[0]]
+    return first.changed(message=f"{first.message} (parts: {', '.join(names)})", optional=False)
+
+
+def merge_port() -> MergeEntries:
+    """Return what makes one of several answers; raises `UsageError` where the part that does it is not installed."""
+    return required_hook("merge_entries", "A competition of several members")

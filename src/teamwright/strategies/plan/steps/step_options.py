@@ -1,0 +1,154 @@
+"""Options and checks that all strategies with a plan share, and the evaluation of its steps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import cast
+
+from pydantic import JsonValue
+
+from teamwright.agents.evaluators import Evaluator, check_evaluator_name, criteria_problems, make_evaluator
+from teamwright.errors import UsageError, nearest
+from teamwright.strategies.expressions.conditions_and_templates import Condition, Template
+from teamwright.strategies.plan.schedule.graph import MOST_SUGGESTIONS
+from teamwright.strategies.plan.schedule.scheduler import plan_faults
+from teamwright.strategies.protocol import Issue, Members, Settings, Strategy
+from teamwright.values.specs.evaluation import Evaluate
+from teamwright.values.specs.plan import Step
+from teamwright.values.text.display import name_text
+
+STEPS, EVALUATE = "steps", "evaluate"
+"""The options of a plan that hold its steps, and the field of a step that is evaluated."""
+
+STEP_VARIABLES = ("task", "outputs", "data", "failed", "variables")
+"""The variables of conditions and templates: the task of the team, the needed steps by id, and those of the plan."""
+
+MOST_SHOWN = 10
+"""How many needs of a step an error message lists."""
+
+BY_STEP = ("outputs", "data", "failed")
+"""The variables that are indexed by the id of a step."""
+
+
+def closing_step(steps: Sequence[Step], answer: str | None) -> str | None:
+    """Return the step that gives the answer: the one that is declared, or else the only one that no other needs."""
+    needed = {need for step in steps for need in step.needs}
+    ends = [step.id for step in steps if step.id not in needed]
+    closer = answer or (ends[0] if len(ends) == 1 else None)
+    return closer if len(steps) > 1 and closer in ends else None
+
+
+def owned_keys(strategy: Strategy, settings: Settings) -> list[str]:
+    """Return the keys that the steps of a team own; empty if its strategy has no plan."""
+    model = strategy.options
+    if model is None or STEPS not in model.model_fields:
+        return []
+    steps: Sequence[object] = getattr(settings.read(model), STEPS)
+    return [key for step in steps if isinstance(step, Step) for key in step.owns]
+
+
+def plan_flaws(steps: Sequence[Step]) -> Iterator[Issue]:
+    """Yield the faults of the plan, each with its path in the options."""
+    for one in plan_faults(steps):
+        yield Issue(one.text, (STEPS, one.step, "id") if one.need is None else (STEPS, one.step, "needs", one.need))
+    for index, step in enumerate(steps):
+        for text in evaluation_problems(step):
+            yield Issue(text, (STEPS, index, "evaluate"))
+
+
+def template_flaws(steps: Sequence[Step]) -> Iterator[Issue]:
+    """Yield invalid conditions and tasks, and those that read steps whose output they never see."""
+    ids = {step.id for step in steps}
+    suggestions = 0
+    for index, step in enumerate(steps):
+        needs = frozenset(step.needs)
+        texts: list[tuple[str, Condition | Template]] = []
+        if step.when is not None:
+            texts.append(("when", Condition(step.when)))
+        if step.task is not None:
+            texts.append(("task", Template(step.task)))
+        texts += [("parts", Template(part.task)) for part in step.parts if part.task is not None]
+        for field, text in texts:
+            if problem := text.problem(STEP_VARIABLES):
+                yield Issue(problem, (STEPS, index, field))
+                continue
+            for key in dict.fromkeys(key for _, key in text.keys(BY_STEP)):
+                if key in needs:
+                    continue
+                suggestions += key not in ids
+                known = step.needs if suggestions <= MOST_SUGGESTIONS else ()
+                yield Issue(_unseen(step, key, known, is_step=key in ids), (STEPS, index, field))
+
+
+def _unseen(step: Step, key: str, known: Sequence[str], *, is_step: bool) -> str:
+    """Return why a step can't read a key: it sees only the outputs of the steps it needs."""
+    if is_step:
+        hint = "it has no output yet" if key == step.id else "add it"
+        if key != step.id and len(step.needs) < MOST_SHOWN:
+            hint = f"add it: needs: [{', '.join((*step.needs, key))}]"
+        return f"the step {name_text(step.id)} asks about {name_text(key)}, which is not among its needs; {hint}"
+    hint = f"; {nearest(key, known).rstrip('.')}" if known else ""
+    return f"the step {name_text(step.id)} asks about {name_text(key)}, which is no step that it needs{hint}"
+
+
+def step_evaluators(steps: Iterable[Step], members: Members) -> dict[str, Evaluator]:
+    """Return the evaluators of the steps that have one, by step. Their judges are members or helpers."""
+    return {step.id: evaluator_among(members, step.evaluate) for step in steps if step.evaluate is not None}
+
+
+def evaluator_among(members: Members, declared: Evaluate) -> Evaluator:
+    """Return the evaluator of a declaration, with members or helpers of the team as its judges."""
+    judge = None if declared.judge is None else members.named(declared.judge)
+    final = None if declared.final_judge is None else members.named(declared.final_judge)
+    return make_evaluator(declared, judge=judge, final_judge=final)
+
+
+def evaluation_problems(step: Step) -> list[str]:
+    """Return what is wrong with the evaluation of a step."""
+    if step.evaluate is None:
+        return []
+    problems = declaration_problems(step.evaluate)
+    author = step.agent or step.id
+    if author in step.evaluate.judges:
+        problems.append(f"{name_text(author)} can't judge its own work")
+    return [f"the step {name_text(step.id)}: {text}" for text in problems]
+
+
+def declaration_problems(declared: Evaluate) -> list[str]:
+    """Return what is wrong with the declaration of an evaluation."""
+    problems = [*declared.problems(), *(criteria_problems(declared) if declared.evaluator == "rubric" else ())]
+    try:
+        check_evaluator_name(declared.evaluator)
+    except UsageError as error:
+        problems.append(f"{str(error)[0].lower()}{str(error)[1:].rstrip('.')}")
+    return problems
+
+
+def _evaluated_steps(settings: Settings) -> Iterator[dict[str, JsonValue]]:
+    """Yield the declarations of steps that are evaluated, whichever strategy has them."""
+    steps = settings.options.get(STEPS)
+    for step in steps if isinstance(steps, list | tuple) else ():
+        if isinstance(step, dict) and step.get(EVALUATE) is not None:
+            yield step
+
+
+def has_evaluated_steps(settings: Settings) -> bool:
+    """Return whether a step of a team is evaluated, by its own declaration or by one for all of them."""
+    return settings.options.get(EVALUATE) is not None or any(True for _ in _evaluated_steps(settings))
+
+
+def evaluated_steps(settings: Settings) -> list[str]:
+    """Return the ids of the steps of a team that are evaluated."""
+    return [str(step.get("id", "")) for step in _evaluated_steps(settings)]
+
+
+def without_evaluation(settings: Settings) -> Settings:
+    """Return the settings of a team with steps that are not evaluated."""
+    if not has_evaluated_steps(settings):
+        return settings
+    options = {name: value for name, value in settings.options.items() if name != EVALUATE}
+    if STEPS in options:
+        steps = cast("list[dict[str, JsonValue]]", options[STEPS])
+        options[STEPS] = [{name: value for name, value in step.items() if name != EVALUATE} for step in steps]
+    return replace(settings, options=options)

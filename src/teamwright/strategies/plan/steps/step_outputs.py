@@ -1,0 +1,164 @@
+"""What the steps of a plan gave, as other steps, conditions and the answer read it."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import NamedTuple
+
+from pydantic import JsonValue
+from pydantic_core import to_json
+
+from teamwright.errors import ExpressionFailed
+from teamwright.strategies.expressions.conditions_and_templates import Template
+from teamwright.strategies.parts import FailurePolicy, PartResults, result_of
+from teamwright.strategies.plan.schedule.graph import StepGraph
+from teamwright.strategies.protocol import Task
+from teamwright.strategies.team_conversation import is_unaffordable
+from teamwright.values.specs.plan import Step
+from teamwright.values.turns.messages import Message
+from teamwright.values.turns.turn import Reply
+
+FAILED = "This step failed: there is no result of it."
+
+
+class StepInput(NamedTuple):
+    """The input of a step: its position, its own task if it has one, and the results of the steps it needs.
+
+    `output` renders those results as one text; None if the step needs no other.
+    """
+
+    step: Step
+    number: int
+    own_task: str | None
+    inputs: Sequence[Message]
+    output: Callable[[], str] | None
+
+
+class StepOutputs:
+    """The results of the steps so far, by the plan that they belong to.
+
+    `closing` is the step that gives the answer, if there is one. Where the budget did not cover the steps that it
+    needs, it works with the results before them.
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        policy: FailurePolicy,
+        results: PartResults,
+        variables: Mapping[str, JsonValue] | None = None,
+    ) -> None:
+        self._task, self._policy, self.results, self.plan_variables = task, policy, results, variables or {}
+        self.graph = StepGraph.from_nodes(())
+        self.closing: str | None = None
+
+    def belong_to(self, graph: StepGraph, closing: str | None) -> None:
+        """Read the results by this plan from now on."""
+        self.graph, self.closing = graph, closing
+
+    def input_of(self, step: Step, number: int) -> StepInput:
+        """Return what a step works with, at this position of the plan."""
+        inputs = [self.message_of(need) for need in self.visible_needs(step)]
+        output = partial(self._joined_output, step) if step.needs else None
+        return StepInput(step, number, self.own_task(step), inputs, output)
+
+    def message_of(self, step: str) -> Message:
+        """Return the result of a step as a message under its id; for a failed step, only that it failed."""
+        reply = self.results.replies.get(step)
+        if reply is None:
+            return Message(name=step, content=FAILED, role="user")
+        return as_message(step, reply)
+
+    def answer_data(self, answer: str | None) -> JsonValue:
+        """Return the data of the answer step; if several steps are final, the result of each by id."""
+        replies, final_steps = self.results.replies, self.final_steps
+        if answer in replies:
+            return replies[answer].full.data
+        if len(final_steps) == 1:
+            return replies[final_steps[0]].full.data
+        return {step: result_of(replies[step]) for step in final_steps} or None
+
+    @property
+    def final_steps(self) -> list[str]:
+        """The steps with a result that no other step with a result depends on."""
+        replies, dependents = self.results.replies, self.graph.dependents
+        return [step for step in self.graph.order if step in replies and replies.keys().isdisjoint(dependents[step])]
+
+    @property
+    def has_closed(self) -> bool:
+        """Whether the closing step has a result, so that steps that the budget did not cover do not fail the team."""
+        return self.closing in self.results.replies
+
+    def own_task(self, step: Step, text: str | None = None) -> str | None:
+        """Return the task of the step itself, or of a part, if it has one that can be rendered from the results."""
+        if (text := step.task if text is None else text) is None:
+            return None
+        try:
+            return Template(text).render(self.variables(step))
+        except ExpressionFailed:
+            if self.closes_early(step):
+                return None
+            raise
+
+    def closes_early(self, step: Step) -> bool:
+        """Return whether this step closes the work, because the budget did not cover a step before it."""
+        failures = self.results.failures.values()
+        return step.id == self.closing and bool(failures) and all(map(is_unaffordable, failures))
+
+    def visible_needs(self, step: Step) -> Iterator[str]:
+        """Yield the needs that the step sees: those with a result and, with `collect`, those that failed.
+
+        A step that closes early sees the nearest results before it.
+        """
+        needs = self._nearest_results(step) if self.closes_early(step) else step.needs
+        for need in needs:
+            if need in self.results.replies or (self._policy.on_failure == "collect" and need in self.results.failures):
+                yield need
+
+    def _nearest_results(self, step: Step) -> Iterator[str]:
+        """Yield the needs with a result and, for each without one, the nearest results before it; each once."""
+        seen, waiting = set[str](), deque(step.needs)
+        while waiting:
+            need = waiting.popleft()
+            if need in seen:
+                continue
+            seen.add(need)
+            if need in self.results.replies:
+                yield need
+            else:
+                waiting.extend(self.graph.needs[need])
+
+    def _joined_output(self, step: Step) -> str:
+        """Return the results of the needed steps as a task: the text of the only one, or a JSON object of several."""
+        replies, visible = self.results.replies, list(self.visible_needs(step))
+        if len(step.needs) == 1 == len(visible):
+            return self.message_of(visible[0]).content
+        found = {need: result_of(replies[need]) if need in replies else None for need in visible}
+        return to_json(found).decode()
+
+    def variables(self, step: Step, *, full: bool = False) -> Mapping[str, JsonValue]:
+        """Return the variables of templates; with `full`, those of conditions, which read replies in full."""
+        replies = {need: self.results.replies[need] for need in step.needs if need in self.results.replies}
+        if full:
+            replies = {need: reply.full for need, reply in replies.items()}
+        return {
+            "task": self._task.text,
+            "outputs": {need: reply.text for need, reply in replies.items()},
+            "data": {need: reply.data for need, reply in replies.items() if reply.data is not None},
+            "failed": [need for need in step.needs if need in self.results.failures],
+            "variables": dict(self.plan_variables),
+        }
+
+    def task_text(self, step: Step) -> str | None:
+        """Return the own task of a step as it is now, also where it can't be rendered; None if it has none."""
+        try:
+            return self.own_task(step)
+        except ExpressionFailed:
+            return step.task
+
+
+def as_message(name: str, reply: Reply) -> Message:
+    """Return a reply as a message under another name; one with an envelope stays one."""
+    return Message(name=name, content=reply.text) if reply.whole is None else reply.messages[-1].changed(name=name)

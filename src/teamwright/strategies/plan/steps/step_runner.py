@@ -1,0 +1,318 @@
+"""Runs the steps of a plan as their dependencies complete.
+
+A step waits for the steps it needs, for owned keys and for a free slot, and for nothing else: there are no waves. Among
+ready steps, the one with the longest critical path starts first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from functools import partial
+from typing import NamedTuple, Protocol
+
+from msgspec.structs import replace
+
+from teamwright.agents.contract.agent import Agent, Branches, Context
+from teamwright.agents.evaluators import Evaluator
+from teamwright.agents.review import ask_evaluated
+from teamwright.errors import AgentTimeout, ExpressionFailed, NotOwned
+from teamwright.strategies.parts import WORK, FailurePolicy, PartResults, PartWork
+from teamwright.strategies.plan.schedule.graph import StepGraph
+from teamwright.strategies.plan.steps.step_options import step_evaluators
+from teamwright.strategies.plan.steps.step_outputs import StepInput, StepOutputs
+from teamwright.strategies.plan.steps.step_queue import StepQueue
+from teamwright.strategies.protocol import Members, Task
+from teamwright.values.events.team import StepHeldUp, StepSkipped
+from teamwright.values.specs.plan import Step
+from teamwright.values.turns.turn import Failure, Reply, Turn
+
+SCOPE = "step"
+"""The scope of a step with owned keys or limits, within the branch named after the step."""
+
+MOST_NAMED = 5
+
+
+class Prelude(NamedTuple):
+    """Work that must complete before a step starts, in a branch of this name; several steps may share it.
+
+    It stops all further steps by setting `results.is_over`.
+    """
+
+    name: str
+    work: Callable[[Context], Awaitable[None]]
+
+
+BeforeStart = Callable[[str, Context], Awaitable[bool]]
+"""Called before a step starts, with the name of the branch that it starts; returns whether the plan has changed."""
+OnEnd = Callable[[str, Context], Awaitable[None]]
+"""Called when work on a step has ended; it calls `end_step`, unless the step is tried again."""
+Then = Callable[[object, Context], Awaitable[None]]
+"""Called with the result of work that ran beside the steps."""
+StepWork = Callable[[Step, Context, Agent, Turn], Awaitable[Reply | Failure]]
+"""Lets the agent of a step work on it with this turn, and returns how that ended."""
+
+
+class StepHooks(Protocol):
+    """Decides who works on each step and with which turn, and what happens before and after it."""
+
+    def place_of(self, step: Step) -> str:
+        """Return the branch that a step starts first: its own, or the one that it waits for."""
+        ...
+
+    def assign(self, step: Step, ctx: Context) -> Agent:
+        """Return the agent for a step that starts now."""
+        ...
+
+    def make_turn(self, step_input: StepInput) -> Turn:
+        """Return the turn of a step."""
+        ...
+
+    def prelude(self, step: Step, worker: Agent) -> Prelude | None:
+        """Return the work that must complete before a step starts, if any."""
+        ...
+
+    async def after_step(self, step: Step, worker: Agent, ctx: Context) -> None:
+        """Process the result of a step, before any dependent step starts."""
+        ...
+
+
+class StepRunner:
+    """One execution of the steps; with `in_order` they start in topological order, regardless of critical path.
+
+    With `as_listed` they start in the order of the plan, as far as their needs allow.
+
+    `closing` is the step that gives the answer, if there is one.
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        steps: Sequence[Step],
+        policy: FailurePolicy,
+        hooks: StepHooks,
+        *,
+        in_order: bool = False,
+        as_listed: bool = False,
+        closing: str | None = None,
+        outputs: StepOutputs | None = None,
+    ) -> None:
+        self.outputs = outputs or StepOutputs(task, policy, PartResults(policy))
+        self.results = self.outputs.results
+        self.workers: dict[str, Agent] = {}
+        self._hooks = hooks
+        self.queue = StepQueue(self.outputs, in_order=in_order, as_listed=as_listed)
+        self._holding: set[str] = set()
+        self.is_held = False
+        """Whether no further step starts in this call of `run`."""
+        self._completed_preludes: set[str] = set()
+        self._awaiting_prelude: dict[str, list[Step]] = {}
+        self._evaluators: dict[str, Evaluator] = {}
+        self._step_work: StepWork | None = None
+        self._before_start: BeforeStart | None = None
+        self._on_end: OnEnd | None = None
+        self._branches: Branches | None = None
+        self._started: dict[str, str] = {}
+        """The steps that are worked on, by their branches."""
+        self._asides: dict[str, Then] = {}
+        self._pending: list[tuple[str, Callable[[Context], Awaitable[object]]]] = []
+        self._branch_names: dict[str, str] = {}
+        """The branches of steps that are tried again."""
+        self._checked: set[str] = set()
+        self.queue.set_steps(steps, closing)
+
+    @property
+    def graph(self) -> StepGraph:
+        """The steps and their needs."""
+        return self.queue.graph
+
+    @property
+    def steps(self) -> Mapping[str, Step]:
+        """The steps of the present plan, by id."""
+        return self.queue.steps
+
+    def hold_after(self, step: str) -> None:
+        """Start no further step once this one has ended: `run` returns when those that run have ended."""
+        self._holding.add(step)
+
+    def change_steps(self, steps: Sequence[Step], closing: str | None) -> None:
+        """Continue with another plan. It has all steps that have started; what has ended stays so."""
+        self.queue.set_steps(steps, closing)
+
+    def watch(self, before_start: BeforeStart, on_end: OnEnd) -> None:
+        """Let the plan change before steps start, and after work on one has ended."""
+        self._before_start, self._on_end = before_start, on_end
+
+    def start_aside(self, name: str, work: Callable[[Context], Awaitable[object]], then: Then) -> None:
+        """Do something beside the steps, at the latest in the next call of `run`; `then` gets its result."""
+        self._asides[name] = then
+        if self._branches is None:
+            self._pending.append((name, work))
+        else:
+            self._branches.start(name, work)
+
+    def suspend(self, step: str, branch: str) -> None:
+        """Take a step back whose work has ended, so that it may change; it starts again in a branch of this name."""
+        self.results.failures.pop(step, None)
+        self.queue.release(step)
+        self._branch_names[step] = branch
+
+    def end_step(self, step: str) -> None:
+        """Note that a step has ended, so that those which need it may start."""
+        self.queue.release(step)
+        self.queue.settle(step)
+
+    def forget(self, *steps: str) -> None:
+        """End steps that waited after a failure and are no part of the plan any more."""
+        for step in steps:
+            self.results.failures.pop(step, None)
+            if step in self.queue.running:
+                self.queue.release(step)
+
+    @property
+    def open_steps(self) -> set[str]:
+        """The steps that have neither ended nor been skipped."""
+        return self.queue.steps.keys() - self.queue.ended
+
+    def evaluate_steps(self, members: Members) -> None:
+        """Evaluate the results of steps that say so, with members and helpers of the team as judges."""
+        self._evaluators = step_evaluators(self.queue.steps.values(), members)
+
+    def work_by(self, work: StepWork) -> None:
+        """Let steps be worked on in another way than by one ask of their agent, whose reply is evaluated."""
+        self._step_work = work
+
+    def _work_of(self, step: Step) -> PartWork:
+        if self._step_work is not None:
+            return partial(self._step_work, step)
+        return partial(ask_evaluated, key=WORK, evaluator=self.evaluator_for(step))
+
+    def evaluator_for(self, step: Step) -> Evaluator | None:
+        """Return the evaluator of a step's results, if it has one."""
+        return self._evaluators.get(step.id)
+
+    async def run(self, limit: int, ctx: Context, only: Collection[str] | None = None) -> None:
+        """Start each step once its needs are settled, at most `limit` at once, and wait for all of them.
+
+        With `only`, run just these steps; the others can be run by a later call.
+        """
+        self.is_held = False
+        self.queue.recall()
+        async with ctx.branches(limit) as branches:
+            self._branches = branches
+            for name, work in self._pending:
+                branches.start(name, work)
+            self._pending.clear()
+            await self._queue_ready(only, ctx)
+            await self._start_ready(limit, branches, ctx, only)
+            async for branch in branches.finished():
+                if branch.name in self._awaiting_prelude:
+                    self._completed_preludes.add(branch.name)
+                    self._start(self._awaiting_prelude.pop(branch.name), branches)
+                elif branch.name in self._asides:
+                    await self._asides.pop(branch.name)(branch.result(), ctx)
+                else:
+                    step = self._started.pop(branch.name)
+                    if self._on_end is None:
+                        self.end_step(step)
+                    else:
+                        await self._on_end(step, ctx)
+                    self.is_held = self.is_held or step in self._holding
+                await self._queue_ready(only, ctx)
+                await self._start_ready(limit, branches, ctx, only)
+            self._branches = None
+
+    def position(self, step: str) -> int:
+        """Return the position of a step in topological order, from 1."""
+        return self.queue.numbers[step]
+
+    def turn_for(self, step: Step) -> Turn:
+        """Return the turn of a step."""
+        turn = self._hooks.make_turn(self.outputs.input_of(step, self.queue.numbers[step.id]))
+        return turn if step.id != self.outputs.closing else replace(turn, closing=True)
+
+    def scope_for(self, name: str, step: Step, ctx: Context) -> AbstractAsyncContextManager[Context]:
+        """Return a scope for a step, with its limits and owned keys."""
+        return ctx.scope(name, step.limits, step.owns if self.queue.has_owned_keys else None, self.queue.priority(step))
+
+    async def _queue_ready(self, only: Collection[str] | None, ctx: Context) -> None:
+        """Queue the ready steps or skip them, which may make others ready."""
+        queue = self.queue
+        while not (self.results.is_over or self.is_held) and (ready := queue.next_ready(only)) is not None:
+            step = queue.steps[ready]
+            try:
+                if (skip := queue.skip_reason(step)) is None:
+                    queue.claim(step)
+                    continue
+                queue.skipped.add(step.id)
+                await ctx.emit(StepSkipped(step=step.id, reason=skip.reason, because=tuple(skip.because)))
+            except ExpressionFailed as error:
+                self._fail(step, error)
+            queue.settle(step.id)
+
+    async def _start_ready(
+        self, limit: int, branches: Branches, ctx: Context, only: Collection[str] | None = None
+    ) -> None:
+        """Start queued steps while there are free slots, and emit an event for those that wait for keys."""
+        if self.results.is_over:
+            branches.cancel()
+            return
+        if self.is_held:
+            return
+        width = ctx.cutback.width(limit)
+        queue = self.queue
+        while len(queue.running) < width and (claim := queue.claims.grant_next()) is not None:
+            step = queue.steps[claim.name]
+            if self._before_start is not None and await self._has_changed(step, ctx):
+                await self._queue_ready(only, ctx)  # the claims of another plan
+                if self.results.is_over or self.is_held:
+                    return
+                continue
+            queue.running[step.id], self.workers[step.id] = claim, self._hooks.assign(step, ctx)
+            self._start([step], branches)
+        for claim in queue.claims.held_up:
+            keys, ahead = queue.claims.ahead_of(claim)
+            by = tuple(one.name for one in ahead[:MOST_NAMED])
+            await ctx.emit(StepHeldUp(step=claim.name, keys=tuple(keys), by=by))
+        queue.claims.held_up.clear()
+
+    async def _has_changed(self, step: Step, ctx: Context) -> bool:
+        """Return whether the plan has changed before this step starts; each place is asked for once."""
+        place = self._hooks.place_of(step)
+        if place in self._checked or self._before_start is None:
+            return False
+        self._checked.add(place)
+        return await self._before_start(place, ctx)
+
+    def _start(self, steps: Sequence[Step], branches: Branches) -> None:
+        """Start these steps, or the prelude that they wait for."""
+        for step in () if self.results.is_over else steps:
+            worker = self.workers[step.id]
+            prelude = self._hooks.prelude(step, worker)
+            if prelude is None or prelude.name in self._completed_preludes:
+                name = self._branch_names.get(step.id, step.id)
+                self._started[name] = step.id
+                branches.start(name, partial(self._work, step, worker))
+            elif prelude.name in self._awaiting_prelude:
+                self._awaiting_prelude[prelude.name].append(step)
+            else:
+                self._awaiting_prelude[prelude.name] = [step]
+                branches.start(prelude.name, prelude.work)
+
+    async def _work(self, step: Step, worker: Agent, ctx: Context) -> None:
+        """Ask the worker and process its result."""
+        make_turn = partial(self.turn_for, step)
+        if step.limits is None and not self.queue.has_owned_keys:
+            await self.results.run(step.id, worker, make_turn, ctx, self._work_of(step))
+        else:
+            try:
+                async with self.scope_for(SCOPE, step, ctx) as inner:
+                    await self.results.run(step.id, worker, make_turn, inner, self._work_of(step))
+            except (AgentTimeout, NotOwned) as error:
+                self._fail(step, error)
+        await self._hooks.after_step(step, worker, ctx)
+
+    def _fail(self, step: Step, error: AgentTimeout | NotOwned | ExpressionFailed) -> None:
+        worker = self.workers.get(step.id)
+        name = (step.agent or step.id) if worker is None else worker.name
+        self.results.fail(step.id, Failure(member=name, error=error.kind, message=str(error)))

@@ -1,0 +1,392 @@
+"""The work on one step: asks under the failure ladder, reviews under the risk profile, and its final state.
+
+Every rung of the ladder is recorded. The text of a failure never reaches a member. Attempts add up and never multiply:
+once the retry policy of an agent is used up in a step, each further rung makes one attempt.
+"""
+
+from __future__ import annotations
+
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from msgspec.structs import replace
+
+from teamwright.agents.approval import REJECTED
+from teamwright.agents.contract.agent import Agent, Context, declaration_of
+from teamwright.agents.contract.retry import FUTILE, RETRYABLE
+from teamwright.agents.evaluators import Evaluator
+from teamwright.agents.review import REVIEW_EXCEEDED, EvaluationRounds
+from teamwright.errors import AgentTimeout
+from teamwright.strategies.parts import WORK
+from teamwright.strategies.plan.options import FailureLadder
+from teamwright.strategies.plan.steps.states import FinalState, StepMachine
+from teamwright.strategies.team_conversation import BUDGET
+from teamwright.values.events.team import FailureRung, TeamHandoff, TeamStepAssigned, TeamStepCompleted, TeamStepFailed
+from teamwright.values.specs.evaluation import EvaluationVerdict, VerdictOutcome
+from teamwright.values.specs.plan import Role, Step
+from teamwright.values.text.display import LONGEST_ERROR, cut
+from teamwright.values.turns.turn import Failure, Reply, Tier, Turn
+
+NOTHING_FOUND = "NOTHING FOUND"
+LIMITS_OF_ROLE, LIMITS_OF_STEP = "role-limits", "step-limits"
+LAST_RUNGS: frozenset[FailureRung] = frozenset(("replan", "skip_step", "finish", "abort_team"))
+"""The rungs after which the step itself is not tried again."""
+TIERS: dict[FailureRung, Tier] = {"downgrade_model": "economy"}
+"""The model with which a rung tries a step."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepAssignment:
+    """A step with all that is decided about it at plan time; work without an `evaluator` is not reviewed.
+
+    `fails_at_once` says that a failure of the team does not wait for the steps that run beside it.
+    """
+
+    step: Step
+    role_name: str
+    role: Role
+    evaluator: Evaluator | None
+    ladder: FailureLadder
+    fails_at_once: bool = True
+    members: tuple[str, ...] = ()
+    """Those who work on it side by side, if there are several."""
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """A piece of work: who did it, with which turn, and under which key of the step's branch."""
+
+    author: Agent
+    turn: Turn
+    key: str
+    reply: Reply
+
+
+class Crew(Protocol):
+    """Those who work on the steps of a team."""
+
+    @property
+    def can_replan(self) -> bool:
+        """Whether the lead may plan again after a failure."""
+        ...
+
+    @property
+    def can_adjust(self) -> bool:
+        """Whether the lead may change a step before it is tried again."""
+        ...
+
+    async def produce(self, step: Step, agent: Agent, turn: Turn, key: str, ctx: Context) -> Work | Failure:
+        """Let the agent, or all who work on the step, do it once."""
+        ...
+
+    def exchange(self, step: Step, failed: Agent) -> Agent:
+        """Return who tries a step again after this agent has failed: the same one, or another."""
+        ...
+
+
+def states_nothing_found(reply: Reply) -> bool:
+    """Return whether a reply says that nothing was found, and nothing else."""
+    return reply.full.text.strip().strip(".!\"'*`").strip().casefold() == NOTHING_FOUND.casefold()
+
+
+class StepExecution:
+    """One execution of a step. `aborts_team` says that its failure ends the team at once, `abandons_plan` that one
+    agent finishes the task instead.
+
+    `awaits` is what the step waits for after a failure, until it is tried again, replaced or given up: a change of the
+    step by the lead, or another plan.
+    """
+
+    def __init__(self, assignment: StepAssignment, agent: Agent, machine: StepMachine, crew: Crew) -> None:
+        self._assigned, self._step, self._ladder = assignment, assignment.step, assignment.ladder
+        self.agent, self._machine, self._crew = agent, machine, crew
+        self._attempts = self._retries = 0
+        self._tier: Tier = "primary"
+        self._tried_tiers: set[Tier] = set()
+        self._nothing_found = False
+        self._may_retry = True
+        self._warnings: list[str] = []
+        self._earlier_failure: Failure | None = None
+        """The last failure of the regular model, where another model took over."""
+        self._work_done: Work | None = None
+        self._key = WORK
+        self._verdict: EvaluationVerdict | None = None
+        self._outcome: VerdictOutcome | None = None
+        self.failure: Failure | None = None
+        """The failure after which the step waits."""
+        self.awaits: Literal["", "adjustment", "plan"] = ""
+        self.aborts_team = self.abandons_plan = False
+
+    async def run(self, turn: Turn, ctx: Context) -> Reply | Failure:
+        """Work on the step until it has an answer that counts, fails, or waits; record its assignment and its end."""
+        if self._machine.state != "generating":
+            self._machine.move("generating")
+        await ctx.emit(self._assignment_fact())
+        self._outcome, self.failure, self.awaits = None, None, ""
+        try:
+            async with AsyncExitStack() as stack:
+                inner = ctx
+                for name, limits in ((LIMITS_OF_ROLE, self._assigned.role.limits), (LIMITS_OF_STEP, self._step.limits)):
+                    if limits is not None:
+                        inner = await stack.enter_async_context(inner.scope(name, limits))
+                ending = await self._work(turn, inner)
+            if isinstance(ending, Reply) and self._warnings:  # a failure names its message already
+                ending = ending.changed(warnings=(*ending.warnings, *self._warnings))
+        except AgentTimeout as error:
+            failure = Failure(member=self.agent.name, error=error.kind, message=str(error))
+            ending = await self._give_up(failure, ctx, ("retry", "downgrade_model"))
+        if isinstance(ending, Failure) and self.awaits:
+            self.failure = ending
+        else:
+            await self._settle(ending, ctx)
+        return ending
+
+    def adjusted(self, assignment: StepAssignment, agent: Agent) -> bool:
+        """Take over the step as the lead has changed it; return whether another attempt may help.
+
+        Where the settings of a member are wrong, only another member may help.
+        """
+        before, failure = self.agent, self.failure
+        self._assigned, self._step, self.agent = assignment, assignment.step, agent
+        self._retries += 1
+        if failure is None or failure.error not in FUTILE:
+            return True
+        return failure.asked not in assignment.members if assignment.members else agent is not before
+
+    async def give_up(self, ctx: Context) -> Failure:
+        """End a step that waits in vain: the team continues without it, one agent finishes, or the team fails."""
+        assert self.failure is not None
+        passed_over: FailureRung = "retry" if self.awaits == "adjustment" else "replan"
+        failure = await self._give_up(self.failure, ctx, (passed_over,), last=True)
+        self.awaits = ""
+        await self._settle(failure, ctx)
+        return failure
+
+    async def replace(self, ctx: Context) -> None:
+        """End a step that is no part of the new plan."""
+        assert self.failure is not None
+        self.awaits = ""
+        await self._settle(self.failure, ctx)
+
+    def _assignment_fact(self) -> TeamStepAssigned:
+        role, members, attempt = self._assigned.role_name, self._assigned.members, self._attempts + 1
+        return TeamStepAssigned(step=self._step.id, member=self.agent.name, role=role, attempt=attempt, members=members)
+
+    async def _work(self, turn: Turn, ctx: Context) -> Reply | Failure:
+        """Ask, and review in rounds."""
+        work = await self._climb(turn, WORK, ctx, alone=False)
+        evaluator = self._assigned.evaluator
+        if isinstance(work, Failure):
+            return work
+        if isinstance(work, Reply) or evaluator is None:  # not reviewed here; its state moves on all the same
+            self._machine.move("evaluating")
+            return work if isinstance(work, Reply) else work.reply
+        rounds = EvaluationRounds(ctx, work.author, evaluator, work.turn, work.key)
+        while isinstance(work, Work):
+            self._machine.move("evaluating")
+            self._nothing_found = self._step.nothing_found and states_nothing_found(work.reply)
+            if self._nothing_found or (work.reply.signal == "terminate" and not evaluator.declaration.reviews):
+                return work.reply
+            rounds.work, rounds.author = work.key, work.author
+            await rounds.evaluate(work.reply)
+            settled = await rounds.settle(work.reply)
+            self._verdict, self._outcome = rounds.verdicts[-1], rounds.verdicts[-1].outcome
+            if settled is not None:
+                return await self._settle_review(settled, ctx)
+            self._outcome = "revise"
+            self._machine.move("generating")
+            work = await self._revise(work, rounds.revision_turn(work.reply), rounds.work, ctx)
+        return work
+
+    async def _revise(self, work: Work, turn: Turn, key: str, ctx: Context) -> Work | Failure:
+        """Ask the author of work that did not pass."""
+        self.agent = work.author
+        ending = await self._climb(turn, key, ctx, alone=True)
+        return ending if isinstance(ending, Work | Failure) else Work(work.author, turn, key, ending)
+
+    async def _climb(self, turn: Turn, key: str, ctx: Context, *, alone: bool) -> Work | Reply | Failure:
+        """Do the work; after a failure, climb the ladder. `alone` means that its author is asked, not all of them."""
+        ending = await self._attempt(turn, key, ctx, alone=alone)
+        while isinstance(ending, Failure):
+            if ending.error == REVIEW_EXCEEDED:  # the member's own evaluation
+                return await self._exceed_own(ending, ctx)
+            successor = self._successor(ending)
+            rung, passed_over = self._next_rung(ending, successor)
+            if rung in LAST_RUNGS:
+                return await self._give_up(ending, ctx, passed_over)
+            await ctx.emit(self._failed(ending, rung, passed_over))
+            if rung == "retry" and self._crew.can_adjust and not alone:
+                self.awaits = "adjustment"
+                return ending
+            if successor is not None:
+                ending = await self._retry(successor, ending, turn, key, ctx, alone=alone)
+            else:
+                ending = await self._change_model(rung, ending, turn, key, ctx, alone=alone)
+        return ending
+
+    async def _retry(
+        self, agent: Agent, failure: Failure, turn: Turn, key: str, ctx: Context, *, alone: bool
+    ) -> Work | Failure:
+        """Try the step again, with another member where the team exchanges it."""
+        self._retries += 1
+        before, self.agent = self.agent, agent
+        if self.agent is not before:
+            if failure.error in FUTILE:
+                self._warn(failure, f"{self.agent.name!r} took over")
+            await ctx.emit(self._assignment_fact())
+        return await self._attempt(turn, f"retry-{self._retries}/{key}", ctx, alone=alone)
+
+    async def _change_model(
+        self, rung: FailureRung, failure: Failure, turn: Turn, key: str, ctx: Context, *, alone: bool
+    ) -> Work | Failure:
+        """Try the step once with another model of the member."""
+        self._tier = TIERS[rung]
+        self._tried_tiers.add(self._tier)
+        self._earlier_failure = failure
+        self._warn(failure, f"its {self._tier} model took over")
+        return await self._attempt(turn, f"{self._tier}/{key}", ctx, alone=alone)
+
+    def _warn(self, failure: Failure, then: str) -> None:
+        text = f"{failure.member!r} failed at the step {self._step.id!r} ({failure.error}: {failure.message})"
+        self._warnings.append(f"{text}; {then}")
+
+    async def _attempt(self, turn: Turn, key: str, ctx: Context, *, alone: bool) -> Work | Failure:
+        self._attempts, self._key = self._attempts + 1, key
+        if self._tier != "primary":
+            turn = replace(turn, tier=self._tier)
+        if not self._may_retry:
+            turn = replace(turn, may_retry=False)
+        if alone:
+            ending = await ctx.ask(self.agent, turn, key=key)
+            done = ending if isinstance(ending, Failure) else Work(self.agent, turn, key, ending)
+        else:
+            done = await self._crew.produce(self._step, self.agent, turn, key, ctx)
+        if isinstance(done, Failure):
+            if done.error in RETRYABLE:
+                self._may_retry = False
+        else:
+            self._key = done.key
+            self.agent = done.author
+        return done
+
+    def _successor(self, failure: Failure) -> Agent | None:
+        """Return who makes another attempt, if one is left and may help.
+
+        Where the settings or the input of a member are wrong, only another member may help, or a change of the lead.
+        """
+        if failure.error in (BUDGET, REJECTED) or self._retries >= self._ladder.retry:
+            return None
+        if self._crew.can_adjust:
+            return self.agent
+        agent = self._crew.exchange(self._step, self.agent) if self._ladder.other_member else self.agent
+        return None if failure.error in FUTILE and agent is self.agent else agent
+
+    def _next_rung(self, failure: Failure, successor: Agent | None) -> tuple[FailureRung, tuple[FailureRung, ...]]:
+        """Return the next rung that applies, and those before it that do not."""
+        if successor is not None:
+            return "retry", ()
+        passed_over: list[FailureRung] = []
+        if self._retries < self._ladder.retry or failure.error == BUDGET:
+            passed_over.append("retry")
+        policy, is_hopeless = self.agent.policy, failure.error in (*FUTILE, REJECTED) or bool(self._assigned.members)
+        models: tuple[tuple[FailureRung, Tier, bool, object], ...] = (
+            ("downgrade_model", "economy", self._ladder.downgrade_model, policy.economy),
+        )
+        for rung, tier, wanted, model in models:
+            if wanted and tier not in self._tried_tiers:
+                if model is not None and not is_hopeless:
+                    return rung, tuple(passed_over)
+                passed_over.append(rung)
+        return self._last_rung(failure), tuple(passed_over)
+
+    def _last_rung(self, failure: Failure, *, last: bool = False) -> FailureRung:
+        """Return what follows when there is no further attempt. A used-up budget skips what it does not cover."""
+        if self._crew.can_replan and not last and not failure.optional and failure.error != BUDGET:
+            return "replan"
+        can_skip = (self._ladder.skip_step and not self._step.required) or failure.optional or failure.error == BUDGET
+        if can_skip:
+            return "skip_step"
+        return "finish" if self._ladder.finish else "abort_team"
+
+    async def _give_up(
+        self, failure: Failure, ctx: Context, passed_over: tuple[FailureRung, ...], *, last: bool = False
+    ) -> Failure:
+        rung = self._last_rung(failure, last=last)
+        if self._earlier_failure is not None and self._earlier_failure is not failure:
+            text = f"{self._earlier_failure.message}; its {self._tier} model failed too: {failure.message}"
+            failure = failure.changed(message=cut(text, LONGEST_ERROR))
+        await ctx.emit(self._failed(failure, rung, passed_over))
+        self.aborts_team = rung == "abort_team" and self._assigned.fails_at_once
+        self.abandons_plan = rung == "finish"
+        self.awaits = "plan" if rung == "replan" else ""
+        # A step that the budget did not cover is no optional one: the step that closes the team still runs.
+        return failure.changed(optional=rung == "skip_step" and failure.error != BUDGET)
+
+    def _failed(self, failure: Failure, rung: FailureRung, passed_over: tuple[FailureRung, ...]) -> TeamStepFailed:
+        return TeamStepFailed(
+            step=self._step.id,
+            member=failure.asked or self.agent.name,
+            attempt=max(1, self._attempts),
+            error=failure.error,
+            rung=rung,
+            passed_over=passed_over,
+            work=self._key,
+        )
+
+    async def _settle_review(self, ending: Reply | Failure, ctx: Context) -> Reply | Failure:
+        """Return work that counts, perhaps with a warning; work that does not is tried again, finished, or fails."""
+        if self._outcome == "revise":  # in the last round
+            self._outcome = REVIEW_EXCEEDED
+        return await self._exceed(ending, ctx) if isinstance(ending, Failure) else ending
+
+    async def _exceed_own(self, failure: Failure, ctx: Context) -> Reply | Failure:
+        """Treat work that failed the member's own evaluation as that says, or else as the risk of the team does.
+
+        What a person stopped never counts, and what a nested team fails for is decided there.
+        """
+        self._outcome = REVIEW_EXCEEDED
+        own, evaluator = self.agent.policy.evaluate, self._assigned.evaluator
+        is_decided = failure.member != self.agent.name or own is None or declaration_of(own).on_exceeded is not None
+        if is_decided or evaluator is None or not evaluator.declaration.counts_with_warning:
+            return await self._exceed(failure, ctx)
+        return Reply(messages=failure.messages, data=failure.data, warnings=(*failure.warnings, failure.message))
+
+    async def _exceed(self, failure: Failure, ctx: Context) -> Failure:
+        """Let the lead change a step whose work did not pass, or one agent finish; else record that a person is needed.
+
+        Without such a rung it fails the team.
+        """
+        self._outcome = REVIEW_EXCEEDED
+        if self._crew.can_adjust and self._retries < self._ladder.retry:
+            await ctx.emit(self._failed(failure, "retry", ()))
+            self.awaits = "adjustment"
+            return failure.changed(optional=False)
+        if self._ladder.finish:
+            await ctx.emit(self._failed(failure, "finish", ()))
+            self.abandons_plan = True
+            return failure.changed(optional=False)
+        self.aborts_team = self._assigned.fails_at_once
+        await ctx.emit(TeamHandoff(source=self.agent.name, to="", reason=failure.message))
+        return failure.changed(optional=False)
+
+    async def _settle(self, ending: Reply | Failure, ctx: Context) -> None:
+        """Move to the final state and record it."""
+        state = self._final_state(ending)
+        self._machine.move(state)
+        await ctx.emit(
+            TeamStepCompleted(
+                step=self._step.id,
+                member=self.agent.name,
+                state=state,
+                attempts=max(1, self._attempts),
+                verdict=self._outcome,
+                score=None if self._verdict is None else self._verdict.score,
+                nothing_found=self._nothing_found,
+            )
+        )
+
+    def _final_state(self, ending: Reply | Failure) -> FinalState:
+        if isinstance(ending, Reply):
+            return "degraded" if ending.lasting_warnings else "completed"
+        return "degraded" if ending.optional or ending.error == BUDGET else "failed"

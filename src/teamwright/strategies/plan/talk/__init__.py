@@ -1,0 +1,1 @@
+"""What the lead and the members of a plan say to each other."""
