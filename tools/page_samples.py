@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from teamwright import Engine, Limits, load_team
-from teamwright.events import TeamPhase
+from teamwright.events import TeamStepAssigned
 from teamwright.server.page.page_events import encode
 from teamwright.server.page.projection import read_page_events
 
@@ -45,7 +45,7 @@ async def _play_steered(engine: Engine, folder: Path, name: str) -> None:
     handle = await engine.start(load_team(folder), task, run_id=name)
     async for event in engine.runs.follow(name):
         match getattr(event, "fact", None):
-            case TeamPhase(phase="findings", status="in_progress"):
+            case TeamStepAssigned(step="findings", attempt=1):
                 await engine.runs.say(name, "The data of our customers stays in the EU.", by="ann")
                 plan: Any = (await engine.runs.history(name)).plan()
                 plan["steps"].append(ROLL_OUT)

@@ -81,7 +81,6 @@ from teamwright.values.events.team import (
     TeamRoleBound,
     TeamRouted,
     TeamSelected,
-    TeamStepCompleted,
     TeamStepFailed,
 )
 from teamwright.values.key import is_tool_call, parent_key
@@ -170,8 +169,9 @@ def _answer_detail(answer: Answer) -> str:
 RUNG_TEXTS: dict[FailureRung, str] = {
     "retry": "it is tried again",
     "downgrade_model": "it is tried with a cheaper model",
-    "replan": "the planner plans again",
+    "replan": "the lead plans again",
     "skip_step": "the team continues without it",
+    "finish": "one agent finishes the task",
     "abort_team": "the team fails",
 }
 
@@ -387,8 +387,6 @@ def _note_of_plan(event: Event) -> str | None:
             return f"{member} has the role {role}"
         case TeamStepFailed(step=step, member=member, error=error, rung=rung):
             return f"{member} failed at step {step} ({error}): {RUNG_TEXTS[rung]}"
-        case TeamStepCompleted(step=step, state="degraded" | "timeout" | "cancelled" as state):
-            return f"step {step} ended {'with a warning' if state == 'degraded' else 'by ' + state}"
         case TeamChannelOpened(step=step, between=between, reason=reason):
             return f"{' and '.join(between)} may talk with each other about step {step}: {reason}"
         case TeamChannelClosed(between=between, messages=messages, settled=settled):

@@ -6,6 +6,7 @@ It reads the record and changes nothing.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import Self
 
@@ -224,13 +225,13 @@ class RunHistory:
         )
 
     def plan(self) -> JsonValue:
-        """The latest version of the plan of the run's own team; `None` if its strategy records none."""
+        """A copy of the latest plan of the run's own team, to be edited; `None` if its strategy records none."""
         plans = (
             event.fact.plan
             for event in reversed(self.events)
             if isinstance(event.fact, TeamPlanChanged) and not parent_key(event.scope)
         )
-        return next(plans, None)
+        return deepcopy(next(plans, None))
 
     def require_question(self, key: str) -> Question:
         """Return the open question with this key, or raise a `UsageError` that names the nearest key."""

@@ -16,6 +16,8 @@ from teamwright.values.events.team import (
     TeamPlanChanged,
     TeamPlanProposed,
     TeamPlanStatus,
+    TeamStepAssigned,
+    TeamStepCompleted,
 )
 from teamwright.values.people import (
     ActionClaim,
@@ -54,7 +56,7 @@ def plan_note(event: Event) -> str | None:
             decided = f"{to or 'a person'} {'approves' if approved else 'refuses'}"
             return f"{by} proposes to change the plan; {decided}{f': {reason}' if reason else ''}"
         case _:
-            return _merge_note(event)
+            return _step_note(event)
 
 
 def is_plan_progress(event: Event) -> bool:
@@ -62,14 +64,27 @@ def is_plan_progress(event: Event) -> bool:
     match event.fact:
         case TeamPlanChanged(plan_version=version):
             return version == FIRST
+        case TeamStepAssigned(attempt=attempt):
+            return attempt == FIRST
+        case TeamStepCompleted(state=state):
+            return state == "completed"
         case TeamMerged():
             return True
         case _:
             return False
 
 
-def _merge_note(event: Event) -> str | None:
+def _step_note(event: Event) -> str | None:
+    """Return the line for a step that starts or ends; how it failed is said where that is recorded."""
     match event.fact:
+        case TeamStepAssigned(step=step, member=member, members=members, attempt=attempt):
+            again = f", attempt {attempt}" if attempt > FIRST else ""
+            who = "" if not members and member == step else f": {', '.join(members or (member,))}"
+            return f"step {step} starts{again}{who}"
+        case TeamStepCompleted(step=step, state="completed", nothing_found=nothing_found):
+            return f"step {step} is completed{': there is nothing to find' if nothing_found else ''}"
+        case TeamStepCompleted(step=step, state="degraded" | "timeout" | "cancelled" as state):
+            return f"step {step} ended {'with a warning' if state == 'degraded' else 'by ' + state}"
         case TeamMerged(step=step, winner=winner, by=by, tied=tied, votes=votes, entries=entries):
             if not winner:
                 return f"step {step}: {by} merged the answers"

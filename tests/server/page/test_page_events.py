@@ -28,7 +28,7 @@ def test_the_schema_names_the_events_of_the_page_and_their_head() -> None:  # A-
     wanted = {
         "run", "team_formed", "team_dissolved", "team_synthesis", "expert_joined", "expert_left", "expert_step",
         "expert_result", "message", "tool_call", "tool_result", "thinking", "verdict", "vote", "plan_update", "step",
-        "phase", "intervention", "question", "answer", "budget", "wait", "checkpoint", "warning", "note", "delta",
+        "intervention", "question", "answer", "budget", "wait", "checkpoint", "warning", "note", "delta",
     }  # fmt: skip
     assert wanted <= set(kinds)
     for kind, one in kinds.items():

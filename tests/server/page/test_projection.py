@@ -42,7 +42,7 @@ from teamwright.testing.sample_facts import a_fact_of_each_kind
 from teamwright.values.events.agent import AgentAsked, AgentFailed, AgentReplied, AgentReturned
 from teamwright.values.events.event import ArgumentsDelta, Delta, Event, Fact, ThinkingDelta
 from teamwright.values.events.run import PersonAnswered, PersonAsked
-from teamwright.values.events.team import TeamLife, TeamPhase, TeamStarted
+from teamwright.values.events.team import TeamLife, TeamStarted, TeamStepAssigned, TeamStepCompleted
 from teamwright.values.people import Answer, Question
 from tests.histories.history import FOLDER, RUN_ID, History
 from tests.paths import EXAMPLES
@@ -123,7 +123,7 @@ agents:
   planner: {model: scripted:replies.yaml}
   writer: {model: scripted:replies.yaml}
 teams:
-  planned: {strategy: expert, members: [writer], expert: {planner: planner, confirm: true}}
+  planned: {strategy: expert, members: [writer], expert: {lead: planner, confirm: true}}
 """
 SCRIPT = """
 - {agent: planner, json: {steps: [{id: writing, role: writer, task: Write it.}]}}
@@ -136,8 +136,12 @@ EDITED: JsonValue = {"steps": [{"id": "writing", "role": "writer", "task": "Writ
 @pytest.mark.parametrize(
     ("answer", "task", "statuses"),
     [
-        (Answer(text="approve"), "Write it.", ["draft", "executing", "executing", "completed"]),
-        (Answer(text="edit", data=EDITED), "Write it in Latin.", ["draft", "executing", "executing", "completed"]),
+        (Answer(text="approve"), "Write it.", ["draft", "confirmed", "executing", "completed"]),
+        (
+            Answer(text="edit", data=EDITED),
+            "Write it in Latin.",
+            ["draft", "draft", "confirmed", "executing", "completed"],
+        ),
         (Answer(text="reject", data="No."), "Write it.", ["draft", "failed"]),
     ],
 )
@@ -159,6 +163,28 @@ async def test_a_plan_is_a_draft_until_a_person_has_confirmed_it(
             assert await read_page_events(engine.journal, "r", after) == [one for one in events if one.number > after]
 
 
+@pytest.mark.parametrize(
+    ("answer", "task", "statuses"),
+    [
+        (Answer(text="approve"), "Write it.", ["executing", "draft", "confirmed", "completed"]),
+        (Answer(text="reject", data="No."), "Write it.", ["executing", "draft", "failed"]),
+    ],
+)
+async def test_a_fixed_plan_is_a_draft_until_a_person_has_confirmed_it(
+    answer: Answer, task: str, statuses: list[str]
+) -> None:  # A-15
+    options = {"steps": [{"id": "writer", "task": task}], "confirm": True}
+    team = Team("t", members=[FunctionAgent("writer", lambda _: "done")], strategy="dag", options=options)
+    async with Engine("memory") as engine:
+        await engine.run(team, "Write.", run_id="r")
+        question = next(one for one in await read_page_events(engine.journal, "r") if isinstance(one, PageQuestion))
+        await engine.runs.answer("r", question.key, answer)
+        await engine.resume("r", team=team)
+        plans = [one for one in await read_page_events(engine.journal, "r") if isinstance(one, PagePlanUpdate)]
+    assert [one.status for one in plans] == statuses
+    assert plans[-1].steps[0].task == task
+
+
 @pytest.mark.experts
 async def test_the_plan_of_a_planner_is_shown_also_without_a_confirmation(tmp_path: Path) -> None:  # A-15
     (tmp_path / "team.yaml").write_text(CONFIRMED.replace(", confirm: true", ""), encoding="utf-8")
@@ -167,7 +193,11 @@ async def test_the_plan_of_a_planner_is_shown_also_without_a_confirmation(tmp_pa
         await engine.run(load_team(tmp_path / "team.yaml"), "Write.", run_id="r")
         events = await read_page_events(engine.journal, "r")
     plans = [one for one in events if isinstance(one, PagePlanUpdate)]
-    assert [(one.status, one.steps[0].state) for one in plans] == [("executing", "pending"), ("completed", "completed")]
+    assert [(one.status, one.steps[0].state) for one in plans] == [
+        ("draft", "pending"),
+        ("executing", "pending"),
+        ("completed", "completed"),
+    ]
     assert plans[0].steps[0].assignees == ("writer",)
 
 
@@ -181,6 +211,9 @@ async def test_a_review_by_experts_shows_its_plan_verdicts_votes_and_milestones(
     assert milestones == ["What the design says", "What to change"]
     steps = [(one.step, one.state) for one in events if isinstance(one, PageStep)]
     assert steps[:2] == [("reading", "running"), ("reading", "completed")]
+    joined = [one.expert.name for one in events if isinstance(one, PageExpertJoined) and one.expert is not None]
+    assert joined == ["chief"], "a check is no expert"
+    assert not [one for one in events if one.expert is not None and one.expert.name == "rubric"]
     architect = next(one for one in events if isinstance(one, PageExpertStep)).expert
     assert architect is not None
     assert (architect.name, architect.colour) == ("architect", "#6d28d9")
@@ -265,6 +298,48 @@ def test_every_kind_of_fact_can_be_projected_wherever_it_occurs() -> None:  # A-
     assert encode(made)
 
 
+@pytest.mark.experts
+async def test_a_live_team_shows_its_milestones() -> None:  # A-14
+    evaluate = {"criteria": [{"id": "done", "contains": "done"}]}
+    steps = [{"id": "walls", "name": "The walls", "agent": "a", "evaluate": evaluate}, {"id": "roof", "agent": "b"}]
+    members = [FunctionAgent(name, lambda _: "done") for name in ("a", "b")]
+    team = Team("t", members=members, strategy="live", options={"steps": steps})
+    async with Engine("memory") as engine:
+        await engine.run(team, "Build.", run_id="r")
+        events = await read_page_events(engine.journal, "r")
+    plan = next(one for one in events if isinstance(one, PagePlanUpdate))
+    assert [(one.id, one.milestone) for one in plan.steps] == [("walls", True), ("roof", False)]
+    reached = [(one.text, one.step) for one in events if isinstance(one, PageMessage) and one.type == "milestone"]
+    assert reached == [("The walls", "walls")]
+    assert not [one for one in events if isinstance(one, PageExpertJoined)]
+    ended = [(one.step, one.state) for one in events if isinstance(one, PageStep) and one.state != "running"]
+    assert ended == [("walls", "completed"), ("roof", "completed"), ("answer", "completed")]
+
+
+def test_a_step_of_several_keeps_those_who_worked_on_it() -> None:  # A-15
+    events = projected(
+        ("", "t", asked("t", "team")),
+        ("t", "1", STARTED),
+        ("t", "2", TeamStepAssigned(step="walls", member="a", members=("a", "b"))),
+        ("t", "3", TeamStepCompleted(step="walls", member="lead", state="completed")),
+    )
+    assert [(one.state, one.assignees) for one in events if isinstance(one, PageStep)] == [
+        ("running", ("a", "b")),
+        ("completed", ()),
+    ]
+
+
+def test_a_check_that_fails_is_a_warning() -> None:
+    events = projected(
+        ("", "t", asked("t", "team")),
+        ("t", "1", STARTED),
+        ("t", "walls/evaluation-1/work", asked("rubric", "evaluator")),
+        ("t", "walls/evaluation-1/work", AgentFailed(member="rubric", error="crash", message="no such file")),
+    )
+    assert isinstance(events[-1], PageWarning)
+    assert events[-1].text == "no such file"
+
+
 def asked(member: str, kind: str = "function") -> AgentAsked:
     return AgentAsked(member=member, member_kind=kind, turn=1, task="", length=0, digest="")
 
@@ -298,14 +373,14 @@ def test_a_live_team_shows_who_joined_and_who_left() -> None:  # A-10
     assert len([one for one in events if isinstance(one, PageTeamLife)]) == 2
 
 
-def test_a_turn_belongs_to_the_phase_that_its_member_works_on() -> None:  # A-15
+def test_a_turn_belongs_to_the_step_that_its_member_works_on() -> None:  # A-15
     events = projected(
         ("", "t", asked("t", "team")),
         ("t", "1", STARTED),
-        ("t", "2", TeamPhase(phase="walls", status="in_progress", members=("a",))),
+        ("t", "2", TeamStepAssigned(step="walls", member="a")),
         ("t", "turn-1", asked("a")),
         ("t", "turn-1", AgentReplied()),
-        ("t", "3", TeamPhase(phase="walls", status="completed", members=("a",))),
+        ("t", "3", TeamStepCompleted(step="walls", member="a", state="completed")),
         ("t", "turn-2", asked("a")),
     )
     assert [one.step for one in events if isinstance(one, PageExpertStep)] == ["walls", ""]
@@ -315,7 +390,7 @@ def test_what_a_team_leaves_unfinished_is_cancelled_with_it() -> None:  # A-15
     events = projected(
         ("", "t", asked("t", "team")),
         ("t", "1", STARTED),
-        ("t", "2", TeamPhase(phase="walls", status="in_progress", members=("a",))),
+        ("t", "2", TeamStepAssigned(step="walls", member="a")),
         ("", "t", AgentFailed(member="t", error="budget", message="nothing is left")),
     )
     assert [(one.step, one.state) for one in events if isinstance(one, PageStep)] == [

@@ -214,7 +214,7 @@ export interface PageMessage {
   type: "assist" | "assist_request" | "chat" | "decision" | "handoff" | "milestone" | "plan_update";
   text: string;
   to: string[];
-  phase: string;
+  step: string;
   round: number;
   original: string;
 }
@@ -246,22 +246,6 @@ export interface PagePart {
   id: string;
   assignee: string;
   task: string;
-}
-
-/** A phase of a plan has another status. */
-export interface PagePhase {
-  kind: "phase";
-  number: number;
-  index: number;
-  time: number;
-  scope: string;
-  key: string;
-  expert: PageExpert | null;
-  phase: string;
-  name: string;
-  status: string;
-  attempt: number;
-  experts: string[];
 }
 
 /** A step of a plan. `assignees` are ids of experts; the first is who the plan names, the others work beside it. */
@@ -521,7 +505,7 @@ export interface PageVote {
   scope: string;
   key: string;
   expert: PageExpert | null;
-  phase: string;
+  step: string;
   merge: string;
   entries: Record<string, string>;
   votes: Record<string, string>;
@@ -585,7 +569,6 @@ export type PageEvent =
   | PageVote
   | PagePlanUpdate
   | PageStep
-  | PagePhase
   | PageIntervention
   | PageQuestion
   | PageAnswer

@@ -72,7 +72,7 @@ export interface Conversation {
 }
 
 /** Kinds that other views show, or that only complete an entry. */
-const UNSHOWN = new Set<PageEvent['kind']>(['budget', 'step', 'phase', 'wait', 'team_life'])
+const UNSHOWN = new Set<PageEvent['kind']>(['budget', 'step', 'wait', 'team_life'])
 
 function apply(state: Conversation, event: PageEvent): void {
   switch (event.kind) {

@@ -56,7 +56,7 @@ test('an entry that changes is another object', () => {
 })
 
 test('a message belongs to who sends it and to whom it is for', () => {
-  const base = { kind: 'message', number: 1, index: 0, time: 1, scope: '', key: 'k', type: 'handoff', text: '', phase: '', round: 0, original: '' } as const
+  const base = { kind: 'message', number: 1, index: 0, time: 1, scope: '', key: 'k', type: 'handoff', text: '', step: '', round: 0, original: '' } as const
   const expert = { id: 'a', name: 'a', colour: '#000000', avatar: 'A' }
   const { entries } = foldAll(conversation, [{ ...base, expert, to: ['b'] }])
   expect(expertsOf(entries[0]!)).toEqual(['a', 'b'])

@@ -17,6 +17,7 @@ from teamwright.server.page.page_events import (
     PageToolCall,
     PageToolResult,
     PageUsage,
+    PageWarning,
     StepState,
 )
 from teamwright.server.page.state import AskAtWork, EventBuilder, page_artifacts, page_value
@@ -49,10 +50,10 @@ class ToolCallAtWork:
 
 
 def project_asked(builder: EventBuilder, fact: AgentAsked) -> None:
-    """Add what an expert is asked; a team is shown once it has formed."""
+    """Add what an expert is asked; a team is shown once it has formed, and a check by its verdict."""
     event = builder.event
     ask = builder.state.begin(event, fact)
-    if ask.is_team:
+    if ask.is_team or ask.is_check:
         return
     if ask.expert.id not in builder.state.announced:
         builder.state.announced.add(ask.expert.id)
@@ -87,7 +88,7 @@ def _role(ask: AskAtWork) -> Literal["member", "lead", "coordinator", "judge", "
 def project_replied(builder: EventBuilder, fact: AgentReplied) -> None:
     """Add the reply of an expert, or the answer of a team and its end."""
     ask = builder.state.end(builder.key)
-    if ask is None:
+    if ask is None or ask.is_check:
         return
     if ask.is_team:
         _end_team(builder, ask, fact)
@@ -120,6 +121,9 @@ def project_failed(builder: EventBuilder, fact: AgentFailed) -> None:
     failure = PageFailure(error=fact.error, message=mask_text(fact.message))
     if ask.is_team:
         _end_team(builder, ask, fact, failure)
+        return
+    if ask.is_check:
+        builder.add(PageWarning(**builder.head(), text=failure.message, code=fact.kind))
         return
     builder.add(
         PageExpertResult(

@@ -259,7 +259,7 @@ class PageMessage(_PageEvent, frozen=True):
     type: MessageKind
     text: str
     to: tuple[str, ...] = ()
-    phase: str = ""
+    step: str = ""
     round: int = 0
     original: str = ""
 
@@ -315,7 +315,7 @@ class PageVerdict(_PageEvent, frozen=True):
 class PageVote(_PageEvent, frozen=True):
     """Answers of a competition became one: `entries` are authors by answer, and `votes` answers by voter."""
 
-    phase: str
+    step: str
     merge: str
     entries: dict[str, str]
     votes: dict[str, str]

@@ -21,7 +21,7 @@ from teamwright.server.page.page_events import (
     WaitKind,
 )
 from teamwright.server.page.state import EventBuilder, page_value
-from teamwright.server.page.teams import decide_plan, propose_plan
+from teamwright.server.page.teams import propose_plan
 from teamwright.values.events.agent import (
     AgentAsked,
     AgentCalled,
@@ -98,7 +98,6 @@ def project_run(builder: EventBuilder, fact: Fact) -> bool:
             expert = None if ask is None or ask.is_team else ask.expert
             text, data = mask_text(answer.text), mask_value(answer.data)
             builder.add(PageAnswer(**builder.head(expert), text=text, data=data, by=mask_text(answer.by)))
-            decide_plan(builder, answer)
         case _:
             return False
     return True

@@ -11,6 +11,7 @@ from typing import TypedDict, TypeVar
 
 from pydantic import JsonValue
 
+from teamwright.agents.evaluators import EVALUATOR
 from teamwright.history.record.asks import RecordedBodies
 from teamwright.server.page.appearance import ExpertAppearance, fields_of
 from teamwright.server.page.page_events import PageArtifact, PageEvent, PageExpert, PageStep, StepState
@@ -47,8 +48,8 @@ class TeamAtWork:
     plan_version: int = 0
     plan_status: str = ""
     """How far the plan is, as the page shows it; empty without a plan."""
-    proposal: str = ""
-    """The key of the question with which a person is asked to confirm the plan."""
+    shared: set[str] = field(default_factory=set[str])
+    """The steps that several members work on."""
     records_steps: bool = False
     """Whether its strategy records the states of its steps; else they follow from the asks in them."""
     work: dict[str, str] = field(default_factory=dict[str, str])
@@ -75,6 +76,8 @@ class AskAtWork:
     began: float
     team: TeamAtWork
     is_team: bool
+    is_check: bool = False
+    """Whether it evaluates work: its verdict is shown, and it is no expert."""
     step: str = ""
     asker: AskAtWork | None = None
 
@@ -123,7 +126,8 @@ class PageState:
         outer = self._run if around is None else around.team
         is_team = fact.member_kind == "team"
         team = self._open_team(event.key, fact.member, outer) if is_team else outer
-        asker = around if around is not None and not around.is_team else None
+        is_check = fact.member_kind == EVALUATOR
+        asker = around if around is not None and not (around.is_team or around.is_check) else None
         ask = self.asks[event.key] = AskAtWork(
             event.key,
             fact.member,
@@ -132,6 +136,7 @@ class PageState:
             event.time,
             team,
             is_team,
+            is_check,
             outer.step_of(event.key) or outer.work.get(fact.member, ""),
             asker,
         )

@@ -45,9 +45,8 @@ from teamwright.values.events.team import (
     TeamStepFailed,
 )
 from teamwright.values.key import join_key
-from teamwright.values.people import Answer
 from teamwright.values.specs.evaluation import JudgeRecord
-from teamwright.values.text.secret_patterns import mask_text, mask_value
+from teamwright.values.text.secret_patterns import mask_text
 
 MODES: Mapping[str, Literal["subtasks", "compete"]] = {
     "subtask_parallel": "subtasks",
@@ -60,7 +59,7 @@ STATES: Mapping[str, StepState] = {
     "skipped": "skipped",
     "failed": "failed",
 }
-"""The states of a page's steps by the status of a phase."""
+"""The states of a page's steps by the status of a step in a recorded plan."""
 SKIPPED = {
     "condition": "its condition does not hold",
     "needs": "there is no output from {}",
@@ -80,7 +79,7 @@ def project_team(builder: EventBuilder, fact: Fact) -> bool:
             _life(builder, fact)
         case TeamMessage(type=type, by=by, to=to, text=text):
             to = builder.state.ids(builder.team, to)
-            more = {"phase": fact.step, "original": fact.original}
+            more = {"step": fact.step, "original": fact.original}
             builder.add(
                 PageMessage(**builder.head(by), type=type, text=mask_text(text), to=to, round=fact.round, **more)
             )
@@ -110,10 +109,11 @@ def _project_plan(builder: EventBuilder, fact: Fact) -> bool:
         case TeamStepAssigned(step=step, member=member, attempt=attempt, members=members):
             builder.team.records_steps = True
             builder.team.states.pop(step, None)
+            (builder.team.shared.add if members else builder.team.shared.discard)(step)
             builder.set_step(step, "running", attempt=attempt, members=members or (member,))
         case TeamStepFailed(step=step, member=member, attempt=attempt, error=error, rung=rung):
             state = "running" if rung in ("retry", "downgrade_model") else "failed"
-            builder.set_step(step, state, attempt=attempt, members=(member,), reason=error)
+            builder.set_step(step, state, attempt=attempt, members=_workers(builder.team, step, member), reason=error)
             return False  # the note says what happens now
         case TeamStepCompleted() as done:
             builder.team.states.pop(done.step, None)
@@ -121,7 +121,7 @@ def _project_plan(builder: EventBuilder, fact: Fact) -> bool:
                 done.step,
                 done.state,
                 attempt=done.attempts,
-                members=(done.member,),
+                members=_workers(builder.team, done.step, done.member),
                 verdict=done.verdict or "",
                 score=done.score,
             )
@@ -130,6 +130,11 @@ def _project_plan(builder: EventBuilder, fact: Fact) -> bool:
         case _:
             return False
     return True
+
+
+def _workers(team: TeamAtWork, step: str, member: str) -> tuple[str, ...]:
+    """Return who a step ended with; a step of several keeps those who worked on it."""
+    return () if step in team.shared else (member,)
 
 
 def _formed(builder: EventBuilder, fact: TeamStarted) -> None:
@@ -203,7 +208,7 @@ def _verdict(builder: EventBuilder, fact: TeamEvaluationResult) -> None:
         builder.set_step(step, state, attempt=fact.attempt, verdict=verdict.outcome, score=verdict.score)
     if verdict.passes and step in builder.team.milestones:
         title = builder.team.names.get(step, step)
-        builder.add(PageMessage(**builder.head(fact.member), type="milestone", text=mask_text(title), phase=step))
+        builder.add(PageMessage(**builder.head(fact.member), type="milestone", text=mask_text(title), step=step))
 
 
 def _judge(one: JudgeRecord) -> PageJudge:
@@ -215,7 +220,7 @@ def _vote(builder: EventBuilder, fact: TeamMerged) -> None:
     builder.add(
         PageVote(
             **builder.head(fact.by),
-            phase=fact.step,
+            step=fact.step,
             merge=fact.merge,
             entries={answer: prefix + member for answer, member in fact.entries.items()},
             votes={prefix + member: answer for member, answer in fact.votes.items()},
@@ -270,18 +275,8 @@ def propose_plan(builder: EventBuilder, proposed: Body) -> None:
     team, ask = builder.team, builder.state.ask_around(builder.key)
     plan = _plan_in(builder.source.value(proposed))
     if team.plan_version == 0 and ask is not None and ask.is_team and fields_of(plan).get("steps"):
-        team.plan, team.proposal = plan, builder.key
+        team.plan = plan
         _plan(builder, 0, "draft")
-
-
-def decide_plan(builder: EventBuilder, answer: Answer) -> None:
-    """Show the proposed plan as a person has confirmed or edited it; a team with a rejected plan fails."""
-    team = builder.team
-    if team.proposal != builder.key or answer.text == "reject":
-        return
-    if answer.text == "edit":
-        team.plan = _plan_in(mask_value(answer.data))
-    _plan(builder, 0, "executing")
 
 
 def close_plan(builder: EventBuilder, failure: PageFailure | None) -> None:

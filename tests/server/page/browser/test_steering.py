@@ -38,7 +38,7 @@ teams:
   planned:
     strategy: expert
     members: [reader, writer]
-    expert: {planner: planner, confirm: true}
+    expert: {lead: planner, confirm: true}
 """,
     "approval": MANIFESTS["approval"],
     "short": """

@@ -85,7 +85,7 @@ export const conversation = {
   'verdict.accepted': 'Accepted by a person',
   'verdict.feedback': 'Feedback',
   'verdict.suggestions': 'Suggestions',
-  'vote.title': 'Vote: {phase}',
+  'vote.title': 'Vote: {step}',
   'vote.winner': 'Chosen: {name}',
   'vote.tied': 'Tied: {names}',
   'plan.title': 'Plan, version {version}',

@@ -87,7 +87,7 @@ export const conversation: Record<keyof typeof english, string> = {
   'verdict.accepted': '已由人接受',
   'verdict.feedback': '反馈',
   'verdict.suggestions': '建议',
-  'vote.title': '投票：{phase}',
+  'vote.title': '投票：{step}',
   'vote.winner': '选定：{name}',
   'vote.tied': '平局：{names}',
   'plan.title': '计划，第 {version} 版',

@@ -72,7 +72,7 @@ function apply(state: Plans, event: PageEvent): void {
       edit(state, event, event.step, (step) => ({ ...step, verdicts: [...step.verdicts, event], score: event.score }))
       break
     case 'vote':
-      edit(state, event, event.phase, (step) => ({ ...step, vote: event }))
+      edit(state, event, event.step, (step) => ({ ...step, vote: event }))
       break
   }
 }

@@ -40,13 +40,11 @@ export function eventLine(event: PageEvent): string {
     case 'verdict':
       return named('verdict', event.outcome)
     case 'vote':
-      return t('vote.title', { phase: event.phase })
+      return t('vote.title', { step: event.step })
     case 'plan_update':
       return event.version ? t('plan.title', { version: event.version }) : t('plan.declared')
     case 'step':
       return `${event.step}: ${named('step', event.state)}`
-    case 'phase':
-      return `${event.name}: ${named('planStatus', event.status)}`
     case 'intervention':
       return short(`${event.by || t('intervention.someone')} ${named('intervention', event.what)} ${event.text}`)
     case 'question':
