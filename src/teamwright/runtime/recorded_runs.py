@@ -88,7 +88,11 @@ class RunInterventions(ABC):
         return await self._steer(run_id, steer)
 
     async def edit_plan(self, run_id: str, plan: JsonValue, *, by: str = "", wait: bool = False) -> Receipt:
-        """Replace the plan of a run's team; what is done stays done. `history.plan()` is the present one."""
+        """Replace the plan of a run's team, or change it; what is done stays done. `history.plan()` is the present one.
+
+        A change has `put`, steps that are new or replace those of their id, `remove`, ids of steps that go,
+        `variables` with new values, and a `reason`. Raises `InterventionRefused` if the plan can't be changed so.
+        """
         edited = _plain("The plan", plan)
         return await self._steer(run_id, EditPlan(plan=edited, by=by), wait=wait)
 

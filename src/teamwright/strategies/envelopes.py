@@ -21,6 +21,7 @@ from teamwright.agents.contract.agent import (
     ApplyChange,
     Branch,
     Branches,
+    CheckChange,
     Clock,
     Context,
     Workspace,
@@ -277,9 +278,11 @@ class EnvelopeContext:
         """Ask another member for help."""
         await self._inner.ask_member(name, question, key=key, hand_over=hand_over)
 
-    async def changes(self, *, before: str, apply: ApplyChange, messages: bool = False) -> Sequence[AppliedChange]:
+    async def changes(
+        self, *, before: str, apply: ApplyChange, messages: bool = False, check: CheckChange | None = None
+    ) -> Sequence[AppliedChange]:
         """Carry out what people want changed before an ask."""
-        return await self._inner.changes(before=before, apply=apply, messages=messages)
+        return await self._inner.changes(before=before, apply=apply, messages=messages, check=check)
 
     @asynccontextmanager
     async def scope(

@@ -17,6 +17,7 @@ from pydantic import JsonValue
 from teamwright.agents.contract.agent import Agent, Context, is_package_class
 from teamwright.errors import UnknownName, UsageError
 from teamwright.values.limits import ClosingAsk
+from teamwright.values.people import TeamChange
 from teamwright.values.specs.manifest import Share
 from teamwright.values.turns.artifacts import Artifact
 from teamwright.values.turns.envelope import EnvelopeSettings
@@ -230,6 +231,13 @@ class Strategy(ABC):
         Members may be placeholders that have only a name, kind, description and policy.
         """
         return ()
+
+    def refusal(self, change: TeamChange) -> str | None:
+        """Return why no run of a team can take a change that a person sends; None if one may.
+
+        Called before the change is acknowledged. How far the run is, `check` of `Context.changes` knows.
+        """
+        return None
 
     def lead(self, settings: Settings, members: Members) -> str | None:
         """Return the name of the member or helper that leads the team, if there is one."""

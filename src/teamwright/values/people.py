@@ -328,7 +328,7 @@ class RaiseBudget(Amounts, frozen=True, tag_field="kind", tag="raise_budget"):
 
 
 class EditPlan(Record, frozen=True, tag_field="kind", tag="edit_plan"):
-    """Replace the plan of the outermost team by this one; what is done stays done."""
+    """Replace the plan of the outermost team by this one, or change it so; what is done stays done."""
 
     kind: ClassVar = "edit_plan"
     plan: JsonValue

@@ -146,13 +146,17 @@ def test_the_plan_of_a_team_is_edited_and_its_members_change(  # A-10, A-13, A-1
     walls = {"id": "walls", "agent": "joiner", "task": "Build the walls."}
     (tmp_path / "plan.yaml").write_text(json.dumps({"steps": [walls, {"id": "paint", "agent": "painter"}]}))
     assert call("runs", "edit-plan", "one", "--file", tmp_path / "plan.yaml", "--json").json["status"] == "sent"
+    change = {"put": [{"task": "Build the walls.", "id": "walls", "agent": "joiner"}]}  # as it is
+    (tmp_path / "same.yaml").write_text(json.dumps(change))
+    assert "nothing was sent" in call("runs", "edit-plan", "one", "--file", tmp_path / "same.yaml", "--yes").err
     assert call("runs", "remove-member", "one", "lead").out == "remove member: sent\n"
     call("runs", "answer", "one", "approve")
-    assert call("runs", "resume", "one", "--quiet", "--no-input").code == 7
+    resumed = call("runs", "resume", "one", "--quiet", "--no-input")
+    assert resumed.code == 7, resumed.err
     call("runs", "answer", "one", "approve")
     assert call("runs", "resume", "one", "--quiet", "--no-input").code == 0
     shown = call("runs", "show", "one").out
-    assert "+ paint (painter); - roof (joiner): Build it." in shown
+    assert "+ paint (painter); - roof (joiner): Build a green roof." in shown
     assert "joiner leads now: joiner, painter; left: lead" in shown
     assert "the team is dissolved; its outputs stay" in shown
     assert "The walls are blue." in shown
@@ -179,7 +183,7 @@ def test_a_run_without_a_plan_says_so(tmp_path: Path, call: Call) -> None:  # A-
     call("run", team, "Go", "--run-id", "one", "--quiet")
     refused = call("runs", "edit-plan", "one")
     assert refused.code == 2
-    assert "has no plan that can be edited" in refused.err
+    assert "The run 'one' records no plan to edit; write the change into a file: --file FILE." in refused.err
     unknown = call("runs", "add-member", "one", "z", "--from", team)
     assert unknown.code == 2
     assert "'z'" in unknown.err

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 from pydantic import JsonValue
-from tests.experts.live.test_strategy import live
 
 from teamwright.errors import UsageError
 from teamwright.journal import MemoryJournal
 from teamwright.journal.sqlite.journal import SqliteJournal
 from teamwright.server.plan_difference import FEW_LINES
 from teamwright.values.people import AddMember, EditPlan
+from tests.experts.test_presets_live import live
 from tests.kit.members import FakeMembers
 from tests.kit.server import TestServer, serving
 from tests.kit.steering import Gate
@@ -144,10 +144,20 @@ async def test_a_plan_that_was_shown_masked_is_saved_with_its_secrets(tmp_path: 
         assert KEY not in str(shown)
         again = await client.post("/api/runs/r/plan/difference", json={"plan": shown})
         assert again.json()["difference"] == []
-        shown["steps"][0]["task"] = "Look twice."
+        reordered = {name: shown[name] for name in reversed(shown)}
+        reordered["steps"] = [dict(reversed(step.items())) for step in shown["steps"]]
+        again = await client.post("/api/runs/r/plan/difference", json={"plan": reordered})
+        assert again.json()["difference"] == []
+        change = {"put": [{"id": "more", "agent": "b"}]}
+        added = (await client.post("/api/runs/r/plan/difference", json={"plan": change})).json()["difference"]
+        assert [line for line in added if line.startswith("-")] == ["--- plan"]
+        for wrong in (None, "Do it faster.", {"steps": [{"id": "x", "agent": "a", "needs": ["x"]}]}):
+            refused = await client.post("/api/runs/r/plan", json={"plan": wrong})
+            assert (refused.status_code, refused.json()["error"]["code"]) == (409, "intervention_refused")
+        shown["steps"][1]["priority"] = 2
         sent = await client.post("/api/runs/r/plan", json={"plan": shown})
         assert sent.status_code == 202, sent.text
-        (item,) = await server.state.engine.journal.inbox("r")
+        item = (await server.state.engine.journal.inbox("r"))[-1]
         assert isinstance(item.intervention, EditPlan)
         assert f"Use {KEY} for it." in str(item.intervention.plan)
         shown["steps"][1]["task"] = "Use [redacted] for something else."

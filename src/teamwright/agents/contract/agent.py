@@ -306,7 +306,9 @@ class Context(Protocol):
         """
         ...
 
-    async def changes(self, *, before: str, apply: ApplyChange, messages: bool = False) -> Sequence[AppliedChange]:
+    async def changes(
+        self, *, before: str, apply: ApplyChange, messages: bool = False, check: CheckChange | None = None
+    ) -> Sequence[AppliedChange]:
         """Let `apply` carry out what people want changed before the next of this scope: an ask, or a fact about the
         plan of the team, with the key `before`. Returns what was carried out.
 
@@ -314,6 +316,8 @@ class Context(Protocol):
         gets each message to all members or to the lead, once, so that a lead can plan again; members read it anyway.
         Only the outermost team of a run is changed, and only as the `interventions` of its strategy allow. Call this
         once for each key. A replay carries out the same changes at the same key.
+
+        From now on, a change for which `check` returns a reason is refused when it arrives.
         """
         ...
 
@@ -368,6 +372,8 @@ class AppliedChange(NamedTuple):
 
 ApplyChange = Callable[[AppliedChange], str | None]
 """Carries out a change, or returns why that is impossible now."""
+CheckChange = Callable[[TeamChange], str | None]
+"""Returns why a change is impossible now, before it is acknowledged; None if it is possible."""
 
 
 class Clock(Protocol):

@@ -33,6 +33,7 @@ By = Annotated[str, typer.Option("--by", help="Who intervenes, which is recorded
 Wait = Annotated[bool, typer.Option("--wait", help="Wait until it has taken effect.")]
 NAME = "plan.json"
 """The name of the file in which a person edits a plan."""
+EDIT_FIELDS = ("steps", "version", "put", "remove", "variables")
 
 
 def say_to_run(
@@ -104,7 +105,8 @@ def remove_member(
 def edit_plan(
     run: Run,
     file: Annotated[
-        Path | None, typer.Option("--file", "-f", metavar="FILE", help="Read the new plan from a file, as YAML.")
+        Path | None,
+        typer.Option("--file", "-f", metavar="FILE", help="Read the new plan, or a change of it, from a file."),
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Send the plan without asking.")] = False,
     wait: Wait = False,
@@ -203,12 +205,16 @@ async def edited_plan(history: RunHistory, file: Path | None, *, ask: bool) -> J
 
     The difference goes to stderr.
     """
+    from teamwright.strategies.plan.changes.difference import plan_after
+
     before = history.plan()
-    if before is None:
-        raise UsageError(f"The team of run {history.events[0].run_id!r} has no plan that can be edited.")
+    if before is None and file is None:
+        run_id = history.events[0].run_id
+        raise UsageError(f"The run {run_id!r} records no plan to edit; write the change into a file: --file FILE.")
     shown = _text(before)
     plan = _read(file) if file is not None else await _edit(shown)
-    lines = list(difflib.unified_diff(shown.splitlines(), _text(plan).splitlines(), "plan", "edited", lineterm="", n=1))
+    after = _text(plan_after(before, plan))
+    lines = list(difflib.unified_diff(shown.splitlines(), after.splitlines(), "plan", "edited", lineterm="", n=1))
     if not lines:
         return None
     sys.stderr.write("\n".join(lines) + "\n")
@@ -234,7 +240,10 @@ def _read(file: Path) -> JsonValue:
     from teamwright.documents.nodes import ProblemReport
     from teamwright.documents.reader import mapping_form, read_file
 
-    report, form = ProblemReport(), mapping_form(("steps", "version"), "This is not a plan: a plan has steps")
+    report, form = (
+        ProblemReport(),
+        mapping_form(EDIT_FIELDS, "This is not a plan: a plan has steps, and a change of it  put  or  remove"),
+    )
     return _plan(read_file(file, report, form=form), report)
 
 

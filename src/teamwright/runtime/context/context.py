@@ -12,7 +12,16 @@ from functools import partial
 
 from msgspec import structs
 
-from teamwright.agents.contract.agent import Agent, AppliedChange, ApplyChange, Branches, Clock, Context, Workspace
+from teamwright.agents.contract.agent import (
+    Agent,
+    AppliedChange,
+    ApplyChange,
+    Branches,
+    CheckChange,
+    Clock,
+    Context,
+    Workspace,
+)
 from teamwright.agents.contract.effect import Effect, Returned
 from teamwright.agents.evaluators import require_evaluator
 from teamwright.agents.review import pass_gate
@@ -151,11 +160,15 @@ class RunContext:
         sender = RequestSender(self.workspace, scope.member, key, join_key(scope.path, key))
         await (sender.hand_over(name, question) if hand_over else sender.ask(name, question))
 
-    async def changes(self, *, before: str, apply: ApplyChange, messages: bool = False) -> Sequence[AppliedChange]:
+    async def changes(
+        self, *, before: str, apply: ApplyChange, messages: bool = False, check: CheckChange | None = None
+    ) -> Sequence[AppliedChange]:
         """Carry out what people want changed before the ask with the key `before`, and return it."""
         scope = self._scope
         if scope.is_closed:
             await scope.run.park_until_cancelled()
+        if check is not None and scope.is_outermost:
+            scope.run.check_change = check
         interventions = scope.run.interventions
         if interventions is None:
             return ()

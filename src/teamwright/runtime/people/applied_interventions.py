@@ -58,6 +58,8 @@ def receive_steer(run: RunState, team: Team, steer: Steer, inbox_id: int, refusa
     steer = redacted_steer(steer, run.redactor)
     limits = [one for one in map(interventions.raised, (run.limits, team.policy.limits)) if one is not None]
     reason = refusal or refusal_of(steer, team, limits, interventions.paused, interventions.joined)
+    if reason is None and isinstance(steer, TeamChange):
+        reason = _present_problem(run, interventions, steer)
     if reason is None and isinstance(steer, AddMember):
         reason = _build_problem(interventions, steer)
     if reason is not None:
@@ -68,6 +70,13 @@ def receive_steer(run: RunState, team: Team, steer: Steer, inbox_id: int, refusa
         _apply_to_run(run, team, steer, inbox_id)
     else:
         interventions.accept(steer, inbox_id)
+
+
+def _present_problem(run: RunState, interventions: Interventions, change: TeamChange) -> str | None:
+    """Return why the team can't be changed so, as far as that is known: changes before it may make it possible."""
+    if run.check_change is None or run.delivery.is_replaying or interventions.changes:
+        return None
+    return run.check_change(change)
 
 
 def _build_problem(interventions: Interventions, change: AddMember) -> str | None:

@@ -77,8 +77,10 @@ def refusal_of(
     match steer:
         case Tell(to=""):
             return None
-        case Tell(to=member) | RemoveMember(member=member):
+        case Tell(to=member):
             return _unknown(member, team, joined)
+        case RemoveMember(member=member):
+            return _unknown(member, team, joined) or team.strategy.refusal(steer)
         case PauseMember(member=member):
             return _unknown(member, team, joined) or (f"{member!r} is paused already" if member in paused else None)
         case ResumeMember(member=member):
@@ -86,7 +88,7 @@ def refusal_of(
         case RaiseBudget():
             return _no_raise(steer, limits)
         case EditPlan() | AddMember():
-            return None
+            return team.strategy.refusal(steer)
         case _:
             assert_never(steer)
 

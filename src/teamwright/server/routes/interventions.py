@@ -21,6 +21,7 @@ from teamwright.server.overview import WaitingQuestion
 from teamwright.server.plan_difference import FEW_LINES, PLAN_DIFFERENCE, difference, lines_of
 from teamwright.server.security.masked_json import contains_mask, masked, unmasked
 from teamwright.server.security.visitor import MAY_READ, Answerer, Reader, Runner, Server
+from teamwright.strategies.plan.changes.difference import plan_after
 from teamwright.values.limits import Limits
 from teamwright.values.people import EDIT, Answer
 from teamwright.values.specs.manifest import AgentSpec
@@ -63,7 +64,7 @@ class GivenMessage(BaseModel):
 
 
 class GivenPlan(BaseModel):
-    """A plan in place of the present one."""
+    """A plan in place of the present one, or a change of it: `put`, `remove`, `variables` and `reason`."""
 
     model_config = ConfigDict(extra="forbid")
     plan: PlainJson
@@ -207,12 +208,12 @@ async def read_plan(server: Server, run_id: str) -> PresentPlan:
 async def compare_plan(
     server: Server, request: Request, visitor: Reader, run_id: str, given: GivenPlan
 ) -> ShownDifference:
-    """Return what a plan would change, without changing it."""
+    """Return what a plan, or a change of it, would change, without changing it."""
     await require_run(server.engine, run_id)
     present = (await server.engine.runs.history(run_id)).plan()
     # Both are masked first: the difference to a guess would tell a reader whether it is the secret.
     shown = mask_value(present)
-    before, after = lines_of(shown), lines_of(mask_value(given.plan))
+    before, after = lines_of(shown), lines_of(plan_after(shown, mask_value(given.plan)))
     if len(before) + len(after) <= FEW_LINES:
         lines: JsonValue = [*difference(before, after)]
     else:
@@ -223,7 +224,7 @@ async def compare_plan(
 
 @router.post("/plan", status_code=202, responses=responses(404, 409))
 async def edit_plan(server: Server, visitor: Runner, run_id: str, given: GivenPlan) -> InterventionReceipt:
-    """Replace the plan of a run's team; what is done stays done."""
+    """Replace the plan of a run's team, or change it; what is done stays done."""
     await require_run(server.engine, run_id)
     plan = given.plan
     if contains_mask(plan):

@@ -21,6 +21,7 @@ from teamwright.strategies.plan.bound_roles import (
     role_of_step,
     steps_of_roles,
 )
+from teamwright.strategies.plan.changes.versions import edit_problem
 from teamwright.strategies.plan.closing import closer_of
 from teamwright.strategies.plan.diagram import drawn_steps, drawn_team
 from teamwright.strategies.plan.options import PlanOptions
@@ -42,6 +43,7 @@ from teamwright.strategies.protocol import (
     Task,
 )
 from teamwright.values.limits import ClosingAsk
+from teamwright.values.people import TeamChange
 from teamwright.values.specs.plan import Role, Step
 from teamwright.values.turns.results import Outcome
 from teamwright.values.turns.turn import Turn
@@ -80,6 +82,10 @@ class PlanStrategy(Strategy):
         if options.steps and not (options.pool or options.is_led or options.roles):
             found += islice(_idle(options.steps, members), MOST_IDLE)
         return found
+
+    def refusal(self, change: TeamChange) -> str | None:
+        """Return why no plan can be changed so."""
+        return edit_problem(change)
 
     def lead(self, settings: Settings, members: Members) -> str | None:
         """Return the lead, if there is one."""

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from teamwright.strategies.plan.changes.difference import plan_difference
+import json
+from typing import Any
+
+import pytest
+from pydantic import JsonValue
+
+from teamwright.strategies.plan.changes.difference import plan_after, plan_difference
 from teamwright.values.specs.plan import Pins, Plan, Step
 
 ONE = Plan(steps=(Step(id="a", task="Look."), Step(id="b", needs=("a",)), Step(id="c")), variables={"n": 1, "m": 2})
@@ -35,3 +41,49 @@ def test_a_difference_is_readable() -> None:  # A-07
 
 def test_without_a_plan_before_all_of_it_is_new() -> None:
     assert plan_difference(None, ONE).steps == ("a", "b", "c")
+
+
+BEFORE: JsonValue = {
+    "steps": [{"id": "a", "agent": "x", "task": "Look."}, {"id": "b", "needs": ["a"]}],
+    "variables": {"n": 1, "m": 2},
+    "version": 3,
+}
+
+
+def test_keys_in_another_order_make_no_difference() -> None:
+    edited: JsonValue = {
+        "version": 3,
+        "variables": {"m": 2, "n": 1},
+        "steps": [{"task": "Look.", "id": "a", "agent": "x"}, {"needs": ["a"], "id": "b"}],
+    }
+    assert json.dumps(plan_after(BEFORE, edited)) == json.dumps(BEFORE)
+
+
+def test_a_new_field_comes_after_those_that_were_there() -> None:
+    after: Any = plan_after(BEFORE, {"steps": [{"priority": 2, "task": "Look.", "id": "a"}], "variables": {}})
+    assert list(after) == ["steps", "variables"]
+    assert list(after["steps"][0].items()) == [("id", "a"), ("task", "Look."), ("priority", 2)]
+
+
+def test_a_change_is_shown_as_the_plan_after_it() -> None:
+    change: JsonValue = {
+        "put": [{"task": "Look up.", "id": "a"}, {"id": "c"}],
+        "remove": ["b"],
+        "variables": {"n": None},
+    }
+    assert plan_after(BEFORE, change) == {
+        "steps": [{"id": "a", "task": "Look up."}, {"id": "c"}],
+        "variables": {"m": 2},
+        "version": 3,
+    }
+
+
+@pytest.mark.parametrize("edit", [None, "text", [], 3, {}, {"steps": None}, {"steps": [None, 3]}])
+def test_what_is_no_plan_stands_for_itself(edit: JsonValue) -> None:
+    assert plan_after(BEFORE, edit) == edit
+    assert plan_after(None, edit) == edit
+
+
+@pytest.mark.parametrize("change", [{"put": None}, {"put": [3, None]}, {"remove": "b"}, {"remove": [{}]}])
+def test_a_change_that_is_wrong_can_be_shown(change: JsonValue) -> None:
+    assert isinstance(plan_after(BEFORE, change), dict)

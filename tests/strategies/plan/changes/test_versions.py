@@ -7,13 +7,15 @@ from collections.abc import Sequence
 from typing import Any
 
 import anyio
+import pytest
 from pydantic import JsonValue
 
 from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.runtime.engine import Engine
+from teamwright.strategies.plan.changes.versions import edit_problem
 from teamwright.teams.team import Team
 from teamwright.values.events.event import Event
-from teamwright.values.events.run import RunRefused
+from teamwright.values.events.run import RunIntervened, RunRefused
 from teamwright.values.events.team import TeamPlanChanged
 from teamwright.values.people import EditPlan, Tell
 from teamwright.values.turns.results import RunResult
@@ -83,7 +85,8 @@ async def test_what_is_done_or_being_done_stays() -> None:  # A-07
     result, events = await edited(collaboration(fakes, STEPS, members={"a": held.member}), held, [change])
     assert result.status == "completed"
     (refused,) = facts(events, RunRefused)
-    assert "'a' is completed; what is done stays done" in refused.reason
+    assert "'a' is in progress; what is done stays done" in refused.reason
+    assert not facts(events, RunIntervened), "it is refused before it is acknowledged"
     assert len(facts(events, TeamPlanChanged)) == 1
 
 
@@ -93,6 +96,84 @@ async def test_an_edit_that_is_no_plan_is_refused_in_words() -> None:
     change = edit({"id": "a", "parallell": "serial"})
     _, events = await edited(collaboration(fakes, STEPS, members={"a": held.member}), held, [change])
     assert "did you mean 'parallel'" in facts(events, RunRefused)[0].reason
+
+
+CIRCLE: JsonValue = [{"id": "a", "needs": ["b"]}, {"id": "b", "needs": ["a"]}]
+
+
+@pytest.mark.parametrize(
+    ("plan", "why"),
+    [
+        (None, "it is no plan: write an object with  steps"),
+        ("Do it faster.", "it is no plan: write an object with  steps"),
+        ([], "it is no plan: write an object with  steps"),
+        ({}, "steps: is missing"),
+        ({"steps": []}, "steps: is empty"),
+        ({"steps": CIRCLE}, "steps need each other in a circle: 'a' needs 'b' needs 'a'"),
+        ({"steps": [{"id": "a", "needs": ["z"]}]}, "the step 'a' needs 'z', which is no step"),
+        ({"put": None}, "put: expects a list"),
+        ({"put": CIRCLE}, "steps need each other in a circle"),
+        ({"put": [], "reason": "none"}, "the change changes nothing"),
+    ],
+)
+def test_what_can_be_no_plan_is_refused_whatever_the_run_does(plan: JsonValue, why: str) -> None:
+    refused = edit_problem(EditPlan(plan=plan))
+    assert refused is not None
+    assert why in refused
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [
+        {"steps": [{"id": "a"}]},
+        {"tasks": [{"id": "a"}]},
+        {"put": [{"id": "b", "needs": ["a"]}]},
+        {"remove": ["a"]},
+        {"variables": {"tone": "calm"}},
+    ],
+)
+def test_a_plan_and_a_change_of_one_may_be_sent(plan: JsonValue) -> None:
+    assert edit_problem(EditPlan(plan=plan)) is None
+
+
+async def test_a_change_is_taken_as_well_as_a_whole_plan() -> None:
+    fakes = FakeMembers()
+    held = Held(fakes, "a")
+    change = EditPlan(plan={"put": [{"id": "b", "needs": ["a"], "task": "Mine."}], "remove": ["c"], "reason": "short"})
+    _, events = await edited(collaboration(fakes, STEPS, members={"a": held.member}), held, [change])
+    last = facts(events, TeamPlanChanged)[-1]
+    assert (last.difference, last.reason) == (('~ b: task: nothing → "Mine."', "- c (c, after b)")[::-1], "short")
+    assert fakes.last_turn("b").task == "Mine."
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (EditPlan(plan={"remove": ["d"]}), "there is no step 'd' to remove"),
+        (EditPlan(plan={"put": [{"id": "c", "needs": ["d"]}]}), "the step 'c' needs 'd', which is no step"),
+        (EditPlan(plan={"steps": [{"id": "a"}, {"id": "b", "agent": "z"}]}), "names 'z', which is not of the team"),
+        (EditPlan(plan={"steps": STEPS, "version": 7}), "the plan has no version 7"),
+    ],
+)
+async def test_what_the_present_plan_does_not_allow_is_refused_before_it_is_acknowledged(
+    change: EditPlan, why: str
+) -> None:
+    fakes = FakeMembers()
+    held = Held(fakes, "a")
+    result, events = await edited(collaboration(fakes, STEPS, members={"a": held.member}), held, [change])
+    assert result.status == "completed"
+    assert why in facts(events, RunRefused)[0].reason
+    assert not facts(events, RunIntervened)
+
+
+async def test_a_change_that_needs_one_before_it_is_not_refused_too_early() -> None:
+    fakes = FakeMembers()
+    held = Held(fakes, "a")
+    first = EditPlan(plan={"put": [{"id": "d", "agent": "b", "needs": ["c"]}]})
+    second = EditPlan(plan={"put": [{"id": "e", "agent": "c", "needs": ["d"]}]})
+    _, events = await edited(collaboration(fakes, STEPS, members={"a": held.member}), held, [first, second])
+    assert not facts(events, RunRefused)
+    assert [one.plan_version for one in facts(events, TeamPlanChanged)] == [1, 2, 3]
 
 
 async def test_an_edit_of_an_earlier_version_keeps_what_changed_since() -> None:

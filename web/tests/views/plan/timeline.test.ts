@@ -10,7 +10,7 @@ const of = (sample: { events: unknown[] }) => foldAll(timeline, sample.events as
 const span = (from: number, to: number | null): Span => ({ key: '', kind: 'turn', what: 'work', step: '', attempt: 1, text: '', failed: false, from, to })
 
 test('each expert that was asked has a lane, with or without a plan', () => {
-  expect([...of(review).lanes.keys()].sort()).toEqual(['advocate', 'architect', 'chief', 'guard', 'rubric', 'tester'])
+  expect([...of(review).lanes.keys()].sort()).toEqual(['advocate', 'architect', 'chief', 'guard', 'tester'])
   expect(of(selector).lanes.size).toBe(4)
 })
 

@@ -94,6 +94,48 @@ def step_line(step: Step) -> str:
     return f"{step.id} ({who}{how}{merge}{after}{gate}){task}"
 
 
+def plan_after(before: JsonValue, edit: JsonValue) -> JsonValue:
+    """Return the plan that an edit asks for, as data: what it leaves as it was stands where it stood.
+
+    An edit is a plan, or a change of one. It need not be valid, and what is neither stands for itself.
+    """
+    if not isinstance(before, dict) or not isinstance(edit, dict):
+        return edit
+    if "steps" not in edit and not edit.keys().isdisjoint(("put", "remove", "variables")):
+        edit = _after_change(before, edit)
+    return _in_order_of(before, edit)
+
+
+def _after_change(before: dict[str, JsonValue], change: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    lists = (before.get("steps"), change.get("put"), change.get("remove"))
+    steps, put, removed = ([*one] if isinstance(one, list) else [] for one in lists)
+    new = {_id_of(step): step for step in put}
+    kept = [new.pop(_id_of(step), step) for step in steps if _id_of(step) not in removed]
+    after: dict[str, JsonValue] = {**before, "steps": [*kept, *new.values()]}
+    own, given = before.get("variables"), change.get("variables")
+    if isinstance(given, dict) and given:
+        values = {**(own if isinstance(own, dict) else {}), **given}
+        after["variables"] = {name: value for name, value in values.items() if value is not None}
+    return after
+
+
+def _in_order_of(before: JsonValue, after: JsonValue) -> JsonValue:
+    """Return data with the keys of objects in the order of those before; items of lists are told apart by their ids."""
+    if isinstance(before, dict) and isinstance(after, dict):
+        names = (*(name for name in before if name in after), *(name for name in after if name not in before))
+        return {name: _in_order_of(before.get(name), after[name]) for name in names}
+    if isinstance(before, list) and isinstance(after, list):
+        old = {_id_of(one): one for one in before}
+        return [_in_order_of(old.get(_id_of(one)), one) for one in after]
+    return after
+
+
+def _id_of(item: JsonValue) -> JsonValue:
+    """Return the id of an item of a plan, as data."""
+    found = item.get("id") if isinstance(item, dict) else None
+    return found if isinstance(found, str) else None
+
+
 def _field_changes(before: dict[str, JsonValue], after: dict[str, JsonValue]) -> tuple[FieldChange, ...]:
     names = dict.fromkeys((*before, *after))
     return tuple(

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import cast
 
-from pydantic import ValidationError
+from pydantic import JsonValue, ValidationError
 
 from teamwright.agents.contract.agent import AppliedChange, Context
 from teamwright.strategies.plan.changes.change import (
@@ -24,10 +25,13 @@ from teamwright.strategies.plan.changes.change import (
 )
 from teamwright.strategies.plan.changes.difference import plan_difference
 from teamwright.strategies.plan.changes.present_members import PresentMembers
+from teamwright.strategies.plan.steps.step_options import plan_flaws, template_flaws
 from teamwright.values.events.team import TeamLife, TeamPlanChanged, TeamPlanStatus
-from teamwright.values.people import AddMember, EditPlan, RemoveMember, Tell
+from teamwright.values.people import AddMember, EditPlan, RemoveMember, TeamChange, Tell
 from teamwright.values.specs.plan import Plan, PlanStatus, Roster, Step, StepStatus
 from teamwright.values.text.validation_messages import reasons_of
+
+NO_PLAN = "it is no plan: write an object with  steps, or a change of the plan with  put  and  remove"
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +113,8 @@ class PlanVersions:
         """Apply what people changed before the branch of this name starts, and return what they said besides."""
         versions: list[TeamPlanChanged] = []
         lead = self._team.lead.name
-        done = await ctx.changes(before=place, apply=lambda applied: self._apply(applied, versions), messages=True)
+        apply = partial(self._apply, versions=versions)
+        done = await ctx.changes(before=place, apply=apply, messages=True, check=self.problem)
         if not done:
             return PlanEdits()
         for fact in versions:
@@ -119,7 +124,7 @@ class PlanVersions:
         said = tuple(one.change.text for one in done if isinstance(one.change, Tell))
         return PlanEdits(len(said) < len(done), said)
 
-    def problem(self, change: object) -> str | None:
+    def problem(self, change: TeamChange) -> str | None:
         """Return why a change of people can't be made now, before it is acknowledged; None if it can."""
         match change:
             case EditPlan():
@@ -133,8 +138,6 @@ class PlanVersions:
                     return problem
                 without = self._without(name)
                 return without if isinstance(without, str) else None
-            case _:
-                return None
 
     async def _announce_members(self, lead: str, ctx: Context) -> None:
         """Record who is in the team now, and who has left."""
@@ -197,15 +200,40 @@ class PlanVersions:
 
         A change is taken as well as a whole plan.
         """
-        form = PlanChange if is_change(edit.plan) else Plan
-        try:
-            found = form.model_validate(edit.plan)
-        except ValidationError as error:
-            return "; ".join(reasons_of(error, edit.plan, form))
-        if isinstance(found, PlanChange):
+        found = read_edit(edit.plan)
+        if not isinstance(found, Plan):
             return found
         seen = self._by_number.get(found.version)
         return f"the plan has no version {found.version}" if seen is None else edit_between(seen, found, self.plan)
+
+
+def read_edit(data: JsonValue) -> Plan | PlanChange | str:
+    """Return the plan, or the change of one, that a person sent, or why it is neither."""
+    if not isinstance(data, dict):
+        return NO_PLAN
+    form = PlanChange if is_change(data) else Plan
+    try:
+        return form.model_validate(data)
+    except ValidationError as error:
+        return "; ".join(reasons_of(error, data, form))
+
+
+def edit_problem(change: TeamChange) -> str | None:
+    """Return why no plan can be changed so, whatever its state; None if one can."""
+    if not isinstance(change, EditPlan):
+        return None
+    found = read_edit(change.plan)
+    if isinstance(found, str):
+        return found
+    if isinstance(found, Plan):
+        flaws = [*plan_flaws(found.steps), *template_flaws(found.steps)]
+    elif found:
+        ids = {step.id for step in found.put}  # what they need besides may be in the plan
+        own = [step.model_copy(update={"needs": tuple(filter(ids.__contains__, step.needs))}) for step in found.put]
+        flaws = [*plan_flaws(own)]
+    else:
+        return "the change changes nothing"
+    return "; ".join(flaw.text for flaw in flaws if not flaw.is_warning) or None
 
 
 def is_change(data: object) -> bool:
