@@ -78,7 +78,7 @@ def draw(events: list[Event]) -> str:
 
 def _label(key: str) -> str:
     *_, step, last = key.split("/")
-    return {"work": step, "redirect": "plans", "answer": "answers"}[last]
+    return {"redirect": "plans"}.get(last) or {"answer": "answers"}.get(step, step)
 
 
 def _intervention(lanes: Lanes, sent: Event, applied: Event, place: int, count: int) -> list[str]:

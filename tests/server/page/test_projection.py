@@ -173,7 +173,7 @@ async def test_a_plan_is_a_draft_until_a_person_has_confirmed_it(
 async def test_a_fixed_plan_is_a_draft_until_a_person_has_confirmed_it(
     answer: Answer, task: str, statuses: list[str]
 ) -> None:
-    options = {"steps": [{"id": "writer", "task": task}], "confirm": True}
+    options: dict[str, JsonValue] = {"steps": [{"id": "writer", "task": task}], "confirm": True}
     team = Team("t", members=[FunctionAgent("writer", lambda _: "done")], strategy="dag", options=options)
     async with Engine("memory") as engine:
         await engine.run(team, "Write.", run_id="r")
@@ -300,8 +300,11 @@ def test_every_kind_of_fact_can_be_projected_wherever_it_occurs() -> None:  # A-
 
 @pytest.mark.experts
 async def test_a_live_team_shows_its_milestones() -> None:
-    evaluate = {"criteria": [{"id": "done", "contains": "done"}]}
-    steps = [{"id": "walls", "name": "The walls", "agent": "a", "evaluate": evaluate}, {"id": "roof", "agent": "b"}]
+    evaluate: JsonValue = {"criteria": [{"id": "done", "contains": "done"}]}
+    steps: list[JsonValue] = [
+        {"id": "walls", "name": "The walls", "agent": "a", "evaluate": evaluate},
+        {"id": "roof", "agent": "b"},
+    ]
     members = [FunctionAgent(name, lambda _: "done") for name in ("a", "b")]
     team = Team("t", members=members, strategy="live", options={"steps": steps})
     async with Engine("memory") as engine:
