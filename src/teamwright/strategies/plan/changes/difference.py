@@ -120,7 +120,7 @@ def _after_change(before: dict[str, JsonValue], change: dict[str, JsonValue]) ->
 
 
 def _in_order_of(before: JsonValue, after: JsonValue) -> JsonValue:
-    """Return data with the keys of objects in the order of those before; items of lists are told apart by their ids."""
+    """Return data with the keys of objects in the order of those before; items of lists are known by their ids."""
     if isinstance(before, dict) and isinstance(after, dict):
         names = (*(name for name in before if name in after), *(name for name in after if name not in before))
         return {name: _in_order_of(before.get(name), after[name]) for name in names}
