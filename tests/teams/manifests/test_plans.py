@@ -14,7 +14,8 @@ from teamwright.values.specs.plan import Step
 from tests.paths import EXAMPLES
 
 KNOWN = (
-    "known are agent, coordination_tokens, evaluate, execution_tokens, id, limits, needs, owns, priority, task, when"
+    "known are agent, agents, coordination_tokens, enough, evaluate, execution_tokens, id, limits, merge, name, needs,"
+    " nothing_found, owns, parallel, parts, priority, required, role, status, task, when"
 )
 
 

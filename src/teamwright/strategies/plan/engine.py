@@ -249,7 +249,7 @@ def _role_flaws(options: PlanOptions) -> Iterator[Issue]:
 
 def _idle(steps: Sequence[Step], members: Members) -> Iterator[Issue]:
     """Yield a warning for each member that no step names."""
-    busy = {name for step in steps for name in step.experts}
+    busy = {name for step in steps for name in (*step.experts, step.role)}
     for name in dict.fromkeys(member.name for member in members):
         if name not in busy:
             text = f"no step is assigned to the member {name!r}; assign one, or remove the member"

@@ -32,6 +32,7 @@ from teamwright.documents.reader import ReadLimits, mapping_form, read_file, rea
 from teamwright.documents.schema_check import SchemaCheck
 from teamwright.errors import ManifestError, UsageError
 from teamwright.garbage_collector import collection_paused
+from teamwright.strategies.plan.options import PlanOptions
 from teamwright.strategies.plan.presets import Dag, Single, StarTeam
 from teamwright.strategies.plan.schedule.graph import Fault
 from teamwright.strategies.plan.schedule.scheduler import PlannerSettings, plan_faults
@@ -202,7 +203,8 @@ def preview_plan(name: str, spec: TeamSpec | None, task: str | None = None) -> t
         raise UsageError(
             f"{name!r} uses the strategy {spec.strategy!r}, so its steps are not known in advance: {_instead()}"
         )
-    found = _steps(options.model_validate(spec.options))
+    read = options.model_validate(spec.options)
+    found = _steps(read)
     if not found:
         raise UsageError(
             f"{name!r} declares no `{STEPS}`, so its steps are not known in advance: its members plan when it runs;"
@@ -210,7 +212,7 @@ def preview_plan(name: str, spec: TeamSpec | None, task: str | None = None) -> t
         )
     steps = [step.model_copy(update={"task": step.task or task}) for step in found]
     own = {one: spec.options[one] for one in PlannerSettings.model_fields if spec.options.get(one) is not None}
-    if MAX_PARALLEL not in options.model_fields:
+    if MAX_PARALLEL not in options.model_fields or (isinstance(read, PlanOptions) and read.sees == "all"):
         own[MAX_PARALLEL] = 1  # its steps never run side by side
     return Plan(steps=tuple(steps)), PlannerSettings.model_validate(own)
 
