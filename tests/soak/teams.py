@@ -176,7 +176,7 @@ TEAMS: tuple[SoakTeam, ...] = (
         "approvals",
         "sequential",
         ("a", "asked", "z"),
-        agents={"asked": {"function": "members:b", "approve": {"before": True, "after": True}}},
+        agents={"asked": {"function": "members:b", "confirm": {"before": True, "after": True}}},
     ),
     SoakTeam("limits", "sequential", ("a", "twice", "c", "d", "z"), more={"limits": {"calls": 4}}, repeatable=False),
     SoakTeam(

@@ -158,10 +158,14 @@ def build_new_member(team: Team, name: str, declared: JsonValue) -> Agent:
 
 
 def _shared_model(team: Team, name: str) -> AnyModel:
-    """Return the model of the first member that has one, or else of the first agent of the manifest."""
+    """Return the model of the first member that has one, or else of the first agent of the manifest.
+
+    A script has no answers for a new member.
+    """
     agents = team.source.manifest.agents
     first = [agents[member.name] for member in team.members if member.name in agents]
-    found = next((one.model for one in (*first, *agents.values()) if one.model is not None), None)
+    models = (one.model for one in (*first, *agents.values()) if one.model is not None)
+    found = next((one for one in models if not str(one).startswith(SCRIPTED)), None)
     if found is None:
         raise UsageError(
             f"The new member {name!r} needs a model, and its team has none to share: name one, such as openai:gpt-5."

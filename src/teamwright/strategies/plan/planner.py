@@ -11,8 +11,9 @@ from functools import partial
 
 from teamwright.agents.contract.agent import Agent, Context
 from teamwright.agents.review import REVIEW_EXCEEDED
+from teamwright.strategies.plan.bound_plan import plan_problems_of
 from teamwright.strategies.plan.bound_roles import bind_roles
-from teamwright.strategies.plan.changes.change import PlanChange
+from teamwright.strategies.plan.changes.change import PlanChange, apply_change
 from teamwright.strategies.plan.changes.difference import plan_difference, step_line
 from teamwright.strategies.plan.plan_check import crowd_problems, size_problems
 from teamwright.strategies.plan.planned_steps import (
@@ -286,15 +287,11 @@ class Planner:
 
 def check_plan(state: PlanState, new_roles: dict[str, Role] | None = None) -> Callable[[Plan], list[str]]:
     """Return a function that finds every mistake in a plan of this team."""
-    from teamwright.strategies.plan.bound_plan import plan_problems_of  # which needs the state of a team
-
     return partial(plan_problems_of, state, state.roles | (new_roles or {}))
 
 
 def change_problems_of_model(state: PlanState, plan: Plan, change: PlanChange) -> list[str]:
     """Return every reason why a change that a model wants can't be made, its size among them."""
-    from teamwright.strategies.plan.changes.change import apply_change
-
     assert state.versions is not None
     found = state.versions.problems(change)
     return found or size_problems(plan, apply_change(plan, change), state.options.max_steps)
