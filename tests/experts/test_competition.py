@@ -240,3 +240,24 @@ async def test_what_cancelled_competitors_had_reserved_is_free_again() -> None: 
         result, _ = await run(team)
     assert sorted(made) == ["a", "b", "lead"]
     assert (result.status, result.output) == ("completed", "lead is done")
+
+
+async def test_a_lead_that_competes_does_not_pick_its_own_answer() -> None:
+    fakes = FakeMembers()
+    b = fakes.member("b", deciding(winner={"winner": "answer-2", "reason": "it is short"}))
+    steps = [{"id": "title", "parallel": RACE, "agents": ["lead", "a"]}]
+    result, events = await run(collaboration(fakes, steps, members={"b": b}))
+    (merged,) = facts(events, TeamMerged)
+    assert (merged.winner, merged.by) == ("answer-2", "b")
+    assert result.status == "completed"
+
+
+async def test_where_all_compete_all_vote_and_a_tie_that_none_may_break_goes_to_the_first_with_a_warning() -> None:
+    fakes = FakeMembers()
+    votes = {"lead": "answer-2", "a": "answer-1"}
+    members = {name: fakes.member(name, deciding(winner={"winner": vote})) for name, vote in votes.items()}
+    steps = [{"id": "title", "parallel": RACE, "agents": ["lead", "a"]}]
+    result, events = await run(collaboration(fakes, steps, names="lead a", members=members))
+    (merged,) = facts(events, TeamMerged)
+    assert (merged.winner, merged.by, merged.tied) == ("answer-1", "", ("answer-1", "answer-2"))
+    assert (result.status, "no other member is left to decide" in result.warnings[0]) == ("degraded", True)

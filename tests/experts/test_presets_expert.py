@@ -239,3 +239,11 @@ async def test_the_plan_of_a_planner_is_recorded() -> None:
     (plan,) = facts(events, TeamPlanChanged)
     assert plan.by == "planner"
     assert [(step["id"], step["agent"]) for step in plan.plan["steps"]] == [("a", "ana"), ("b", "ben")]
+
+
+async def test_with_the_default_plan_the_others_go_on_without_the_first_member() -> None:
+    fakes = FakeMembers()
+    members = [fakes.member("a", Refused("ill")), *fakes.members("b c")]
+    result, _ = await run(Team("t", members=members, strategy="expert"))
+    assert (result.status, result.output) == ("degraded", "c is done")
+    assert [message.name for message in fakes.last_turn("c").history] == ["b"]

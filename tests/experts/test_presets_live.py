@@ -357,3 +357,28 @@ async def test_a_team_that_is_short_of_budget_closes_with_the_answer_of_its_lead
 def test_mistakes_in_a_live_team_are_found_before_it_runs(options: dict[str, JsonValue], share: str, why: str) -> None:
     with pytest.raises(ManifestError, match=why):
         Team("t", members=FakeMembers().members("a b"), strategy="live", options=options, share=share)  # type: ignore[arg-type]
+
+
+async def test_a_failed_step_and_a_failed_answer_are_recovered_as_the_ladder_says() -> None:
+    members = FakeMembers()
+
+    def lead(turn: Turn) -> str:
+        if "Put the answer together" in turn.task:
+            raise ValueError("no answer today")
+        return "{}"
+
+    ladder: JsonValue = {"retry": 1, "adjust": True, "skip_step": True, "finish": "c"}
+    team = live([members.member("a", lead), *members.members("b c")], on_failure=ladder)  # type: ignore[list-item]
+    result, _ = await run(team)
+    assert (result.status, result.output) == ("degraded", "c is done")
+
+
+async def test_a_step_of_a_team_that_talks_has_to_pass_its_milestone() -> None:
+    steps: list[JsonValue] = [
+        {"id": "b", "evaluate": {"criteria": [{"id": "never", "contains": "no such text"}]}},
+        {"id": "c", "needs": ["b"]},
+    ]
+    members = FakeMembers()
+    result, _ = await run(live(members.members("a b c"), steps, on_failure="fail"))  # type: ignore[arg-type]
+    assert (result.status, result.stop_reason) == ("failed", "review_exceeded")
+    assert "c" not in members.calls

@@ -52,6 +52,7 @@ class StepCrew:
             as_listed=options.talks,
             outputs=state.outputs,
         )
+        self.runner.queue.goes_on = not options.steps and not options.is_led
         self.floor = self._make_floor()
         self.floor.runner = self.runner
         self.held: dict[str, frozenset[str]] = {}

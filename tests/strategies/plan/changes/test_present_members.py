@@ -225,3 +225,18 @@ async def test_a_strategy_that_keeps_its_members_says_so(strategy: str) -> None:
         events = list(await engine.journal.read(RUN_ID))
     (refused,) = facts(events, RunRefused)
     assert refused.reason.startswith(f"the strategy {strategy!r} keeps its members while it runs")
+
+
+async def test_a_new_member_never_takes_the_name_of_a_judge_or_of_a_lead_beside_the_team() -> None:
+    fakes = FakeMembers()
+    helpers = [fakes.member("judge"), fakes.member("boss")]
+    rubric = {"judge": "judge", "criteria": [{"id": "q", "judge": "Good?"}]}
+    options: dict[str, Any] = {"steps": [{"id": "a", "evaluate": rubric}], "lead": "boss", "risk": "low"}
+    team = Team("t", members=fakes.members("a b"), helpers=helpers, strategy="collaborate", options=options)
+    async with Engine("memory") as engine:
+        for name in ("judge", "boss"):
+            await engine.journal.send(RUN_ID, AddMember(member=name, spec=JOIN.spec))
+        await engine.run(team, TASK, run_id=RUN_ID)
+        events = list(await engine.journal.read(RUN_ID))
+    reasons = [one.reason for one in facts(events, RunRefused)]
+    assert [name in reason for name, reason in zip(("judge", "boss"), reasons, strict=True)] == [True, True]

@@ -243,3 +243,15 @@ async def test_what_a_person_stopped_does_not_count_at_low_risk_either(nested: b
         await engine.runs.answer("r", key, Answer(text="stop"))
         result = await engine.resume("r", team=team)
     assert (paused.status, result.status, result.stop_reason) == ("paused", "failed", "review_exceeded")
+
+
+async def test_an_author_that_terminates_does_not_escape_the_review() -> None:
+    fakes = FakeMembers()
+
+    def hurried(turn: Turn) -> Reply:
+        return Reply.of("a", "I am done.").changed(signal="terminate")
+
+    options: dict[str, Any] = {"steps": [{"id": "a"}], "risk": "high", "evaluate": NEVER, "revisions": 0}
+    result, events = await run(Team("t", members=[fakes.member("a", hurried)], strategy="expert", options=options))
+    assert (result.status, result.stop_reason) == ("failed", "review_exceeded")
+    assert [one.fact.verdict for one in events if isinstance(one.fact, TeamStepCompleted)] == ["review_exceeded"]

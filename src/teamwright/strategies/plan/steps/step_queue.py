@@ -40,6 +40,8 @@ class StepQueue:
         self._after_failure: set[str] = set()
         self.running: dict[str, Claim] = {}
         self.waiting: frozenset[str] = frozenset()
+        self.goes_on = False
+        """Whether a step starts also where none of its needs has a result: in the plan that no one wrote."""
 
     def set_steps(self, steps: Sequence[Step], closing: str | None) -> None:
         """Continue with these steps. They include all that have started; what has ended stays so."""
@@ -117,7 +119,7 @@ class StepQueue:
         if broken and not self._outputs.closes_early(step):
             self._after_failure.add(step.id)
             return Skip("failure", broken)
-        if step.needs and not any(self._outputs.visible_needs(step)):
+        if step.needs and not self.goes_on and not any(self._outputs.visible_needs(step)):
             return Skip("needs", step.needs)
         if step.when is not None and not Condition(step.when).holds(self._outputs.variables(step, full=True)):
             return Skip("condition")

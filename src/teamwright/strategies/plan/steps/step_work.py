@@ -118,6 +118,11 @@ class StepExecution:
         self.awaits: Literal["", "adjustment", "plan"] = ""
         self.aborts_team = self.abandons_plan = False
 
+    @property
+    def _may_adjust(self) -> bool:
+        """Whether the lead may change the step before it is tried again."""
+        return self._ladder.adjust and self._crew.can_adjust
+
     async def run(self, turn: Turn, ctx: Context) -> Reply | Failure:
         """Work on the step until it has an answer that counts, fails, or waits; record its assignment and its end."""
         if self._machine.state != "generating":
@@ -216,7 +221,7 @@ class StepExecution:
             if rung in LAST_RUNGS:
                 return await self._give_up(ending, ctx, passed_over)
             await ctx.emit(self._failed(ending, rung, passed_over))
-            if rung == "retry" and self._crew.can_adjust and not alone:
+            if rung == "retry" and self._may_adjust and not alone:
                 self.awaits = "adjustment"
                 return ending
             if successor is not None:
@@ -277,7 +282,7 @@ class StepExecution:
         """
         if failure.error in (BUDGET, REJECTED) or self._retries >= self._ladder.retry:
             return None
-        if self._crew.can_adjust:
+        if self._may_adjust:
             return self.agent
         agent = self._crew.exchange(self._step, self.agent) if self._ladder.other_member else self.agent
         return None if failure.error in FUTILE and agent is self.agent else agent
@@ -358,7 +363,7 @@ class StepExecution:
         Without such a rung it fails the team.
         """
         self._outcome = REVIEW_EXCEEDED
-        if self._crew.can_adjust and self._retries < self._ladder.retry:
+        if self._may_adjust and self._retries < self._ladder.retry:
             await ctx.emit(self._failed(failure, "retry", ()))
             self.awaits = "adjustment"
             return failure.changed(optional=False)
