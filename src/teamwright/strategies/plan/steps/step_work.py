@@ -377,7 +377,7 @@ class StepExecution:
 
     async def _settle(self, ending: Reply | Failure, ctx: Context) -> None:
         """Move to the final state and record it."""
-        state = self._final_state(ending)
+        state = _final_state(ending)
         self._machine.move(state)
         await ctx.emit(
             TeamStepCompleted(
@@ -391,7 +391,8 @@ class StepExecution:
             )
         )
 
-    def _final_state(self, ending: Reply | Failure) -> FinalState:
-        if isinstance(ending, Reply):
-            return "degraded" if ending.lasting_warnings else "completed"
-        return "degraded" if ending.optional or ending.error == BUDGET else "failed"
+
+def _final_state(ending: Reply | Failure) -> FinalState:
+    if isinstance(ending, Reply):
+        return "degraded" if ending.lasting_warnings else "completed"
+    return "degraded" if ending.optional or ending.error == BUDGET else "failed"
