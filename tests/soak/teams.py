@@ -122,6 +122,7 @@ TEAMS: tuple[SoakTeam, ...] = (
         },
         ordered=False,
     ),
+    SoakTeam("plan", "plan", ("a", "b"), {"steps": [{"id": "a"}, {"id": "b", "needs": ["a"]}]}),
     SoakTeam("single", "single", ("a",), {"steps": [{"id": "one", "task": "First"}, {"id": "two", "task": "Second"}]}),
     SoakTeam("lead_subagent", "lead_subagent", ("lead", "a"), {"lead": "lead", "steps": STEPS}, ordered=False),
     SoakTeam("star_team", "star_team", ("lead", "a", "b"), {"lead": "lead", "steps": STEPS}, ordered=False),

@@ -65,10 +65,10 @@ def test_a_list_that_is_too_short_is_reported_unless_its_items_are_wrong(
 @pytest.mark.parametrize(
     ("options", "usable"),
     [
-        ({"steps": [], "max_parallel": 0}, None),
+        ({"steps": 3, "max_parallel": 0}, {}),
         ({"steps": [{"id": "s"}], "max_parallel": 0, "mx": 1}, {"steps": [{"id": "s"}]}),
         ({"steps": [{"id": "s"}]}, {"steps": [{"id": "s"}]}),
-        ({"max_parallel": 0}, None),
+        ({"max_parallel": 0}, {}),
     ],
 )
 def test_only_a_field_that_has_another_value_can_be_left_out(

@@ -46,11 +46,11 @@ def said(value: Any) -> Reply:
     return Reply.of("a", value if isinstance(value, str) else json.dumps(value))
 
 
-def read(value: JsonValue, most: int = 5, form: StepForm = FORM) -> ReadSteps | ParseFailure:
+def read(value: Any, most: int = 5, form: StepForm = FORM) -> ReadSteps | ParseFailure:
     return read_plan(said(value), form, most)
 
 
-def made(value: JsonValue, most: int = 5, form: StepForm = FORM) -> list[tuple[str, str | None, tuple[str, ...]]]:
+def made(value: Any, most: int = 5, form: StepForm = FORM) -> list[tuple[str, str | None, tuple[str, ...]]]:
     found = read(value, most, form)
     assert isinstance(found, ReadSteps), found
     return [(one.id, one.role or one.agent, one.needs) for one in found.steps]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from teamwright.errors import nearest
 from teamwright.strategies.expressions.conditions_and_templates import Template, literal_template
@@ -56,21 +56,33 @@ def steps_flaws(
 ) -> list[Issue]:
     """Return every mistake in the steps, with its path: `steps`, the index of the step, and the field."""
     found = [*plan_flaws(steps), *template_flaws(steps)]
-    strangers = 0
+    near = _Suggestions(team.members, options.roles)
+    judges = {*team.members, *team.helpers, team.lead}
     for index, step in enumerate(steps):
         if not step.is_open:  # what is done stays done, also of members who have left
             continue
-        for field, text in (*_form_flaws(step, team, options, roles), *_judge_flaws(step, team)):
+        flaws = (*_form_flaws(step, team), *_unassigned(step, near, options, roles), *_judge_flaws(step, team))
+        for field, text in flaws:
             found.append(Issue(f"the step {name_text(step.id)} {text}", (STEPS, index, field)))
-        for field, name in _strangers(step, team) if not options.has_one_worker else ():
-            strangers += 1
-            hint = f"; {nearest(name, team.members)}" if strangers <= MOST_SUGGESTIONS else ""
-            text = f"the step {name_text(step.id)} names {name_text(name)}, which is not of the team{hint.rstrip('.')}"
+        for field, name in _strangers(step, near.members, judges) if not options.has_one_worker else ():
+            text = f"the step {name_text(step.id)} names {name_text(name)}, which is not of the team{near.to(name)}"
             found.append(Issue(text, (STEPS, index, field)))
     return found
 
 
-def _form_flaws(step: Step, team: Roster, options: PlanOptions, roles: Mapping[str, Role]) -> Iterator[tuple[str, str]]:
+class _Suggestions:
+    """The names that a wrong one may have meant; only the first few wrong ones get a suggestion, which takes time."""
+
+    def __init__(self, members: Sequence[str], roles: Mapping[str, Role]) -> None:
+        self.members = dict.fromkeys(members)
+        self._known, self._left = (*roles, *members), MOST_SUGGESTIONS
+
+    def to(self, name: str) -> str:
+        self._left -= 1
+        return f"; {nearest(name, self._known).rstrip('.')}" if self._left >= 0 else ""
+
+
+def _form_flaws(step: Step, team: Roster) -> Iterator[tuple[str, str]]:
     """Yield fields that do not fit how the step runs, each with what is wrong."""
     if step.agent is not None and (step.agents or step.parts):
         yield "agent", "has 'agent' beside 'agents' or 'parts'; keep one of them"
@@ -85,8 +97,6 @@ def _form_flaws(step: Step, team: Roster, options: PlanOptions, roles: Mapping[s
         case "serial":
             if step.agents:
                 yield "agents", "is serial and has 'agents'; name one 'agent', or say how they work in 'parallel'"
-            else:
-                yield from _unassigned(step, team, options, roles)
         case "subtask_parallel":
             if step.agents and step.parts:
                 yield "agents", "has 'agents' and 'parts'; each part names its agent, so keep one of them"
@@ -95,23 +105,26 @@ def _form_flaws(step: Step, team: Roster, options: PlanOptions, roles: Mapping[s
             yield from _competition_flaws(step, step.workers(team))
 
 
-def _unassigned(step: Step, team: Roster, options: PlanOptions, roles: Mapping[str, Role]) -> Iterator[tuple[str, str]]:
+def _unassigned(
+    step: Step, near: _Suggestions, options: PlanOptions, roles: Mapping[str, Role]
+) -> Iterator[tuple[str, str]]:
     """Yield that no member works on a step."""
+    if step.is_shared or step.agents:
+        return
     if step.role is not None and options.pool and not options.roles:
         yield "role", "has a role, and a pool has none; name an agent, or remove  pool"
-    elif step.role is not None and step.role not in roles and step.role not in team.members:
-        known = roles or dict.fromkeys(team.members)
-        yield "role", f"has no role: there is neither a role nor a member {step.role!r}; {nearest(step.role, known)}"
+    elif step.role is not None and step.role not in roles and step.role not in near.members:
+        yield "role", f"has no role: there is neither a role nor a member {step.role!r}{near.to(step.role)}"
     elif (
         step.agent is None
         and step.role is None
         and not options.pool
         and step.id not in roles
-        and step.id not in team.members
+        and step.id not in near.members
         and NAME.fullmatch(step.id)
     ):
         text = "names no agent, and no role and no member has its name" if options.roles else UNNAMED
-        yield "id", f"{text}; {nearest(step.id, (*options.roles, *team.members)).rstrip('.')}"
+        yield "id", f"{text}{near.to(step.id)}"
 
 
 def _judge_flaws(step: Step, team: Roster) -> Iterator[tuple[str, str]]:
@@ -142,13 +155,13 @@ def _competition_flaws(step: Step, competitors: Sequence[str]) -> Iterator[tuple
         yield "enough", f"has enough: {step.enough}, and {len(competitors)} competitors; fewer would end it early"
 
 
-def _strangers(step: Step, team: Roster) -> Iterator[tuple[str, str]]:
+def _strangers(step: Step, members: Collection[str], judges: Collection[str]) -> Iterator[tuple[str, str]]:
     """Yield the names of agents that are no members, and of judges that the team does not know; each once."""
     named = {"agent": step.agent, "agents": step.agents, "parts": [part.agent for part in step.parts]}
     for field, names in named.items():
         for name in dict.fromkeys((names,) if isinstance(names, str) else names or ()):
-            if name not in team.members:
+            if name not in members:
                 yield field, name
     for name in step.evaluate.judges if step.evaluate is not None else ():
-        if name not in (*team.members, *team.helpers, team.lead):
+        if name not in judges:
             yield "evaluate", name
