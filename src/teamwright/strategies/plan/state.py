@@ -100,6 +100,8 @@ class PlanState:
 
     def notices_for(self, member: str) -> list[Message]:
         """Return what a member reads about the plan: its changes, and that it may propose one."""
+        if not self.options.proposals and (self.versions is None or not self.versions.notices):
+            return []
         told = self.versions.notices.get(member, ()) if self.versions is not None else ()
         texts = [*told, *((PROPOSE,) if self.options.proposals and member != self.team.lead.name else ())]
         return [Message(name=NOTICE, content=text, role="user") for text in texts]

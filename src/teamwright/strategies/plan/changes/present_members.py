@@ -22,19 +22,16 @@ class PresentMembers(Sequence[Agent]):
 
     def __init__(self, members: Members, options: PlanOptions) -> None:
         self._present: list[Agent] = list(members)
-        self._options, self._known = options, members
+        self._options = options
         self._lead = options.lead_of(members) if options.is_led else None
         self.left: list[str] = []
+        self.everyone = members
+        """The present members, with the helpers of the team and those who left."""
 
     @property
     def names(self) -> list[str]:
         """The names of the present members."""
         return [member.name for member in self._present]
-
-    @property
-    def everyone(self) -> Members:
-        """The present members, with the helpers of the team and those who left."""
-        return Members(self._present, [self._known.named(name) for name in self._known.names])
 
     @property
     def lead(self) -> Agent:
@@ -45,7 +42,7 @@ class PresentMembers(Sequence[Agent]):
     def roster(self) -> Roster:
         """The names of the team."""
         names = tuple(self.names)
-        helpers = tuple(name for name in self._known.names if name not in names and name not in self.left)
+        helpers = tuple(name for name in self.everyone.names if name not in names and name not in self.left)
         return Roster(names, self.lead.name, helpers)
 
     @property
@@ -68,12 +65,13 @@ class PresentMembers(Sequence[Agent]):
             return problem
         if isinstance(change, AddMember):
             self._present.append(cast("Agent", applied.agent))
-            self._known = self.everyone
         elif isinstance(change, RemoveMember):
             self._present = [one for one in self._present if one.name != change.member]
             self.left.append(change.member)
             if self._lead is not None and self._lead.name == change.member:
                 self._lead = self._present[0]
+        known = self.everyone
+        self.everyone = Members(self._present, [known.named(name) for name in known.names])
         return None
 
     def problem(self, change: TeamChange | Tell) -> str | None:
@@ -84,7 +82,7 @@ class PresentMembers(Sequence[Agent]):
                 return f"there is already a member {name!r}"
             case AddMember(member=name) if name in self.left:
                 return f"{name!r} has left, and its work keeps the name; choose another one"
-            case AddMember(member=name) if name in self._known.names:
+            case AddMember(member=name) if name in self.everyone.names:
                 return f"{name!r} is the name of an agent that leads, judges or helps this team; choose another one"
             case RemoveMember(member=name) if name not in names and name in self.roster.helpers:
                 return f"{name!r} is no member of the team: it leads, judges or helps, and stays"
