@@ -18,7 +18,7 @@ from teamwright.strategies.plan.crew import StepCrew
 from teamwright.strategies.plan.options import PlanOptions
 from teamwright.strategies.plan.planned_steps import ReadSteps
 from teamwright.strategies.plan.planner import Planner
-from teamwright.strategies.plan.state import PlanState
+from teamwright.strategies.plan.state import ANSWER, PlanState
 from teamwright.strategies.protocol import Members, Task
 from teamwright.values.events.team import LifeState, TeamLife, TeamPlanned
 from teamwright.values.limits import Limits
@@ -168,7 +168,7 @@ class PlanRun:
     async def _work_through(self, ctx: Context) -> None:
         """Run the steps; then plan again after failures, decide on what comes next, and take what people changed."""
         state = self.state
-        width = self._options.width_for(state.members)
+        width, ends = self._options.width_for(state.members), 0
         while True:
             await self._crew.floor.run(width, ctx)
             if state.results.is_over or self._answer.is_abandoned:
@@ -177,8 +177,10 @@ class PlanRun:
                 await self._changes.plan_again(ctx)
             elif not self._changes.decided_enough:
                 await self._changes.decide(ctx)
-            elif not await self._changes.take("answer", ctx):
-                return
+            else:
+                ends += 1  # each place is asked for once
+                if not await self._changes.take(ANSWER if ends == 1 else f"{ANSWER}-{ends}", ctx):
+                    return
 
     def _planned(self, plan: Plan) -> TeamPlanned:
         options, members = self._options, self.state.members
