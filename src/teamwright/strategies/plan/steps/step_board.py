@@ -107,6 +107,8 @@ class StepBoard:
         state = team_state(states, has_result=has_result)
         if failure is not None and failure.error == "deadline":
             state = "timeout"  # also before there is a step
+        elif failure is not None and failure.error == "budget":
+            state = "degraded"  # as every run that its budget did not cover
         elif outcome.stop_reason == "terminated":
             state = "completed"
         elif state in ("completed", "cancelled", "idle") or (finished and failure is None):
