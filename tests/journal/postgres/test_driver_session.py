@@ -32,11 +32,11 @@ async def opened(url: str) -> AsyncGenerator[PostgresJournal]:
 
 
 def end_driver(server: str, url: str) -> None:
-    """End the session that holds the driver lock of the run, as a restart of the server does."""
+    """End the session that holds the driver lock of the run, as a restart of the server does, and wait for its end."""
     key = DatabaseAddress.parse(url).lock_key("run")
     with psycopg.connect(server, autocommit=True) as connection:
         connection.execute(
-            "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory'"
+            "SELECT pg_terminate_backend(pid, 20000) FROM pg_locks WHERE locktype = 'advisory'"
             " AND ((classid::bigint << 32) | objid::bigint) = %s",
             (key,),
         )
