@@ -137,17 +137,25 @@ async def test_a_runner_that_is_woken_looks_at_once(cluster: Cluster, monkeypatc
 async def test_a_runner_that_is_to_stop_claims_nothing_although_its_look_has_begun(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    claim, claims = SystemDatabase.start_queued_workflows, list[str]()
+    launch, read, claim = QueueRunner.launch, SystemDatabase.get_queue, SystemDatabase.start_queued_workflows
+    runners, claims = list[QueueRunner](), list[str]()
 
-    def stop(runner: QueueRunner, queue: str) -> None:
+    def launched(runner: QueueRunner) -> None:
+        runners.append(runner)
+        launch(runner)
+
+    def stop(system: SystemDatabase, name: str, **options: Any) -> Any:
         """Stop claiming when the thread of the queue has begun to look."""
-        runner.at_once = 0
+        for runner in runners:
+            runner.at_once = 0
+        return read(system, name, **options)
 
     def note(system: SystemDatabase, queue: Any, *arguments: Any, **options: Any) -> Any:
         claims.append(queue.name)
         return claim(system, queue, *arguments, **options)
 
-    monkeypatch.setattr(QueueRunner, "_wait", stop)
+    monkeypatch.setattr(QueueRunner, "launch", launched)
+    monkeypatch.setattr(SystemDatabase, "get_queue", stop)
     monkeypatch.setattr(SystemDatabase, "start_queued_workflows", note)
     await cluster.submit("one")
     async with running(cluster, driver := Driver(), "default"):
