@@ -320,6 +320,13 @@ def test_an_import_by_name_is_refused_with_the_form_that_finds_a_sibling(tmp_pat
         load_team(folder_with(tmp_path, own_tools=code, own_words=""))
 
 
+def test_a_module_is_named_without_the_ending_of_its_file(tmp_path: Path) -> None:
+    file = folder_with(tmp_path, own_tools=says("own"))
+    file.write_text("agents: {a: {function: 'own_tools.py:answer'}}")
+    with pytest.raises(UsageError, match=r"write its name without the ending:  own_tools:FUNCTION"):
+        load_team(file)
+
+
 def test_a_folder_is_imported_once_however_often_its_team_is_loaded(tmp_path: Path) -> None:
     file = folder_with(tmp_path, own_tools=says("own"))
     load_team(file)

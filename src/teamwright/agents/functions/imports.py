@@ -193,7 +193,10 @@ def import_own(name: str) -> ModuleType:
         missing = (error.name or "").partition(".")[0]
         if not missing or missing in RESERVED or own.spec_beside(missing) is None:
             raise
-        hint = f"it is beside the manifest: write  import {missing}  or  import_module('.{missing}', __package__)"
+        if name == f"{missing}.py":
+            hint = f"write its name without the ending:  {missing}:FUNCTION"
+        else:
+            hint = f"it is beside the manifest: write  import {missing}  or  import_module('.{missing}', __package__)"
         raise ModuleNotFoundError(f"{error}; {hint}", name=error.name) from error
 
 
