@@ -6,14 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from teamwright import Engine, load_team
+from teamwright import Engine, Team, load_team
 from teamwright.agents.scripted import ScriptedAgent
-from teamwright.errors import ToolError
+from teamwright.agents.tools.agent_tool import AgentSource
+from teamwright.errors import InterventionRefused, ManifestError, ToolError
 from teamwright.experts.talk_tools import LiveSource
 from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.strategies.plan.talk.member_requests import MemberRequest, Outbox
 from teamwright.values.events.team import TeamMessage
+from tests.kit.members import FakeMembers
 from tests.kit.records import cut_and_resume
+from tests.kit.steering import Gate
+from tests.teams.manifests.manifests import loaded, only_problem, problems
 
 TEAM = """\
 agents:
@@ -98,3 +102,93 @@ def test_an_outbox_returns_each_new_request_once_and_nothing_else() -> None:  # 
     }
     assert outbox.read("a") == [MemberRequest(type="assist", text="Which?", to="b")]
     assert outbox.read("a") == []
+
+
+AGENTS = """\
+agents:
+  lead: {model: local}
+  joiner:
+    model: local
+    tools:
+      - {live: {}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("team", "words"),
+    [
+        ("{members: [lead, joiner]}", "members of a sequential team don't talk; use  strategy: plan"),
+        ("{strategy: expert, members: [lead, joiner]}", "members of this team talk with nobody; set  talk: all"),
+        ("{strategy: star_team, members: [lead, joiner]}", "members of this team talk with their lead alone"),
+        ("{strategy: mesh_team, members: [lead, joiner, c]}", "with  handout: batch  members talk in rounds"),
+        ("{strategy: live, members: [lead, joiner], live: {rounds_of_talk: 0}}", "with  rounds_of_talk: 0  nobody"),
+    ],
+)
+def test_tools_of_talk_are_refused_where_they_stand_in_a_team_that_does_not_talk(
+    tmp_path: Path, team: str, words: str
+) -> None:  # A-08
+    problem = only_problem(tmp_path, f"{AGENTS}  c: {{model: local}}\nteams: {{t: {team}}}\n")
+    assert problem.message.startswith("team 't': 'joiner' has tools to talk with colleagues, and ")
+    assert words in problem.message
+    assert (problem.line, problem.column) == (6, 9)
+
+
+def test_a_declared_tool_of_talk_is_refused_where_it_is_named(tmp_path: Path) -> None:  # A-08
+    text = "agents:\n  a: {model: local, tools: [chat]}\ntools: {chat: {live: {}}}\nteams: {t: {members: [a]}}\n"
+    assert (only_problem(tmp_path, text).line, only_problem(tmp_path, text).column) == (2, 29)
+
+
+def test_tools_of_talk_outside_a_team_are_refused(tmp_path: Path) -> None:  # A-08
+    problem = only_problem(tmp_path, f"{AGENTS}teams: {{t: {{members: [lead]}}}}\n")
+    assert problem.message == "agent 'joiner' has tools to talk with colleagues and is a member of no team"
+    assert problem.suggestion == "put it into a team with  talk: all, or remove the tools"
+    asked = AGENTS.replace("lead: {model: local}", "lead: {model: local, tools: [{agent: joiner}]}")
+    problem = only_problem(tmp_path, f"{asked}teams: {{t: {{strategy: live, members: [lead, joiner]}}}}\n")
+    assert "so it can't be a tool of 'lead'" in problem.message
+
+
+def test_a_team_in_a_team_that_talks_has_to_talk_itself(tmp_path: Path) -> None:  # A-08
+    teams = "teams:\n  outer: {strategy: live, members: [lead, inner]}\n  inner: {members: [joiner]}\n"
+    assert "team 'inner': 'joiner' has tools" in problems(tmp_path, AGENTS + teams)[0].message
+    assert not loaded(tmp_path, AGENTS + teams.replace("{members", "{strategy: live, members")).warnings
+
+
+def talker(name: str = "b") -> ScriptedAgent:
+    return ScriptedAgent(name, [], tools=[LiveSource()])
+
+
+def test_a_member_of_a_team_that_talks_can_not_run_alone(folder: Path) -> None:  # A-08
+    with pytest.raises(ManifestError, match="agent 'joiner' has tools to talk with colleagues and works alone"):
+        load_team(folder / "team.yaml", team="joiner")
+
+
+async def test_in_python_such_a_team_can_not_be_made_nor_such_an_agent_run() -> None:  # A-08
+    members = FakeMembers()
+    with pytest.raises(ManifestError, match=r"'b' has tools .* don't talk; use  strategy: plan .* or remove the tools"):
+        Team("t", members=[members.member("a"), talker()])
+    asking = ScriptedAgent("a", [], tools=[AgentSource(talker())])
+    with pytest.raises(ManifestError, match=r"'b' has tools .* but is a tool of another agent; make it a member"):
+        Team("t", members=[asking, members.member("c")], strategy="live")
+    with pytest.raises(ManifestError, match=r"'b' has tools .* but is a member of no team"):
+        Team("t", members=[members.member("a")], helpers=[talker()], strategy="live", options={"lead": "b"})
+    inner = Team("inner", members=[members.member("c"), talker()], strategy="live")
+    assert Team("t", members=[members.member("a"), inner]).levels == 2
+    async with Engine(MemoryJournal()) as engine:
+        with pytest.raises(ManifestError, match="agent 'b' has tools to talk with colleagues and works alone"):
+            await engine.start(talker(), "Build a shed.")
+
+
+async def test_a_member_with_such_tools_is_not_added_to_a_team_that_does_not_talk() -> None:  # A-08, A-10
+    journal, gate, members = MemoryJournal(), Gate(), FakeMembers()
+    team = Team("t", members=[members.member("a", gate.answer)], strategy="expert")
+    spec = {"model": "local", "tools": [{"live": {}}]}
+    async with Engine(journal) as engine:
+        handle = await engine.start(team, "go", run_id="r")
+        await gate.entered.wait()
+        with pytest.raises(InterventionRefused, match=r"'d' has tools .* set  talk: all, or leave the tools out"):
+            await engine.runs.add_member("r", "d", spec)
+        await engine.runs.add_member("r", "d", {"model": "local"})
+        gate.open.set()
+        await handle.result()
+    kinds = [event.kind for event in await journal.read("r") if event.kind in ("run.refused", "run.intervened")]
+    assert kinds == ["run.refused", "run.intervened"]

@@ -201,7 +201,7 @@ class ScriptedAgent(Agent):
         self._input_schema, self._output_schema = shared.input_schema, shared.output_schema
         self.description, self.instructions, self.capabilities = shared.description, instructions, shared.capabilities
         self.tool_agents = self.toolbox.agents
-        self.policy = own.changed(can_terminate=True) if self.toolbox.can_terminate else own
+        self.policy = self.toolbox.extend(own)
         self._max_tokens, self._timeout, self._source = max_tokens, shared.timeout, source
         self._pace, self._price = pace, price
         self._model = f"scripted:{source}" if source else "scripted"

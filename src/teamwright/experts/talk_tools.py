@@ -80,6 +80,7 @@ class LiveSource(MethodSource):
 
     name = kind = LIVE
     tool_names = NAMES
+    talks = True
     methods = LiveMethods
 
     def __init__(self, spec: str | ToolSpec | None = None, workspace: Workspace | None = None) -> None:
@@ -103,6 +104,7 @@ class LiveKind(ToolKind[NoSettings]):
 
     name = LIVE
     model = NoSettings
+    talks = True
 
     def build(self, settings: NoSettings, options: BuildOptions) -> ToolSource:
         """Create the source."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar, cast, get_args, 
 from pydantic import JsonValue
 
 from teamwright.agents.contract.agent import Agent, Context, is_package_class
-from teamwright.errors import UnknownName, UsageError
+from teamwright.errors import UnknownName, UsageError, a
 from teamwright.values.limits import ClosingAsk
 from teamwright.values.people import TeamChange
 from teamwright.values.specs.manifest import Share
@@ -238,6 +238,10 @@ class Strategy(ABC):
         Called before the change is acknowledged. How far the run is, `check` of `Context.changes` knows.
         """
         return None
+
+    def talk_problem(self, settings: Settings) -> str | None:
+        """Return why the tools with which members talk to each other reach no one, and the remedy; None if they do."""
+        return f"members of {a(self.name)} team don't talk; use  strategy: plan  with  plan: {{talk: all}}"
 
     def lead(self, settings: Settings, members: Members) -> str | None:
         """Return the name of the member or helper that leads the team, if there is one."""

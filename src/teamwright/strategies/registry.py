@@ -50,6 +50,10 @@ class UnloadedStrategy(Strategy):
     path: str
     version: int = 0
 
+    def talk_problem(self, settings: Settings) -> str | None:
+        """Return nothing: its code would know."""
+        return None
+
     async def run(self, task: Task, members: Members, ctx: Context) -> Outcome:
         """Raise `UsageError`: the code of the strategy is not loaded."""
         raise UsageError(f"The strategy {self.name!r} ({self.path}) was not loaded, so it can't run.")

@@ -75,7 +75,13 @@ class Builder:
 
     def team(self, name: str | None = None) -> Team:
         """Build the team of this name, or the only one that no other team contains."""
-        built = self._get_or_build(self.team_name(name))
+        built = self.agent(self.team_name(name))
+        is_checked = self.recorded or not built.policy.talks
+        return built if isinstance(built, Team) else Team(built.name, members=[built], checked=is_checked)
+
+    def agent(self, name: str) -> Agent:
+        """Build the agent or team of this name."""
+        built = self._get_or_build(name)
         while self._without_fallback:
             agent = self._without_fallback.pop()
             fallback = self._build_fallback(agent.name, self.manifest.agents[agent.name])
@@ -84,7 +90,7 @@ class Builder:
         while self._unevaluated:
             worker, declared = self._unevaluated.pop()
             worker.policy = worker.policy.changed(evaluate=self._build_evaluator(declared))
-        return built if isinstance(built, Team) else Team(built.name, members=[built], checked=True)
+        return built
 
     def team_name(self, name: str | None = None) -> str:
         """Return the name of the team to build: the given one, or the only outermost team."""

@@ -16,6 +16,7 @@ from teamwright.agents.reference_graph import MOST_NESTED, cycle_text, find_cycl
 from teamwright.documents.nodes import Place
 from teamwright.errors import ManifestError, Problem, UsageError, nearest
 from teamwright.strategies.handoffs import handoff_flaws
+from teamwright.strategies.plan.talk.member_requests import TALKS
 from teamwright.strategies.protocol import Members
 from teamwright.strategies.registry import settings_flaws
 from teamwright.teams.manifests.environment_variables import secrets_in
@@ -38,6 +39,7 @@ def check_team(team: Team) -> tuple[Problem, ...]:
         hint = f"; {nearest(flaw.to, flaw.known).rstrip('.')}" if flaw.known else ""
         problems.append(f"the team {team.name!r}: {flaw.text}{hint}")
     warnings = tuple(Problem(f"the team {team.name!r}: {flaw.text}") for flaw in found if flaw.is_warning)
+    problems += _unheard(team)
     fallback = team.policy.recovery.fallback if team.policy.recovery else None
     if fallback and fallback not in Members(team.members, team.helpers).names:
         problems.append(f"the team {team.name!r}: the fallback {fallback!r} is neither a member nor a helper")
@@ -49,6 +51,31 @@ def check_team(team: Team) -> tuple[Problem, ...]:
         raise ManifestError([Problem(text) for text in problems])
     _check_fallbacks(team.roster.settled)
     return warnings
+
+
+def _unheard(team: Team) -> Iterator[str]:
+    """Yield who has tools to talk with colleagues, and none who would hear it; nested teams have checked their own."""
+    talkers = [agent for agent in team.roster.settled if agent.policy.talks]
+    if not talkers:
+        return
+    if team.is_single_agent:
+        yield f"the agent {team.name!r} {TALKS} and works alone; put it into a team with  talk: all"
+        return
+    problem = team.strategy.talk_problem(team.settings)
+    own, members = set(map(id, team.members)), {id(one) for inner in team.roster.teams for one in inner.members}
+    tools = {id(one) for agent in team.roster.agents for one in agent.tool_agents}
+    for agent in talkers:
+        if problem is not None and id(agent) in own:
+            yield f"the team {team.name!r}: {agent.name!r} {TALKS}, and {problem}, or remove the tools"
+        if id(agent) in tools or id(agent) not in members:
+            role = "is a tool of another agent" if id(agent) in tools else "is a member of no team"
+            yield f"the team {team.name!r}: {agent.name!r} {TALKS}, but {role}; make it a member, or remove the tools"
+
+
+def new_member_problem(team: Team, agent: Agent) -> str | None:
+    """Return why a member that joins a running team could not work in it; None if it can."""
+    problem = team.strategy.talk_problem(team.settings) if agent.policy.talks else None
+    return None if problem is None else f"{agent.name!r} {TALKS}, and {problem}, or leave the tools out"
 
 
 def check_start(team: Team) -> None:

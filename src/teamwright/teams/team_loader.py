@@ -153,8 +153,7 @@ def build_new_member(team: Team, name: str, declared: JsonValue) -> Agent:
     if not secrets <= team.secrets:
         raise UsageError(f"The new member {name!r} names a secret that the team does not use; declare it in the team.")
     with modules_of(source.module_folder):
-        built = Builder(manifest, Path(source.base), roots=source.roots).team(name)
-    return built.members[0]
+        return Builder(manifest, Path(source.base), roots=source.roots).agent(name)
 
 
 def _shared_model(team: Team, name: str) -> AnyModel:

@@ -161,6 +161,7 @@ class Policy(AgentSettings):
     expert: ExpertProfile | None = Field(default=None, description="who it is in a team of experts")
     recovery: Recovery | None = Field(default=None, description="of a team: how failures of its members are handled")
     can_terminate: bool = Field(default=False, description="whether it may end its team")
+    talks: bool = Field(default=False, description="whether its tools reach the other members of its team")
     one_call: bool = Field(default=False, description="whether each of its turns is one effect and nothing else")
 
     @property

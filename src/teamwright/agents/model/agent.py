@@ -122,7 +122,7 @@ class ModelAgent(Agent):
         self.max_requests = keywords.get("max_requests") or MOST_REQUESTS
         self.idle_timeout = float(keywords.get("idle_timeout") or IDLE_SECONDS)
         self.tool_agents, self._models = self.toolbox.agents, models
-        self.policy = own.changed(can_terminate=True) if self.toolbox.can_terminate else own
+        self.policy = self.toolbox.extend(own)
 
     @property
     def spec(self) -> AgentSpec:

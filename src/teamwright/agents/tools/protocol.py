@@ -259,8 +259,9 @@ class ToolSource(Protocol):
     an agent share both. `tool_names` are the names of its tools if they are known before a turn: then a mistake in an
     approval is reported when the agent is created. `spec` is the declaration from which a resume rebuilds the source;
     to resume a run with a source that has none, pass the team. If a source has a `signal`, calling one of its tools
-    ends the turn with that signal, and the call is never made. A source that `has_context` adds texts to the
-    instructions of a model agent. The `warnings` of an opened source, once its definitions are known, are those of the
+    ends the turn with that signal, and the call is never made. The tools of a source that `talks` reach other members,
+    so its agent has to be in a team whose members talk. A source that `has_context` adds texts to the instructions of a
+    model agent. The `warnings` of an opened source, once its definitions are known, are those of the
     turn too.
     """
 
@@ -269,6 +270,7 @@ class ToolSource(Protocol):
     tool_names: Sequence[str] | None = None
     spec: str | ToolSpec | None = None
     signal: Signal | None = None
+    talks: bool = False
     has_context: bool = False
     warnings: Sequence[str] = ()
 
@@ -323,7 +325,8 @@ class ToolKind(Protocol[S]):
     """One kind of tool: in a manifest `{name: settings}`, where `model` is the model of the settings.
 
     A `built_in` kind may be written as its name alone. No other tool may have a `reserved` name, and listing it twice
-    has no effect. `noun` is the word for a source of this kind in messages.
+    has no effect. The sources of a kind that `talks` do so, too. `noun` is the word for a source of this kind in
+    messages.
     """
 
     name: str
@@ -331,6 +334,7 @@ class ToolKind(Protocol[S]):
     noun: str = "tool"
     built_in: bool = False
     reserved: bool = False
+    talks: bool = False
 
     @abstractmethod
     def build(self, settings: S, options: BuildOptions) -> ToolSource:

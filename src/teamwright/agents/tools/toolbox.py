@@ -14,7 +14,7 @@ from pydantic import JsonValue
 
 from teamwright.agents.approval import ask_for_decision
 from teamwright.agents.attachments import with_pointers
-from teamwright.agents.contract.agent import Agent, Context
+from teamwright.agents.contract.agent import Agent, Context, Policy
 from teamwright.agents.contract.constructor_arguments import Mistakes, listed
 from teamwright.agents.contract.effect import Returned
 from teamwright.agents.tools.agent_tool import AgentSource
@@ -67,10 +67,11 @@ class Toolbox:
         """The agents and teams among the tools."""
         return tuple(source.agent for source in self._sources if isinstance(source, AgentSource))
 
-    @property
-    def can_terminate(self) -> bool:
-        """Whether one of the tools terminates the team."""
-        return any(source.signal == "terminate" for source in self._sources)
+    def extend(self, policy: Policy) -> Policy:
+        """Return the policy of the agent with what its tools can do: terminate the team, or reach its members."""
+        can_terminate = any(source.signal == "terminate" for source in self._sources)
+        talks = any(source.talks for source in self._sources)
+        return policy.changed(can_terminate=can_terminate, talks=talks) if can_terminate or talks else policy
 
     def _add_tool(self, tool: ToolLike) -> None:
         source = make_source(tool, self._sources, self._max_bytes)

@@ -81,11 +81,16 @@ def _present_problem(run: RunState, interventions: Interventions, change: TeamCh
 
 def _build_problem(interventions: Interventions, change: AddMember) -> str | None:
     """Build the agent that joins, or return why that is impossible."""
+    from teamwright.teams.preflight import new_member_problem
+
     try:
-        _joining(interventions, change)
+        agent = _joining(interventions, change)
     except TeamwrightError as error:
         return str(error).rstrip(".")
-    return None
+    problem = None if agent is None else new_member_problem(interventions.team, agent)
+    if problem is not None:
+        del interventions.joined[change.member]
+    return problem
 
 
 def apply_pending(run: RunState, team: Team) -> None:

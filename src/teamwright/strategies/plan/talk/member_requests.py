@@ -18,6 +18,8 @@ from teamwright.values.value import Record
 OUTBOX = "requests/"
 """The beginning of the names of requests in the workspace; then the member, and the key of the call."""
 
+TALKS = "has tools to talk with colleagues"
+"""How a refusal begins of an agent whose requests no one would read."""
 LONGEST_SUMMARY = 280
 """Characters of a message that all members read; the full text is in the workspace."""
 RequestKind = Literal["message", "assist", "hand_over"]

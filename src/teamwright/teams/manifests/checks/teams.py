@@ -15,11 +15,13 @@ from typing import cast, get_args
 from pydantic import JsonValue
 
 from teamwright.agents.contract.agent import UNSET, Agent, Context, Policy
+from teamwright.agents.tools.registry import find_kind, kinds_in
 from teamwright.documents.nodes import COMPARISONS, Fields, Items, Place, ProblemReport, Scalar, place_at, plain, shown
 from teamwright.documents.schema_check import SchemaCheck
 from teamwright.errors import UsageError, a
 from teamwright.strategies.handoffs import handoff_flaws
 from teamwright.strategies.plan.steps.step_options import owned_keys
+from teamwright.strategies.plan.talk.member_requests import TALKS
 from teamwright.strategies.protocol import Issue, Members, Settings, Strategy
 from teamwright.strategies.registry import (
     NamedAgent,
@@ -70,6 +72,7 @@ def check_teams(declared: Declarations, report: ProblemReport) -> None:
         checks.check(team)
     checks.graph.check()
     check_lone_handoffs(declared, report)
+    check_lone_talk(declared, report)
     checks.check_keys()
 
 
@@ -129,6 +132,7 @@ class _TeamChecks:
         if members and not team.flawed and usable is not None:
             settings = self._settings(team.fields, strategy, usable)
             self._check_flaws(team, strategy, settings, named)
+            check_talk(team, strategy.talk_problem(settings), self.declared, self.report)
             self._collect_keys(team, owned_keys(strategy, settings))
 
     def _check_handoffs(
@@ -326,6 +330,41 @@ def check_team_handoffs(
         agent = declared.agents[flaw.member]
         hint = report.near(flaw.to, flaw.known) if flaw.known else ""
         report.problem(_place_of(agent, flaw.to), f"{team.words}: {flaw.text}", hint)
+
+
+def check_talk(team: Declaration, problem: str | None, declared: Declarations, report: ProblemReport) -> None:
+    """Report the tools with which members of a team would talk, if `problem` says why no one would hear them."""
+    for name in dict.fromkeys(name for name, _ in team.fields.texts("members")) if problem is not None else ():
+        agent = declared.agents.get(name)
+        if agent is not None and (place := _talk_place(agent, declared)) is not None:
+            report.problem(place, f"{team.words}: {shown(name)} {TALKS}, and {problem}", "or remove the tools")
+
+
+def check_lone_talk(declared: Declarations, report: ProblemReport) -> None:
+    """Report tools of talk of agents that are in no team, and of agents that are tools, which have no colleagues."""
+    talkers = {name: place for name, one in declared.agents.items() if (place := _talk_place(one, declared))}
+    if not talkers:
+        return
+    tools = {name: owner for owner in declared.agents.values() for name, _ in agents_in_tools(owner, declared)}
+    members = {name for team in declared.every("team") for name, _ in team.fields.texts("members")}
+    for name, place in talkers.items():
+        if owner := tools.get(name):
+            text = f"agent {shown(name)} {TALKS}, so it can't be a tool of {shown(owner.name)}"
+            report.problem(place, text, "make it a member of a team, or remove the tools")
+        elif name not in members:
+            text = f"agent {shown(name)} {TALKS} and is a member of no team"
+            report.problem(place, text, "put it into a team with  talk: all, or remove the tools")
+
+
+def _talk_place(agent: Declaration, declared: Declarations) -> Place | None:
+    """The place of the first tools with which an agent talks to colleagues, if it has any."""
+    tools = agent.fields.get("tools")
+    for item in tools.items if isinstance(tools, Items) else ():
+        named = declared.tools.get(str(item.value)) if isinstance(item, Scalar) else None
+        fields = named.node if named is not None else item
+        if isinstance(fields, Fields) and any(find_kind(kind).talks for kind in kinds_in(fields.entries)):
+            return item.place
+    return None
 
 
 def check_lone_handoffs(declared: Declarations, report: ProblemReport) -> None:
