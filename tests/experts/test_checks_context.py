@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from teamwright import Engine, FunctionAgent, Reply, Team, Turn
-from teamwright.agents import Criterion, Evaluate
+from teamwright.agents import Criterion, Evaluate, ToolUse
 from teamwright.agents.contract.agent import Context
 from teamwright.errors import UsageError
 from teamwright.experts import CheckContext, Rubric
@@ -40,7 +40,8 @@ def plain(text: str, strict: bool = True) -> bool:
 async def write(turn: Turn, ctx: Context) -> Reply:
     diagram = await ctx.workspace.keep("a diagram", name="../diagram.txt")
     said = (Message(name="writer", content='{"rooms": 2}'),)
-    return Reply(messages=said, data={"rooms": 2}, artifacts=(diagram,))
+    uses = (ToolUse(tool="measure", arguments="{}", result="2 rooms"),) if turn.keeps_tool_uses else ()
+    return Reply(messages=said, data={"rooms": 2}, artifacts=(diagram,), tool_uses=uses)
 
 
 async def reviewed(criterion: Criterion) -> tuple[str, str]:
@@ -61,6 +62,7 @@ async def test_a_function_gets_task_member_data_files_and_what_is_expected(expec
     (context,) = SEEN
     assert (context.task, context.member, context.data) == ("How many rooms?", "writer", {"rooms": 2})
     assert [(file.name, file.content) for file in context.files] == [("../diagram.txt", b"a diagram")]
+    assert [(one.tool, one.result) for one in context.tool_uses] == [("measure", "2 rooms")]
 
 
 @pytest.mark.parametrize(("expected", "status"), [({"rooms": 2}, "completed"), ({"rooms": 3}, "failed")])
@@ -71,6 +73,7 @@ async def test_a_program_finds_the_same_in_its_folder(expected: object, status: 
     assert found == status
     if status == "failed":
         assert "files/diagram.txt" in why
+        assert "2 rooms" in why
         assert "['a diagram']" in why
 
 

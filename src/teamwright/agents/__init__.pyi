@@ -51,4 +51,7 @@ from teamwright.values.specs.models import (
 )
 from teamwright.values.specs.simulation import Simulation as Simulation
 from teamwright.values.specs.tools import McpSpec as McpSpec, McpTool as McpTool, ToolSpec as ToolSpec
-from teamwright.values.turns.turn import EvaluatedWork as EvaluatedWork
+from teamwright.values.turns.turn import (
+    EvaluatedWork as EvaluatedWork,
+    ToolUse as ToolUse,
+)

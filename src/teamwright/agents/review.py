@@ -21,7 +21,7 @@ from teamwright.values.people import ACCEPT, REVISE, review_question
 from teamwright.values.specs.evaluation import CriterionResult, Evaluate, EvaluationVerdict
 from teamwright.values.text.display import LONGEST_ERROR, LONGEST_NAME, cut
 from teamwright.values.turns.messages import History, Message
-from teamwright.values.turns.turn import EvaluatedWork, Failure, Reply, Turn
+from teamwright.values.turns.turn import EvaluatedWork, Failure, Reply, ToolUse, Turn
 
 REVIEW_EXCEEDED: Literal["review_exceeded"] = "review_exceeded"
 """The error of work that did not pass, and the stop reason of a run that it fails."""
@@ -39,6 +39,9 @@ REVISION = (
     "Your answer was reviewed and does not pass yet. Answer the task again, in full, so that every criterion passes."
 )
 
+MOST_TOOL_TEXT = 16_000
+"""How many characters of tool results one reader of them gets; what came first is left out."""
+
 AskAgain = Callable[[Turn, str], Awaitable[Reply | Failure]]
 """Asks the author again with another turn, under another key."""
 
@@ -47,10 +50,31 @@ async def ask_evaluated(
     ctx: Context, member: Agent, turn: Turn, key: str, evaluator: Evaluator | None
 ) -> Reply | Failure:
     """Ask a member; with an evaluator, its reply has to pass."""
-    ending = await ctx.ask(member, turn, key=key)
     if evaluator is None:
-        return ending
+        return await ctx.ask(member, turn, key=key)
+    turn = reviewed_turn(turn, evaluator)
+    ending = await ctx.ask(member, turn, key=key)
     return await pass_gate(ctx, member, evaluator, turn, key, ending, partial(_ask, ctx, member))
+
+
+def reviewed_turn(turn: Turn, evaluator: Evaluator) -> Turn:
+    """Return the turn of work that is reviewed: its reply keeps the tool calls, for a judge and for a revision."""
+    return replace(turn, keeps_tool_uses=True) if evaluator.declaration.reviews else turn
+
+
+def tool_messages(uses: Sequence[ToolUse], most: int = MOST_TOOL_TEXT) -> list[Message]:
+    """Return tool calls with their results as messages of their tools, so that they are quoted as all data is.
+
+    At most so many characters are kept of all of them together, those of the last calls.
+    """
+    found: list[Message] = []
+    for use in reversed(uses):
+        text = f"Called with {use.arguments}, it {'failed' if use.failed else 'returned'}:\n{use.result}"
+        if most <= 0:
+            break
+        found.append(Message(name=f"tool {use.tool}", content=cut(text, most), role="user"))
+        most -= len(text)
+    return found[::-1]
 
 
 async def _ask(ctx: Context, member: Agent, turn: Turn, key: str) -> Reply | Failure:
@@ -85,7 +109,7 @@ class EvaluationRounds:
 
     def __init__(self, ctx: Context, author: Agent, evaluator: Evaluator, turn: Turn, key: str) -> None:
         self._ctx, self.author, self._evaluator, self._turn, self._key = ctx, author, evaluator, turn, key
-        self._history = list(turn.history)
+        self._attempts: list[Reply] = []
         self.verdicts: list[EvaluationVerdict] = []
         self._notes: dict[int, str] = {}
         """What a person wrote to the author after a review, by the number of the review."""
@@ -127,7 +151,8 @@ class EvaluationRounds:
         asked = Message(name="user", content=self._turn.task, role="user")
         # The work is the task: it is never cut, and its text is stored once.
         full = reply.full
-        work = EvaluatedWork(self.author.name, full.data, (*self._turn.attachments, *full.artifacts))
+        files = (*self._turn.attachments, *full.artifacts)
+        work = EvaluatedWork(self.author.name, full.data, files, full.tool_uses)
         question = Turn(full.text, History.of((asked,)), self._turn.number, "judge", work=work)
         return _verdict_in(await self._ctx.ask(self._evaluator, question, key=key))
 
@@ -171,14 +196,26 @@ class EvaluationRounds:
         await self._ctx.emit(result, key=key)
 
     def revision_turn(self, reply: Reply) -> Turn:
-        """Begin the next round: return the author's next turn, with its answers so far and the verdict on each."""
-        self._history.append(Message(name=self.author.name, content=reply.full.text))
+        """Begin the next round: return the author's next turn, with its answers so far and the verdict on each.
+
+        Before an answer stand the results of the tools that it was made from.
+        """
+        self._attempts.append(reply.full)
         self.work, self._revises = f"revision-{len(self.verdicts) + 1}/{self._key}", self.work
         said = "\n\n".join(
             f"Review {number}: {self._review_text(number)}" for number in range(1, len(self.verdicts) + 1)
         )
         task = f"{self._turn.task}\n\n{REVISION}\n\n{said}"
-        return replace(self._turn, task=task, history=History.of(self._history), since=None)
+        return replace(self._turn, task=task, history=History.of(self._history()), since=None)
+
+    def _history(self) -> list[Message]:
+        """Return the messages before the first attempt, and the attempts, with the results of the last tool calls."""
+        attempts, left = list[Message](), MOST_TOOL_TEXT
+        for reply in reversed(self._attempts):
+            tools = tool_messages(reply.tool_uses, left)
+            left -= sum(len(one.content) for one in tools)
+            attempts += (Message(name=self.author.name, content=reply.text), *reversed(tools))
+        return [*self._turn.history, *reversed(attempts)]
 
     def _review_text(self, number: int) -> str:
         """Return a review as its author reads it, with the note of a person; why a review broke off is not for it."""

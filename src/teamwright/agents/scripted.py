@@ -44,7 +44,7 @@ from teamwright.values.specs.tools import TERMINATE
 from teamwright.values.text.secret_patterns import mask_value
 from teamwright.values.text.timed_regex import PatternSearch, pattern_problem
 from teamwright.values.turns.messages import Message, digest, quote_headers
-from teamwright.values.turns.turn import Reply, Signal, Turn
+from teamwright.values.turns.turn import Reply, Signal, ToolUse, Turn
 from teamwright.values.value import Value
 
 if TYPE_CHECKING:
@@ -261,6 +261,7 @@ class ScriptedAgent(Agent):
         if turn.left is not None and (little := low_budget_notice(turn, self._named_model, self.instructions, cap)):
             prompt += f"\n\n{little}"
         failed: set[str] = set()
+        uses: list[ToolUse] = []
         async with self.toolbox.open(
             ctx,
             allow=turn.tools,
@@ -276,22 +277,22 @@ class ScriptedAgent(Agent):
                     case {"tool": dict() as tool}:
                         name, args = str(tool["name"]), tool["args"]
                         if name == TERMINATE and tools.may_terminate:
-                            return self._final_reply(turn, final_response(args) or "", tools, signal="terminate")
+                            return self._final_reply(turn, final_response(args) or "", tools, uses, signal="terminate")
                         if (to := tools.transfers.get(name)) is not None:
-                            return self._final_reply(turn, transfer_message(args), tools, transfer_to=to)
+                            return self._final_reply(turn, transfer_message(args), tools, uses, transfer_to=to)
                         given, key = (args if isinstance(args, dict) else {}), tool_place(str(number))
-                        prompt += await self._call_tool(tools, name, given, key, failed, turn)
+                        prompt += await self._call_tool(tools, name, given, key, failed, turn, uses)
                     case {"json": data}:
-                        return self._final_reply(turn, to_json(data).decode(), tools, data=data)
+                        return self._final_reply(turn, to_json(data).decode(), tools, uses, data=data)
                     case value:
-                        return self._final_reply(turn, str(value), tools, returned)
+                        return self._final_reply(turn, str(value), tools, uses, returned)
         raise AgentError(f"{self.name!r} called tools {MOST_REQUESTS} times without an answer")
 
     async def _call_tool(
-        self, tools: Tools, name: str, given: Arguments, key: str, failed: set[str], turn: Turn
+        self, tools: Tools, name: str, given: Arguments, key: str, failed: set[str], turn: Turn, uses: list[ToolUse]
     ) -> str:
         """Call a tool, and return what its result adds to the prompt; adds a tool that failed to `failed`."""
-        made = name
+        made, approved = name, given
         try:
             approved = await tools.approved_arguments(name, given, key=key)
             if approved is not given:
@@ -299,8 +300,10 @@ class ScriptedAgent(Agent):
             returned = await tools.call_with_files(name, approved, key=key)
         except AgentError as error:
             failed.add(name)
+            uses.append(ToolUse.of(name, dict(approved), str(error), failed=True))
             return f"\n\n# tool {made} failed:\n{self._quoted_result(str(error), turn)}"
         result = with_pointers(returned.value, returned.artifacts) if returned.artifacts else returned.value
+        uses.append(ToolUse.of(name, dict(approved), result))
         return f"\n\n# tool {made}:\n{self._quoted_result(result, turn)}"
 
     @staticmethod
@@ -388,6 +391,7 @@ class ScriptedAgent(Agent):
         turn: Turn,
         text: str,
         tools: Tools,
+        uses: Sequence[ToolUse],
         returned: Returned | None = None,
         *,
         data: JsonValue = None,
@@ -406,6 +410,7 @@ class ScriptedAgent(Agent):
             signal=signal,
             warnings=warnings,
             transfer_to=transfer_to,
+            tool_uses=tuple(uses) if turn.keeps_tool_uses else (),
         )
         if self._output_schema is None:
             return with_preferred_data(reply, turn.output_schema)

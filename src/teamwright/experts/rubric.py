@@ -38,7 +38,7 @@ from teamwright.values.text.control_characters import is_blank
 from teamwright.values.text.display import cut
 from teamwright.values.text.timed_regex import PatternSearch
 from teamwright.values.turns.messages import digest
-from teamwright.values.turns.turn import EvaluatedWork, Reply, Turn
+from teamwright.values.turns.turn import EvaluatedWork, Reply, ToolUse, Turn
 
 CONTEXT = "context"
 CONTEXT_FILE, FILES = "context.json", "files"
@@ -70,13 +70,16 @@ class CheckFile:
 
 @dataclass(frozen=True, slots=True)
 class CheckContext:
-    """The task of the author and its name, the data of its reply, files, and what the criterion expects."""
+    """The task of the author and its name, the data of its reply, files, what the criterion expects, and what its
+    tools returned.
+    """
 
     task: str = ""
     member: str = ""
     data: JsonValue = None
     files: tuple[CheckFile, ...] = ()
     expected: JsonValue = None
+    tool_uses: tuple[ToolUse, ...] = ()
 
     def write_to(self, folder: Path) -> None:
         """Write the context to a folder: `context.json`, and each file under its own name in `files/`."""
@@ -92,6 +95,7 @@ class CheckContext:
             place.write_bytes(file.content)
             names.append(f"{FILES}/{place.name}")
         found = {"task": self.task, "member": self.member, "data": self.data, "expected": self.expected, FILES: names}
+        found["tool_uses"] = [one.to_json() for one in self.tool_uses]
         (folder / CONTEXT_FILE).write_bytes(to_json(found, indent=1))
 
 
@@ -102,7 +106,7 @@ async def open_context(task: str, work: EvaluatedWork, criterion: Criterion, ctx
         content = await ctx.workspace.open(one)
         raw = content.encode("utf-8", "surrogatepass") if isinstance(content, str) else content
         files.append(CheckFile(one.name, one.media_type, raw))
-    return CheckContext(task, work.member, work.data, tuple(files), criterion.expected)
+    return CheckContext(task, work.member, work.data, tuple(files), criterion.expected, work.tool_uses)
 
 
 def takes_context(function: Callable[..., object]) -> bool:
@@ -354,7 +358,7 @@ class Rubric(Evaluator):
         if not self._can_pass(results, judged):
             skipped = [CriterionResult(id=one.id, passed=False, score=0.0, reason=NOT_ASKED) for one in judged]
             return self._verdict([*results, *skipped])
-        return await self._judged_verdict(task, work, results, judged, ctx)
+        return await self._judged_verdict(task, work, results, judged, ctx, about.tool_uses)
 
     def _can_pass(self, results: list[CriterionResult], judged: list[Criterion]) -> bool:
         """Return whether the work passes if the judge passes everything; if not, asking the judge would be wasted."""
@@ -362,7 +366,13 @@ class Rubric(Evaluator):
         return is_passing([*results, *best], self.declaration)
 
     async def _judged_verdict(
-        self, task: str, work: str, results: list[CriterionResult], judged: list[Criterion], ctx: Context
+        self,
+        task: str,
+        work: str,
+        results: list[CriterionResult],
+        judged: list[Criterion],
+        ctx: Context,
+        uses: Sequence[ToolUse],
     ) -> EvaluationVerdict:
         """Ask the judge, and the final judge about work that the first one passes."""
         records: list[JudgeRecord] = []
@@ -371,7 +381,7 @@ class Rubric(Evaluator):
             if agent is None:
                 break
             judge = Judge(agent, self.declaration.times, self.declaration.reducer)
-            judgement = await judge.judge(task, work, judged, ctx, key)
+            judgement = await judge.judge(task, work, judged, ctx, key, uses)
             records.append(judgement.record)
             verdict = self._verdict([*results, *judgement.results], judgement, tuple(records))
             if judgement.problem:

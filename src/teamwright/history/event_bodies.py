@@ -38,6 +38,7 @@ def bodies_of(event: Event) -> Iterator[Body]:
         case AgentReplied() as fact:
             yield from (ref.body for ref in fact.messages)
             yield from [fact.data] if fact.data is not None else ()
+            yield from fact.tool_bodies
         case AgentFailed() as fact:
             yield from (ref.body for ref in fact.messages)
         case AgentReturned() as fact:

@@ -553,3 +553,21 @@ async def test_the_long_form_of_a_model_shares_its_client_with_the_short_one() -
 async def test_the_embedded_model_is_asked_as_much_at_once_as_it_has_slots() -> None:
     async with Models() as models:
         assert (await models.client("local")).pace == Pace(concurrency=4)
+
+
+async def test_the_reply_of_a_turn_that_is_reviewed_has_its_tool_calls_in_order() -> None:
+    def look(place: str) -> dict[str, str]:
+        """Look there."""
+        if place == "attic":
+            raise ValueError("dark")
+        return {"found": place}
+
+    wanted = (ToolCall(name="look", args={"place": one}) for one in ("cellar", "attic"))
+    places = [calls(*wanted)]
+    for keeps in (True, False):
+        with ModelServer(answers(*places, Say(text="done"))) as server:
+            agent = ModelAgent("writer", model=at(server), tools=[look])
+            reply = await agent.respond(Turn("Look.", keeps_tool_uses=keeps), Recording().ctx)
+        found = [(one.tool, one.arguments, one.failed) for one in reply.tool_uses]
+        kept = [("look", '{"place":"cellar"}', False), ("look", '{"place":"attic"}', True)]
+        assert found == (kept if keeps else [])

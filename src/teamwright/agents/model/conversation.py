@@ -40,7 +40,7 @@ from teamwright.errors import AgentError, InvalidOutput, Refused
 from teamwright.values.call_limits import text_size
 from teamwright.values.turns.artifacts import Artifact, is_text_type
 from teamwright.values.turns.messages import Message, digest, header_name, with_header
-from teamwright.values.turns.turn import Turn
+from teamwright.values.turns.turn import ToolUse, Turn
 
 T = TypeVar("T")
 Send = Callable[[list[ModelMessage]], Awaitable[T]]
@@ -185,6 +185,13 @@ class ToolResult(NamedTuple):
     outcome: Literal["success", "failed", "retried"] = "success"
     files: tuple[Artifact, ...] = ()
     edited: bool = False
+
+
+def tool_use_of(result: ToolResult) -> ToolUse:
+    """Return a call as the reply keeps it; files are named by their pointers."""
+    content = with_pointers(result.content, result.files) if result.files else result.content
+    arguments = compact_arguments(result.call.args)
+    return ToolUse.of(result.call.tool_name, arguments, content, failed=result.outcome == "failed")
 
 
 class ModelConversation:

@@ -21,7 +21,7 @@ from teamwright.agents.compaction import TurnCompaction, compaction_of
 from teamwright.agents.contract.agent import Context
 from teamwright.agents.envelope_note import note_instructions
 from teamwright.agents.functions.guardrails import Mend, Refuse, with_verdict, with_warnings
-from teamwright.agents.model.conversation import ModelConversation, ToolResult
+from teamwright.agents.model.conversation import ModelConversation, ToolResult, tool_use_of
 from teamwright.agents.model.messages import compact_arguments, response_text
 from teamwright.agents.model.request_template import answer_modes, make_request_template, plan_cache
 from teamwright.agents.model.requests import ModelRequests
@@ -35,7 +35,7 @@ from teamwright.values.call_limits import output_cut_warning, reply_cut_warning
 from teamwright.values.specs.models import AnyModel
 from teamwright.values.specs.tools import TERMINATE
 from teamwright.values.turns.messages import Message
-from teamwright.values.turns.turn import Reply, Signal, Turn
+from teamwright.values.turns.turn import Reply, Signal, ToolUse, Turn
 
 if TYPE_CHECKING:
     from teamwright.agents.model.agent import ModelAgent
@@ -82,6 +82,7 @@ class ModelTurn:
         self._corrections = 0
         self._rejected: Counter[str] = Counter()
         self._results: list[ToolResult] = []
+        self._uses: list[ToolUse] = []
         self._refusals = 0
 
     async def run(self) -> Reply:
@@ -128,6 +129,8 @@ class ModelTurn:
         self._results = results = await call_tools(
             self._tools, [call for call in calls if not self._ends_turn(call)], self._requests.tool_keys
         )
+        if self._turn.keeps_tool_uses:
+            self._uses += (tool_use_of(one) for one in results if one.outcome != "retried")
         terminate = next((call for call in ending if call.tool_name == TERMINATE), None)
         transfers = [call for call in ending if call.tool_name in self._tools.transfers]
         if transfers and terminate is None:
@@ -287,6 +290,7 @@ class ModelTurn:
             truncated=requests.truncated,
             warnings=(*self._tools.warnings, *cut, *(self.compaction.warnings if self.compaction else ())),
             transfer_to=transfer_to,
+            tool_uses=tuple(self._uses),
         )
 
 

@@ -26,12 +26,13 @@ from teamwright.values.events.agent import (
     Body,
     MessageRef,
     TextRef,
+    ToolUseRef,
 )
 from teamwright.values.events.budget import BudgetRefused
 from teamwright.values.key import parent_keys, split_attempt, with_attempt
 from teamwright.values.limits import NOTHING, Usage
 from teamwright.values.turns.messages import Message
-from teamwright.values.turns.turn import Failure, Reply
+from teamwright.values.turns.turn import Failure, Reply, ToolUse
 
 
 @dataclass(slots=True)
@@ -137,6 +138,11 @@ class RecordedBodies:
                 ) from error
         return value
 
+    def tool_use(self, ref: ToolUseRef) -> ToolUse:
+        """Decode the tool call behind a reference."""
+        arguments, result = str(self.value(ref.arguments)), str(self.value(ref.result))
+        return ToolUse(tool=ref.tool, arguments=arguments, result=result, failed=ref.failed)
+
     def messages(self, refs: Collection[MessageRef], know: Know | None = None) -> tuple[Message, ...]:
         """Decode the messages behind references."""
         found: list[Message] = []
@@ -196,6 +202,7 @@ def recorded_reply(ask: RecordedAsk, bodies: RecordedBodies, know: Know) -> Repl
                 artifacts=said.artifacts,
                 envelope_note=said.envelope_note,
                 transfer_to=said.transfer_to,
+                tool_uses=tuple(map(bodies.tool_use, said.tool_uses)) if said.tool_uses else (),
             )
         case AgentFailed() as failed:
             return Failure(

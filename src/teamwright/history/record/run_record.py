@@ -234,6 +234,8 @@ class RunRecord:
                     found.add(ref.body)
                 if ask.ending.data:
                     found.add(ask.ending.data)
+                if isinstance(ask.ending, AgentReplied) and ask.ending.tool_uses:
+                    found.update(ask.ending.tool_bodies)
         for call in self.calls.values():
             if isinstance(call.outcome, AgentReturned):
                 found.update(call.outcome.bodies)

@@ -24,7 +24,7 @@ from teamwright.agents.contract.agent import (
 )
 from teamwright.agents.contract.effect import Effect, Returned
 from teamwright.agents.evaluators import require_evaluator
-from teamwright.agents.review import pass_gate
+from teamwright.agents.review import pass_gate, reviewed_turn
 from teamwright.errors import AgentTimeout, MisplacedEffect, UsageError
 from teamwright.runtime.budget.admission import BudgetedAsk
 from teamwright.runtime.context.ask import Ask
@@ -89,6 +89,9 @@ class RunContext:
         if run.interventions is not None:
             turn = await steer_ask(run.interventions, scope, member.name, turn, place)
         policy = member.policy
+        gated = policy.evaluate is not None and evaluated and turn.purpose == "work"
+        evaluator = require_evaluator(repr(member.name), policy.evaluate) if gated else None
+        turn = turn if evaluator is None else reviewed_turn(turn, evaluator)
         # Teams are nested deeply, and Python bounds the depth of calls: no frame without need.
         counted = None
         if (scope.holdback is not None and not scope.in_agent) or scope.decides_degradation:
@@ -108,8 +111,7 @@ class RunContext:
         finally:
             if counted is not None:
                 counted.end()
-        if policy.evaluate is not None and evaluated and turn.purpose == "work":
-            evaluator = require_evaluator(repr(member.name), policy.evaluate)
+        if evaluator is not None:
             ending = await pass_gate(self, member, evaluator, turn, key, ending, partial(self._ask_again, member))
         if not isinstance(ending, Reply) and policy.optional:
             return ending.changed(optional=True)

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
+from functools import partial
 from typing import cast
 
 from msgspec import structs
@@ -18,14 +19,16 @@ from teamwright.agents.contract.effect import Effect, Returned
 from teamwright.agents.envelope_note import extract_note, parse_note
 from teamwright.errors import AgentError, InvalidOutput, LimitReached, MemberFailed, ToolError, nearest
 from teamwright.history.ending import Ending, ending_of
+from teamwright.runtime.driver.recorder import Recorder
+from teamwright.runtime.driver.redaction import Redactor
 from teamwright.runtime.scope import Scope
 from teamwright.values.call_limits import cut_text, fits, reply_cut_warning, text_size
-from teamwright.values.events.agent import AgentFailed, AgentReplied
+from teamwright.values.events.agent import AgentFailed, AgentReplied, ToolUseRef
 from teamwright.values.key import join_key
 from teamwright.values.limits import NOTHING, Usage
 from teamwright.values.text.display import LONGEST_ERROR, cut, error_text
 from teamwright.values.turns.messages import Message
-from teamwright.values.turns.turn import Failure, Reply, Turn
+from teamwright.values.turns.turn import MOST_TOOL_USES, Failure, Reply, ToolUse, Turn
 from teamwright.values.value import JsonValue, plain_json
 
 WHOLE_REPLY = 100
@@ -134,12 +137,26 @@ def clean_reply(reply: Reply, member: Agent, turn: Turn, child: Scope) -> Reply:
         changes["envelope_note"] = parse_note(
             cast("Mapping[str, object]", redactor.value(reply.envelope_note.to_json()))
         )
+    if reply.tool_uses:
+        kept, clean = reply.tool_uses[-MOST_TOOL_USES:], child.run.recorder.stored_texts
+        changes["tool_uses"] = tuple(_clean_use(one, redactor, clean) for one in kept)
     if not known:  # texts from effects are stored already, and redacted
         changes["messages"] = tuple(one.changed(content=redactor.text(one.content)) for one in reply.messages)
     reply = reply.changed(**changes) if changes else reply
     if turn.envelope_limits is not None:
         reply = extract_note(reply, turn)
     return _signed(reply, member.name, child)
+
+
+def _clean_use(use: ToolUse, redactor: Redactor, clean: Container[str]) -> ToolUse:
+    arguments, result = (redactor.value(text, clean) for text in (use.arguments, use.result))
+    return use.changed(arguments=arguments, result=result).bounded
+
+
+def _stored_use(recorder: Recorder, use: ToolUse) -> ToolUseRef:
+    return ToolUseRef(
+        tool=use.tool, arguments=recorder.store(use.arguments), result=recorder.store(use.result), failed=use.failed
+    )
 
 
 def _check_transfer(to: str, turn: Turn, name: str) -> None:
@@ -217,6 +234,7 @@ def ending_fact(ending: Reply | Failure, member: Agent, child: Scope) -> AgentRe
         tally=child.tally(),
         envelope_note=ending.envelope_note,
         transfer_to=ending.transfer_to,
+        tool_uses=tuple(map(partial(_stored_use, recorder), ending.tool_uses)) if ending.tool_uses else (),
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from teamwright.agents.contract.agent import Agent, Context
+from teamwright.agents.review import reviewed_turn
 from teamwright.strategies.parts import WORK
 from teamwright.strategies.plan.bound_plan import BoundPlan
 from teamwright.strategies.plan.bound_roles import has_capability
@@ -150,7 +151,12 @@ class StepCrew:
         """Return the turn of the agent that works on a step, with what its role says."""
         step = step_input.step
         turn = self.floor.make_turn(step_input, self.runner.workers[step.id].name)
-        return turn if self.board is None else with_role(turn, self.bound.assignments[step.id])
+        return turn if self.board is None else self._reviewed(step, with_role(turn, self.bound.assignments[step.id]))
+
+    def _reviewed(self, step: Step, turn: Turn) -> Turn:
+        assignment = self.bound.assignments.get(step.id)
+        evaluator = None if assignment is None else assignment.evaluator
+        return turn if evaluator is None else reviewed_turn(turn, evaluator)
 
     def _turn_of(self, step: Step, member: str, task: str | None) -> Turn:
         """Return the turn of one of several members, with the task of the step or another one."""
@@ -158,7 +164,7 @@ class StepCrew:
         step_input = self._state.outputs.input_of(step, number)
         if task is not None:
             step_input = step_input._replace(own_task=self._state.outputs.own_task(step, task))
-        return self.floor.make_turn(step_input, member)
+        return self._reviewed(step, self.floor.make_turn(step_input, member))
 
     def prelude(self, step: Step, worker: Agent) -> Prelude | None:
         """Return the work that must complete before a step starts, if any."""

@@ -26,6 +26,15 @@ class MessageRef(Record, frozen=True):
     attachments: tuple[Artifact, ...] = ()
 
 
+class ToolUseRef(Record, frozen=True):
+    """A recorded tool call of a turn that is reviewed; its texts are bodies."""
+
+    tool: str
+    arguments: Body
+    result: Body
+    failed: bool = False
+
+
 RUN_KIND = "run"
 """The kind of a member whose turns are runs of their own."""
 EffectKind = Literal["model", "tool", "function"]
@@ -85,6 +94,12 @@ class AgentReplied(Record, frozen=True):
     tally: Tally | None = None
     envelope_note: EnvelopeNote | None = None
     transfer_to: str | None = None
+    tool_uses: tuple[ToolUseRef, ...] = ()
+
+    @property
+    def tool_bodies(self) -> tuple[Body, ...]:
+        """The hashes of what its tool calls refer to."""
+        return tuple(body for one in self.tool_uses for body in (one.arguments, one.result))
 
 
 class AgentFailed(Record, frozen=True):

@@ -13,6 +13,7 @@ from teamwright.errors import InvalidOutput, UsageError
 from teamwright.values.call_limits import Compact
 from teamwright.values.key import root_key
 from teamwright.values.limits import NOTHING, Amounts, Usage
+from teamwright.values.text.display import cut
 from teamwright.values.turns.artifacts import POINTER, Artifact
 from teamwright.values.turns.envelope import Envelope, EnvelopeLimits, EnvelopeMessage, EnvelopeNote
 from teamwright.values.turns.messages import EMPTY, History, Message, digest, quote_headers, transcript
@@ -37,15 +38,43 @@ class HandoffTarget(NamedTuple):
     description: str = ""
 
 
+LONGEST_ARGUMENTS, LONGEST_RESULT, MOST_TOOL_USES = 1000, 4000, 50
+"""How much is kept of the tool calls of a turn that is reviewed, in characters and calls."""
+
+
+class ToolUse(Record, frozen=True):
+    """A tool call of a turn and its result as text, for those who judge or revise the reply; long texts are cut."""
+
+    tool: str
+    arguments: str
+    result: str
+    failed: bool = False
+
+    @classmethod
+    def of(cls, tool: str, arguments: JsonValue, result: JsonValue, *, failed: bool = False) -> ToolUse:
+        """Return a call; the engine cuts its texts when it has masked secrets in them."""
+        return cls(tool=tool, arguments=_json_text(arguments), result=_json_text(result), failed=failed)
+
+    @property
+    def bounded(self) -> ToolUse:
+        """The call with its texts cut."""
+        return self.changed(arguments=cut(self.arguments, LONGEST_ARGUMENTS), result=cut(self.result, LONGEST_RESULT))
+
+
+def _json_text(value: JsonValue) -> str:
+    return value if isinstance(value, str) else to_json(value).decode()
+
+
 class EvaluatedWork(NamedTuple):
     """What an evaluator may know of a piece of work besides its text: who did it, its data, and the files around it.
 
-    `files` are those that went with the task, then those of the reply.
+    `files` are those that went with the task, then those of the reply. `tool_uses` are data, as the work is.
     """
 
     member: str
     data: JsonValue = None
     files: tuple[Artifact, ...] = ()
+    tool_uses: tuple[ToolUse, ...] = ()
 
 
 class Turn(Struct, frozen=True, dict=True):
@@ -86,6 +115,8 @@ class Turn(Struct, frozen=True, dict=True):
     may_retry: bool = True
     """Whether failed calls are retried as the member's policy says. A strategy that tries again itself says no where
     that policy is used up, so that attempts add up and don't multiply. No part of the digest."""
+    keeps_tool_uses: bool = False
+    """Whether the reply has the tool calls of the turn, since it is reviewed. No part of the digest."""
     work: EvaluatedWork | None = None
     """The work that an evaluator is asked about; its text is the task. No part of the digest."""
     handoffs: tuple[HandoffTarget, ...] = ()
@@ -208,6 +239,8 @@ class Reply(Record, frozen=True):
     whole: Reply | None = None
     transfer_to: str | None = None
     """The member that has the next turn: one of `Turn.handoffs`."""
+    tool_uses: tuple[ToolUse, ...] = ()
+    """The tool calls of the turn, where `Turn.keeps_tool_uses` asks for them. Never forward them to another member."""
 
     @property
     def text(self) -> str:
@@ -257,6 +290,7 @@ class Reply(Record, frozen=True):
             and (self.stop_reason is None or self.stop_reason.__class__ is str)
             and self.truncated.__class__ is bool
             and not (self.warnings or self.artifacts or self.context_updates or self.envelope_note or self.transfer_to)
+            and not self.tool_uses
         ):
             return None
         return misfit_of(self.changed(messages=(), data=None, usage=NOTHING, whole=None))
