@@ -198,7 +198,7 @@ def test_a_team_is_drawn_with_its_steps_and_with_the_roles_of_its_planner() -> N
     assert [node.label for node in nodes] == ["plan", "researcher", "writer"]
 
 
-def test_a_simulation_evaluates_nothing_and_a_what_if_is_refused() -> None:
+def test_a_simulation_evaluates_nothing() -> None:
     settings = Settings(options={"evaluate": CITES, "steps": STEPS})
     assert has_evaluated_steps(settings)
     plain = without_evaluation(settings)

@@ -7,7 +7,9 @@ by name among entry points of `teamwright.evaluators`, or by its import path; th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache
 from typing import Protocol, cast
 
@@ -172,9 +174,24 @@ def check_evaluator_name(name: str) -> None:
         raise _registered().missing("evaluator", name) or UnknownName("evaluator", name, evaluator_names())
 
 
+_STAND_INS: ContextVar[EvaluatorClass | None] = ContextVar("_STAND_INS", default=None)
+
+
+@contextmanager
+def evaluators_made_by(make: EvaluatorClass) -> Generator[None]:
+    """Within this block, every evaluator is made so, such as one that repeats what is recorded."""
+    before = _STAND_INS.set(make)
+    try:
+        yield
+    finally:
+        _STAND_INS.reset(before)
+
+
 def make_evaluator(declaration: Evaluate, *, judge: Agent | None = None, final_judge: Agent | None = None) -> Evaluator:
     """Create the evaluator of a declaration; a placeholder for one of others if code must not be loaded."""
     name = declaration.evaluator
+    if (make := _STAND_INS.get()) is not None:
+        return make(declaration, judge=judge, final_judge=final_judge)
     check_evaluator_name(name)
     if not can_load_code() and not is_own(name):
         judges = tuple(one for one in (judge, final_judge) if one is not None)

@@ -24,7 +24,7 @@ from teamwright.values.limits import Bounds, Price
 from teamwright.values.people import Answer, RaiseBudget, RemoveMember, Tell
 from teamwright.values.specs.models import ServerModel
 from teamwright.values.turns.results import RunResult
-from tests.kit.evaluators import WordEvaluator, words
+from tests.kit.evaluators import WordEvaluator, evaluated, words
 from tests.paths import ROOT
 
 QUICK = RetryPolicy(backoff=0.01)
@@ -75,7 +75,7 @@ async def ask(journal: MemoryJournal, changes: RunChanges | None = None) -> What
 
 EXAMPLES = (
     "sequential", "round_robin", "selector", "graph", "fan_out", "dag", "hierarchical", "single", "lead_subagent",
-    "star_team", "a2a_lite", "budget",
+    "star_team", "a2a_lite", "budget", "expert_team", "expert_review", "rubric",
 )  # fmt: skip
 
 
@@ -181,10 +181,10 @@ async def test_a_reply_that_a_limit_cuts_makes_what_follows_an_estimate(tmp_path
 
 def test_calls_that_overlapped_are_repeated_together() -> None:
     calls = [
-        TimedCall("1", "model", "m", began=0.0, ended=1.0),
-        TimedCall("2", "tool", "t", began=1.0, ended=3.0),
-        TimedCall("3", "tool", "t", began=1.5, ended=2.0),
-        TimedCall("4", "model", "m", began=3.0, ended=4.0),
+        TimedCall("1", "a", "model", "m", began=0.0, ended=1.0),
+        TimedCall("2", "a", "tool", "t", began=1.0, ended=3.0),
+        TimedCall("3", "a", "tool", "t", began=1.5, ended=2.0),
+        TimedCall("4", "a", "model", "m", began=3.0, ended=4.0),
     ]
     turn = RecordedTurn("t/step-1", "a", "digest", "work", tuple(calls), None)
     assert [[call.place for call in batch] for batch in turn.batches()] == [["1"], ["2", "3"], ["4"]]
@@ -319,12 +319,87 @@ async def test_what_is_not_known_is_refused_with_a_suggestion(
         await ask(journal, changes)
 
 
-async def test_a_run_whose_work_is_evaluated_is_refused_in_words() -> None:  # its judges would be asked for real
+async def test_verdicts_are_repeated_and_no_check_is_made_again() -> None:
     journal = MemoryJournal()
     team = Team("t", members=[FunctionAgent("a", lambda text: "good", evaluate=WordEvaluator(words()))])
     await recorded(journal, team)
-    with pytest.raises(UsageError, match="The work of 'a' is evaluated, which a what-if can't repeat"):
-        await ask(journal)
+    evaluated.clear()
+    report = await ask(journal)
+    assert (report.status, report.total.exact) == ("completed", True)
+    assert evaluated == []
+
+
+JUDGED = """\
+agents:
+  writer: {model: house}
+  other: {model: house}
+  critic: {model: house}
+teams:
+  pair:
+    strategy: expert
+    members: [writer, other]
+    expert:
+      max_parallel: 1
+      revisions: 1
+      steps: [{id: one, agent: writer}, {id: two, agent: other}]
+      evaluate: {judge: critic, criteria: [{id: clear, judge: Is it clear?}]}
+models:
+  house: {model: "scripted:replies.yaml", price: {input: 1.0, output: 5.0}}
+  cheap: {url: "http://127.0.0.1:9/v1", name: small, price: {input: 0.1, output: 0.5}}
+"""
+VERDICT = "{agent: critic, times: %s, json: {criteria: [{id: clear, passed: %s, score: %s}]}}"
+MARKS = f"""\
+rules:
+  - {VERDICT % (1, "false", 0)}
+  - {VERDICT % (9, "true", 1)}
+  - {{delay: 0.2, reply: "A B-tree keeps its keys sorted."}}
+"""
+
+
+async def judged(folder: Path, limits: Limits | None = None) -> MemoryJournal:
+    (folder / "team.yaml").write_text(JUDGED)
+    (folder / "replies.yaml").write_text(MARKS)
+    journal = MemoryJournal()
+    result = await recorded(journal, load_team(folder), limits=limits)
+    assert result.status == "completed"
+    return journal
+
+
+async def test_another_model_of_a_judge_changes_the_price_of_its_reviews_alone(tmp_path: Path) -> None:
+    journal = await judged(tmp_path)
+    report = await ask(journal, RunChanges(models={"critic": "cheap"}))
+    reviews, writer = report.members["rubric"], report.members["writer"]
+    assert reviews.recorded.usd is not None
+    assert reviews.what_if.usd == pytest.approx(reviews.recorded.usd / 10)
+    assert (reviews.what_if.total_tokens, reviews.exact) == (reviews.recorded.total_tokens, False)
+    assert writer.what_if.usd == writer.recorded.usd
+    assert (report.status, writer.exact) == ("completed", False), "the writer revised what this judge said"
+
+
+async def test_another_model_of_an_author_leaves_its_reviews_as_they_were(tmp_path: Path) -> None:
+    report = await ask(await judged(tmp_path), RunChanges(models={"other": "cheap"}))
+    assert report.members["writer"].exact
+    assert report.members["rubric"].what_if.usd == report.members["rubric"].recorded.usd
+
+
+async def test_a_limit_stops_a_reviewed_run_where_it_stops_a_real_one(tmp_path: Path) -> None:
+    journal = await judged(tmp_path, Limits(tokens=100_000))
+    report = await ask(journal, RunChanges(limits=Limits(tokens=250)))
+    assert report.stopped is not None
+    assert report.total.what_if.total_tokens < report.total.recorded.total_tokens
+
+
+async def test_more_steps_of_an_expert_team_at_once_change_the_time_alone(tmp_path: Path) -> None:
+    report = await ask(await judged(tmp_path), RunChanges(at_once=2))
+    assert report.total.what_if.total_tokens == report.total.recorded.total_tokens
+    assert report.total.what_if.seconds < report.total.recorded.seconds
+
+
+@pytest.mark.parametrize("topology", ["single", "lead", "star"])
+async def test_a_reviewed_run_in_another_topology_is_estimated(tmp_path: Path, topology: str) -> None:
+    report = await ask(await judged(tmp_path), RunChanges(topology=topology))
+    assert not report.total.exact
+    assert report.total.what_if.total_tokens > 0
 
 
 async def test_a_stop_says_what_was_kept_for_the_answer() -> None:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Container, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from copy import copy
 from dataclasses import dataclass, field
 from functools import partial
@@ -19,20 +19,22 @@ import anyio
 from teamwright.agents.contract.agent import Agent, Context, Policy, agent_spec_of
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
 from teamwright.agents.contract.retry import recorded_error
+from teamwright.agents.evaluators import EVALUATOR, Evaluator, evaluators_made_by
 from teamwright.agents.prices import cost_of, rate_of
-from teamwright.errors import AgentError, LimitReached, UsageError
+from teamwright.errors import AgentError, LimitReached
 from teamwright.history.history import RunHistory
 from teamwright.history.kpis import turns_of
 from teamwright.history.record.asks import RecordedBodies, recorded_reply
 from teamwright.journal.protocol import Journal
-from teamwright.strategies.plan.steps.step_options import has_evaluated_steps
 from teamwright.teams.team import Team
 from teamwright.values.costs import USEFUL_OUTPUT, Rate, picodollars
 from teamwright.values.events.agent import AgentCalled, AgentCallFailed, AgentReturned, EffectKind, WorkspaceWritten
 from teamwright.values.events.budget import BudgetRefused
 from teamwright.values.events.event import Event
-from teamwright.values.key import key_and_parents
+from teamwright.values.events.team import TeamEvaluationStarted
+from teamwright.values.key import key_and_parents, parent_key
 from teamwright.values.limits import NOTHING
+from teamwright.values.specs.evaluation import Evaluate
 from teamwright.values.specs.manifest import AgentSpec
 from teamwright.values.specs.models import AnyModel, model_key
 from teamwright.values.turns.turn import Failure, Purpose, Reply, Turn
@@ -57,11 +59,12 @@ class CallAttempt:
 class TimedCall:
     """A recorded call with all its attempts.
 
-    `reserved` are the tokens that were reserved for its prompt, where a limit applied. A call that a limit `refused`
-    was never made.
+    `member` made it: the member of the turn, or an agent that it asked, such as a judge. `reserved` are the tokens that
+    were reserved for its prompt, where a limit applied. A call that a limit `refused` was never made.
     """
 
     place: str
+    member: str
     kind: EffectKind
     name: str
     began: float
@@ -84,6 +87,8 @@ class RecordedTurn:
     writes: tuple[tuple[str, JsonValue], ...] = ()
     overhead: float = 0.0
     """Seconds of the turn beside its calls, which decide who is first among members that take equally long."""
+    author: str = ""
+    """Whose work it is, where the member evaluates."""
 
     def batches(self) -> Iterator[list[TimedCall]]:
         """The calls in order, those that overlapped in time together."""
@@ -101,8 +106,10 @@ async def recorded_turns(journal: Journal, history: RunHistory) -> list[Recorded
     """Return the turns of all leaf members, in the order in which they began."""
     turns = turns_of(history.events)
     keys = frozenset(turn.key for turn in turns)
-    calls, writes = _calls(history.events, keys), _writes(history.events, keys)
+    members = {key: ask.asked.member for key, ask in history.record.asks.items()}
+    calls, writes = _calls(history.events, keys, members), _writes(history.events, keys)
     bodies = RecordedBodies(await journal.bodies({fact.body for facts in writes.values() for fact in facts}))
+    authors = {parent_key(event.key): fact.member for event, fact in _evaluations(history)}
     found: list[RecordedTurn] = []
     for turn in turns:
         ask = history.record.asks[turn.key]
@@ -111,7 +118,7 @@ async def recorded_turns(journal: Journal, history: RunHistory) -> list[Recorded
             ending = recorded_reply(ask, history.record.bodies, lambda _text, _body: None)
         made = calls[turn.key]
         if not made and turn.ended is not None and ask.asked.called:
-            made = [_announced_call(turn.began, turn.ended)]
+            made = [_announced_call(turn.member, turn.began, turn.ended)]
         written = tuple((fact.name, bodies.value(fact.body)) for fact in writes[turn.key])
         known = None if isinstance(ending, Failure) and not _is_own_failure(ending, made) else ending
         asked = ask.asked
@@ -126,6 +133,7 @@ async def recorded_turns(journal: Journal, history: RunHistory) -> list[Recorded
                 _as_said(known),
                 written,
                 _overhead(seconds, made),
+                authors.get(turn.key, ""),
             )
         )
     return found
@@ -144,10 +152,10 @@ def _overhead(seconds: float, calls: Sequence[TimedCall]) -> float:
     return min(LONGEST_OVERHEAD, max(0.0, seconds - busy))
 
 
-def _announced_call(began: float, ended: float) -> TimedCall:
+def _announced_call(member: str, began: float, ended: float) -> TimedCall:
     seconds = max(0.0, ended - began)
     attempts = [CallAttempt(seconds, AgentReturned(body=""))]
-    return TimedCall(FUNCTION_CALL, "function", FUNCTION_CALL, began, ended=ended, attempts=attempts)
+    return TimedCall(FUNCTION_CALL, member, "function", FUNCTION_CALL, began, ended=ended, attempts=attempts)
 
 
 def _is_own_failure(failure: Failure, calls: Sequence[TimedCall]) -> bool:
@@ -159,8 +167,8 @@ def _is_own_failure(failure: Failure, calls: Sequence[TimedCall]) -> bool:
     )
 
 
-def _calls(events: Iterable[Event], turns: frozenset[str]) -> dict[str, list[TimedCall]]:
-    """The calls of each turn, those of agents that it asked as tools included."""
+def _calls(events: Iterable[Event], turns: frozenset[str], members: Mapping[str, str]) -> dict[str, list[TimedCall]]:
+    """The calls of each turn, those of agents that it asked as tools or judges included."""
     found: defaultdict[str, list[TimedCall]] = defaultdict(list)
     known: dict[str, TimedCall] = {}
     began: dict[str, float] = {}
@@ -170,7 +178,8 @@ def _calls(events: Iterable[Event], turns: frozenset[str]) -> dict[str, list[Tim
                 if event.key not in known:
                     place = f"{len(found[turn]) + 1}-{called.effect}"
                     prompt = called.reserved - (called.max_output or 0) if called.reserved else None
-                    known[event.key] = call = TimedCall(place, called.effect, called.name, event.time, prompt)
+                    member = members[_turn_around(event.key, members) or turn]
+                    known[event.key] = call = TimedCall(place, member, called.effect, called.name, event.time, prompt)
                     found[turn].append(call)
                 began[event.key] = known[event.key].ended = event.time
             case AgentReturned() | AgentCallFailed() as outcome if event.key in began:
@@ -180,7 +189,8 @@ def _calls(events: Iterable[Event], turns: frozenset[str]) -> dict[str, list[Tim
             case BudgetRefused() as refused if turn := _turn_around(event.key, turns):
                 place = f"{len(found[turn]) + 1}-refused"
                 kind = "function" if refused.what == "calls" else "model"
-                found[turn].append(TimedCall(place, kind, "", event.time, ended=event.time, refused=refused))
+                member = members[_turn_around(event.key, members) or turn]
+                found[turn].append(TimedCall(place, member, kind, "", event.time, ended=event.time, refused=refused))
                 found[turn][-1].attempts.append(CallAttempt(0.0))
             case _:
                 pass
@@ -197,7 +207,7 @@ def _writes(events: Iterable[Event], turns: frozenset[str]) -> dict[str, list[Wo
     return found
 
 
-def _turn_around(key: str, turns: frozenset[str]) -> str | None:
+def _turn_around(key: str, turns: Container[str]) -> str | None:
     return next((one for one in key_and_parents(key) if one in turns), None)
 
 
@@ -208,13 +218,17 @@ class Replay:
     turns: Sequence[RecordedTurn]
     models: Mapping[str, AnyModel]
     """The models that replace those of the record, by member."""
+    declared: Mapping[str, AgentSpec] = field(default_factory=dict[str, AgentSpec])
+    """All agents, also those that only judge or are tools of others."""
+    evaluators: Mapping[str, str] = field(default_factory=dict[str, str])
+    """The names under which evaluators were asked in the record, by those of their declarations."""
     stop: Callable[[], None] = lambda: None
     notes: dict[str, None] = field(default_factory=dict[str, None])
     estimated: bool = False
     """Whether words differ from the record, so that figures from here on are estimates."""
     left_record: bool = False
     """Whether the run needs a reply that was never recorded."""
-    _by_input: dict[tuple[str, str], deque[RecordedTurn]] = field(init=False)
+    _by_input: dict[tuple[str, str, str], deque[RecordedTurn]] = field(init=False)
     _by_member: dict[str, list[RecordedTurn]] = field(init=False)
     _refused: dict[tuple[str, int, str], RecordedTurn] = field(
         default_factory=dict[tuple[str, int, str], RecordedTurn], init=False
@@ -223,7 +237,7 @@ class Replay:
     def __post_init__(self) -> None:
         self._by_input, self._by_member = defaultdict(deque), defaultdict(list)
         for turn in self.turns:
-            self._by_input[turn.member, turn.digest].append(turn)
+            self._by_input[turn.member, turn.author, turn.digest].append(turn)
             self._by_member[turn.member].append(turn)
 
     def take(self, member: str, turn: Turn) -> RecordedTurn | None:
@@ -233,16 +247,17 @@ class Replay:
             if again.digest != turn.digest:
                 self._note_other_input(member)
             return again
-        exact = self._by_input[member, turn.digest]
+        author = turn.work.member if turn.work else ""
+        exact = self._by_input[member, author, turn.digest]
         if exact:
             found = exact.popleft()
             self._by_member[member].remove(found)
             return found
         left = self._by_member[member]
-        found = next((one for one in left if one.purpose == turn.purpose), None)
+        found = next((one for one in left if (one.purpose, one.author) == (turn.purpose, author)), None)
         if found is not None:
             left.remove(found)
-            self._by_input[member, found.digest].remove(found)
+            self._by_input[member, author, found.digest].remove(found)
             self._note_other_input(member)
         return found
 
@@ -312,6 +327,47 @@ class ReplayedAgent(Agent):
                 return await self.replay.wait_for_unrecorded(f"it has no reply of {self.name!r} at {recorded.key!r}")
 
 
+class ReplayedEvaluator(Evaluator):
+    """Replaces an evaluator by its recorded verdicts; no check is made and no judge is asked."""
+
+    kind = EVALUATOR
+
+    def __init__(self, declaration: Evaluate, judges: tuple[Agent, ...], replay: Replay) -> None:
+        self.declaration, self.judges = declaration, judges
+        self.name = replay.evaluators.get(declaration.evaluator, declaration.evaluator)
+        self._replayed = ReplayedAgent(self.name, AgentSpec(), replay, None, Policy(), EVALUATOR)
+
+    async def respond(self, turn: Turn, ctx: Context) -> Reply:
+        """Repeat the calls of the recorded evaluation, those of its judges included, and give the same verdict."""
+        return await self._replayed.respond(turn, ctx)
+
+
+@contextmanager
+def evaluators_of(replay: Replay) -> Generator[None]:
+    """Within this block, evaluators repeat a recorded run."""
+
+    def make(declaration: Evaluate, *, judge: Agent | None = None, final_judge: Agent | None = None) -> Evaluator:
+        judges = _replayed((one for one in (judge, final_judge) if one is not None), replay, {})
+        return ReplayedEvaluator(declaration, judges, replay)
+
+    with evaluators_made_by(make):
+        yield
+
+
+def recorded_evaluators(history: RunHistory) -> dict[str, str]:
+    """Return the names under which evaluators were asked, by those of their declarations."""
+    asks = history.record.asks
+    keys = {fact.evaluator: parent_key(event.key) for event, fact in _evaluations(history)}
+    return {name: asks[key].asked.member for name, key in keys.items() if key in asks}
+
+
+def _evaluations(history: RunHistory) -> Iterator[tuple[Event, TeamEvaluationStarted]]:
+    """Yield where evaluations began, under keys below those of the evaluator's turns."""
+    for event in history.events:
+        if isinstance(event.fact, TeamEvaluationStarted):
+            yield event, event.fact
+
+
 class TurnReplay:
     """One turn that is being repeated."""
 
@@ -347,45 +403,56 @@ class TurnReplay:
     async def _make(self, call: TimedCall) -> None:
         agent, turn = self._agent, self._turn
         is_model = call.kind == "model"
-        model = self._model if self._is_replaced else None
+        own, used = self._spec_of(call), self._model_of(call)
+        model = used if self._is_replaced(call) else None
         effect = Effect(
             kind=call.kind,
             name=call.name if model is None else model_key(model),
             request=self._recorded.digest,
             call=partial(self._repeat_call, call),
-            max_output=agent.declared.max_tokens or turn.max_output,
-            retry=None if call.kind == "tool" else agent.declared.retry,
-            model=(call.name if self._model is None else model_key(self._model)) if is_model else "",
-            rate=self._rate,
+            max_output=own.max_tokens or (turn.max_output if call.member == agent.name else None),
+            retry=None if call.kind == "tool" else own.retry,
+            model=(call.name if used is None else model_key(used)) if is_model else "",
+            rate=partial(self._rate, call),
             media_tokens=self._prompt_tokens(call) if is_model else 0,
         )
         with suppress(AgentError):  # how the turn ended is recorded, whatever a single call did
             await self._ctx.effect(call.place, effect)
 
-    @property
-    def _is_replaced(self) -> bool:
-        """Whether another model answers than the recorded one."""
-        return self._model is not self._agent.model or self._agent.name in self._agent.replay.models
+    def _spec_of(self, call: TimedCall) -> AgentSpec:
+        """The declaration of the member that made a call."""
+        agent = self._agent
+        return agent.declared if call.member == agent.name else agent.replay.declared.get(call.member, AgentSpec())
 
-    def _rate(self, prompt: int) -> Rate | None:
-        return None if self._model is None else rate_of(self._model, prompt)
+    def _model_of(self, call: TimedCall) -> AnyModel | None:
+        return self._model if call.member == self._agent.name else self._spec_of(call).model
+
+    def _is_replaced(self, call: TimedCall) -> bool:
+        """Whether another model answers than the recorded one."""
+        agent = self._agent
+        downgraded = call.member == agent.name and self._model is not agent.model
+        return downgraded or call.member in agent.replay.models
+
+    def _rate(self, call: TimedCall, prompt: int) -> Rate | None:
+        model = self._model_of(call)
+        return None if model is None else rate_of(model, prompt)
 
     def _prompt_tokens(self, call: TimedCall) -> int:
         """What is reserved for the prompt: as recorded where a limit applied, else what it used."""
         if call.refused is not None:
-            return self._refused_tokens(call.refused)
+            return self._refused_tokens(call, call.refused)
         if call.reserved is not None:
             return call.reserved
         used = (one.outcome.usage.input_tokens for one in call.attempts if isinstance(one.outcome, AgentReturned))
         return max(used, default=0)
 
-    def _refused_tokens(self, refused: BudgetRefused) -> int:
+    def _refused_tokens(self, call: TimedCall, refused: BudgetRefused) -> int:
         """The tokens of a prompt that was refused: what the request needed, less the smallest output cap."""
-        cap = self._agent.declared.max_tokens or self._turn.max_output
+        cap = self._spec_of(call).max_tokens or self._turn.max_output
         least = 1 if cap is None else min(cap, USEFUL_OUTPUT)
         if refused.what == "tokens":
             return max(0, int(refused.needed) - least)
-        rate = self._rate(1)
+        rate = self._rate(call, 1)
         if refused.what != "usd" or rate is None or not rate.input:
             return 0
         return max(0, (picodollars(refused.needed) - rate.cost(0, least)) // rate.input)
@@ -395,32 +462,32 @@ class TurnReplay:
         await anyio.sleep(recorded.seconds)
         match recorded.outcome:
             case AgentReturned() as returned:
-                return self._returned(returned, attempt)
+                return self._returned(call, returned, attempt)
             case AgentCallFailed(error=error, message=message):
                 raise recorded_error(error, message)
             case None:
                 agent = self._agent
                 return await agent.replay.wait_for_unrecorded(f"a call of {agent.name!r} has no recorded result")
 
-    def _returned(self, recorded: AgentReturned, attempt: Attempt) -> Returned:
+    def _returned(self, call: TimedCall, recorded: AgentReturned, attempt: Attempt) -> Returned:
         usage, truncated = recorded.usage, recorded.truncated
         cap, output = attempt.max_output, usage.output_tokens
         self._share = 1.0
         if cap is not None and output > cap:
             self._share, truncated = cap / output, True
             usage = usage.changed(output_tokens=cap)
-            self._agent.replay.note_change(f"a reply of {self._agent.name!r} is cut at {cap} tokens")
-        if self._model is not None and usage is not NOTHING and (self._is_replaced or usage is not recorded.usage):
-            usage = usage.changed(usd=cost_of(self._model, usage), saved_usd=None)
+            self._agent.replay.note_change(f"a reply of {call.member!r} is cut at {cap} tokens")
+        model = self._model_of(call)
+        if model is not None and usage is not NOTHING and (self._is_replaced(call) or usage is not recorded.usage):
+            usage = usage.changed(usd=cost_of(model, usage), saved_usd=None)
         return Returned("", usage, recorded.mark, truncated)
 
 
 def replayed_team(team: Team, replay: Replay, made: dict[int, Agent] | None = None) -> Team:
     """Return a copy of a team whose members repeat a recorded run. Approvals stay: they were answered."""
-    if made is None:
-        _require_unevaluated(team)
     known = {} if made is None else made
     copied = copy(team)
+    vars(copied).pop("roster", None)  # of those who are replaced here
     known[id(team)] = copied
     copied.members = _replayed(team.members, replay, known)
     copied.helpers = _replayed(team.helpers, replay, known)
@@ -429,24 +496,18 @@ def replayed_team(team: Team, replay: Replay, made: dict[int, Agent] | None = No
     return copied
 
 
-def _require_unevaluated(team: Team) -> None:
-    """Raise `UsageError` for a team whose work is evaluated: its checks and judges would be asked for real."""
-    for agent in team.everyone():
-        if agent.policy.evaluate is not None or (isinstance(agent, Team) and has_evaluated_steps(agent.settings)):
-            raise UsageError(f"The work of {agent.name!r} is evaluated, which a what-if can't repeat; use  runs fork.")
-
-
 def _replayed(agents: Iterable[Agent], replay: Replay, known: dict[int, Agent]) -> tuple[Agent, ...]:
     return tuple(_replace(agent, replay, known) for agent in agents)
 
 
 def _replace(agent: Agent, replay: Replay, known: dict[int, Agent]) -> Agent:
-    if id(agent) in known:
-        return known[id(agent)]
+    if isinstance(agent, ReplayedAgent) or id(agent) in known:
+        return known.get(id(agent), agent)
     if isinstance(agent, Team):
         return replayed_team(agent, replay, known)
     policy, declared = agent.policy.changed(fallback=None, one_call=False, max_bytes=None), agent_spec_of(agent)
-    stand_in = ReplayedAgent(agent.name, declared, replay, replay.models.get(agent.name, declared.model), policy)
+    model = replay.models.get(agent.name, declared.model)
+    stand_in = ReplayedAgent(agent.name, declared, replay, model, policy, agent.kind)
     known[id(agent)] = stand_in
     if (other := agent.policy.fallback) is not None:
         stand_in.policy = stand_in.policy.changed(fallback=_replace(other, replay, known))

@@ -24,13 +24,21 @@ from teamwright.journal.codec import decode_body
 from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.journal.protocol import Batch, Journal
 from teamwright.lab.observations import learn
-from teamwright.lab.simulation.replay import RecordedTurn, Replay, recorded_turns, replayed_team
+from teamwright.lab.simulation.replay import (
+    RecordedTurn,
+    Replay,
+    evaluators_of,
+    recorded_evaluators,
+    recorded_turns,
+    replayed_team,
+)
 from teamwright.lab.simulation.simulated_agents import Simulator, declared_behaviour
 from teamwright.lab.simulation.trials import Trial, declared_team, in_topology
 from teamwright.lab.simulation.virtual_loop import run_virtually, virtual_now
 from teamwright.lab.topology_profiles import topology_named
 from teamwright.runtime.engine import Engine
 from teamwright.runtime.run_reader import read_source
+from teamwright.strategies.plan.options import PlanOptions
 from teamwright.strategies.registry import find_strategy
 from teamwright.teams.team import Team
 from teamwright.teams.team_loader import STAND_IN, resolve_model, source_with_limits, without_code
@@ -58,8 +66,8 @@ from teamwright.values.value import Record
 
 WIDTH = "max_parallel"
 """The option that says how many members work at once."""
-WIDE_STRATEGIES = ("fan_out", "dag", "star_team", "mesh_team")
-"""The strategies of which a replay can say what another width changes."""
+OTHERS = ("fan_out",)
+"""The strategies besides those with a plan of which a replay can say what another width changes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +113,8 @@ def _with_width(team: str, manifest: Manifest, at_once: int) -> Manifest:
     teams = {name: _team_with_width(spec, at_once) for name, spec in manifest.teams.items()}
     if teams == manifest.teams and not any(_has_width(spec) for spec in manifest.teams.values()):
         raise UsageError(
-            f"The members of {team!r} work one after another, so --at-once changes nothing; it is for the strategies"
-            f" {', '.join(WIDE_STRATEGIES)}."
+            f"The members of {team!r} work one after another, so --at-once changes nothing; it is for strategies with"
+            f" {WIDTH}, such as dag, expert and {', '.join(OTHERS)}."
         )
     return manifest.model_copy(update={"teams": teams})
 
@@ -118,7 +126,9 @@ def _team_with_width(spec: TeamSpec, at_once: int) -> TeamSpec:
 def _has_width(spec: TeamSpec) -> bool:
     strategy = find_strategy(spec.strategy)
     known = strategy.options
-    return strategy.name in WIDE_STRATEGIES and known is not None and WIDTH in known.model_fields
+    if known is None or WIDTH not in known.model_fields:
+        return False
+    return strategy.name in OTHERS or (issubclass(known, PlanOptions) and known.model_fields[WIDTH].default != 1)
 
 
 class RunFigures(Record, frozen=True):
@@ -227,7 +237,8 @@ def _is_same_work(one: RunFigures | None, other: RunFigures | None) -> bool:
 def _untouched(turns: Sequence[RecordedTurn], changes: RunChanges) -> frozenset[str]:
     """The members whose turns all began before the first one of a member with another model."""
     names = [turn.member for turn in turns]
-    first = next((place for place, name in enumerate(names) if name in changes.models), len(names))
+    made = [{turn.member, *(call.member for call in turn.calls)} for turn in turns]
+    first = next((place for place, members in enumerate(made) if members & changes.models.keys()), len(names))
     return frozenset(names[:first]).difference(names[first:])
 
 
@@ -310,8 +321,10 @@ async def what_if(journal: Journal, history: RunHistory, changes: RunChanges) ->
     else:
         _check_unchanged(history)
         kept = await _kept_bodies(journal, history)
-        replay = Replay(turns, {name: source.manifest.agents[name].model or STAND_IN for name in changes.models})
-        other = await anyio.to_thread.run_sync(partial(_replay, declared_team(source), history, replay, limits, kept))
+        agents = source.manifest.agents
+        models = {name: agents[name].model or STAND_IN for name in changes.models}
+        replay = Replay(turns, models, agents, recorded_evaluators(history))
+        other = await anyio.to_thread.run_sync(partial(_replay, source, history, replay, limits, kept))
         other = other.with_notes(_notes(history, turns, changes))
     return make_report(history, changes, turns, other)
 
@@ -345,11 +358,13 @@ def _notes(history: RunHistory, turns: Sequence[RecordedTurn], changes: RunChang
 
 
 def _replay(
-    team: Team, history: RunHistory, replay: Replay, limits: Limits | None, kept: Mapping[str, str]
+    source: Source, history: RunHistory, replay: Replay, limits: Limits | None, kept: Mapping[str, str]
 ) -> OtherRun:
     journal = MemoryJournal()
     started, begun = history.started, history.record.started_at
     files = [_attachment(one, kept) for one in started.attachments]
+    with evaluators_of(replay):
+        team = replayed_team(declared_team(source), replay)
 
     async def main() -> list[Event]:
         journal.append(Batch(history.events, kept), lambda _error: None)
@@ -363,7 +378,7 @@ def _replay(
             with anyio.CancelScope() as scope:
                 replay.stop = scope.cancel
                 await engine.run(
-                    replayed_team(team, replay),
+                    team,
                     history.task,
                     run_id=RUN_ID,
                     history=history.record.bodies.messages(started.history),
@@ -372,7 +387,8 @@ def _replay(
                 )
         return await journal.read(RUN_ID)
 
-    events = run_virtually(main)
+    with evaluators_of(replay):  # those of steps are made when the plan is known
+        events = run_virtually(main)
     return OtherRun(events, replay.estimated, replay.left_record, tuple(replay.notes))
 
 
