@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 
 import pytest
 
 from teamwright import Context, Engine, FunctionAgent, ScriptedAgent, Team, Turn
 from teamwright.agents.functions import threads as blocked_loop
-from teamwright.agents.functions.threads import await_steps
+from teamwright.agents.functions.threads import await_steps, run_in_thread
 from teamwright.agents.scripted import Rule, ToolRule
 from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.values.events.run import RunLogged
@@ -142,3 +143,45 @@ async def test_an_awaitable_that_is_no_coroutine_is_awaited_and_an_abandoned_one
     abandoned.send(None)
     abandoned.close()
     assert closed == ["closed"]
+
+
+async def test_a_thread_is_used_again_under_the_name_of_its_work_and_ends_when_idle(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(blocked_loop, "IDLE_SECONDS", 0.05)
+    names = list[str]()
+    used = set[threading.Thread]()
+
+    def work() -> None:
+        names.append(threading.current_thread().name)
+        used.add(threading.current_thread())
+
+    for number in range(10):
+        await run_in_thread(work, f"work {number}")
+        await asyncio.sleep(0.005)  # the thread says that it is free after its work
+    assert names == [f"work {number}" for number in range(10)]
+    assert len(used) < 10
+    for _ in range(600):
+        if not any(thread.is_alive() for thread in used):
+            break
+        await asyncio.sleep(0.05)
+    assert not any(thread.is_alive() for thread in used)
+    await run_in_thread(work, "later")
+    assert names[-1] == "later"
+
+
+async def test_a_thread_that_was_abandoned_takes_no_work_until_it_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(blocked_loop, "THREAD_GRACE", 0.05)
+    released, abandoned = threading.Event(), list[float]()
+
+    async def note(grace: float) -> None:
+        abandoned.append(grace)
+
+    stuck = asyncio.create_task(run_in_thread(released.wait, "stuck", note))
+    await asyncio.sleep(0.01)
+    stuck.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await stuck
+    assert abandoned == [0.05]
+    assert await run_in_thread(lambda: "done", "next") == "done"
+    released.set()

@@ -15,12 +15,15 @@ import threading
 from collections.abc import Awaitable, Callable, Coroutine, Generator
 from contextlib import suppress
 from contextvars import ContextVar, copy_context
+from functools import partial
+from queue import Empty, SimpleQueue
 from time import monotonic
 from types import CoroutineType, coroutine
 from typing import TypeVar, cast
 
 import anyio
 import anyio.to_thread
+from anyio.lowlevel import RunVar
 
 from teamwright.agents.functions.imports import portable
 from teamwright.errors import AgentError
@@ -39,6 +42,10 @@ ASYNC_LIBRARY: ContextVar[str | None] | None = current_async_library_cvar
 
 THREAD_GRACE = 1.0
 """Seconds that synchronous work gets to end after its call was cancelled."""
+IDLE_SECONDS = 1.0
+"""Seconds that a thread waits for further work before it ends."""
+IDLE = "teamwright idle"
+"""The name of a thread that waits for work."""
 
 POLL_SECONDS = 0.01
 DRIVER_POLL_SECONDS = 0.2
@@ -50,14 +57,53 @@ def is_async(function: Callable[..., object]) -> bool:
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004
 
 
+Inbox = SimpleQueue[tuple[str, Callable[[], None]]]
+"""What one thread is to do next, and under which name."""
+
+
+class WorkerThreads:
+    """The threads of one event loop: one that has done its work waits a moment for more, since starting one is dear.
+
+    They are daemons, so that one that never ends does not keep the process alive.
+    """
+
+    def __init__(self) -> None:
+        self._idle: list[Inbox] = []
+
+    def start(self, work: Callable[[], None], name: str) -> None:
+        """Do the work in a thread, under this name."""
+        try:
+            inbox = self._idle.pop()
+        except IndexError:
+            inbox = Inbox()
+            threading.Thread(target=self._serve, args=(inbox,), daemon=True).start()
+        inbox.put((name, work))
+
+    def _serve(self, inbox: Inbox) -> None:
+        thread = threading.current_thread()
+        while True:
+            try:
+                thread.name, work = inbox.get(timeout=IDLE_SECONDS)
+            except Empty:
+                try:
+                    self._idle.remove(inbox)
+                except ValueError:  # work is on its way
+                    continue
+                return
+            work()
+            del work  # nothing of it stays alive while the thread waits
+            thread.name = IDLE
+            self._idle.append(inbox)
+
+
+THREADS: RunVar[WorkerThreads] = RunVar("teamwright_threads")
+
+
 async def run_in_thread(
     work: Callable[[], T], name: str, abandoned: Callable[[float], Awaitable[None]] | None = None
 ) -> T:
-    """Run the work in a new thread; call `abandoned` if the thread outlives its grace period after a cancellation.
-
-    The thread is a daemon, so that one that never ends does not keep the process alive.
-    """
-    ended = threading.Event()
+    """Run the work in a thread; call `abandoned` if it outlives its grace period after a cancellation."""
+    has_ended = False
     loop = asyncio.get_running_loop()
     outcome: asyncio.Future[tuple[T | None, BaseException | None]] = loop.create_future()
 
@@ -66,27 +112,31 @@ async def run_in_thread(
             outcome.set_result((answer, error))
 
     def run() -> None:
+        nonlocal has_ended
         answer: T | None = None
         failure: BaseException | None = None
         try:
             answer = work()
         except BaseException as error:  # noqa: BLE001 - raised again in the awaiting task
             failure = error
-        ended.set()
+        has_ended = True
         with suppress(RuntimeError):  # the loop may have been closed
             loop.call_soon_threadsafe(resolve, answer, failure)
 
     context = copy_context()
     if ASYNC_LIBRARY is not None:
         context.run(ASYNC_LIBRARY.set, None)
+    threads = THREADS.get(None)
+    if threads is None:
+        THREADS.set(threads := WorkerThreads())
     async with anyio.to_thread.current_default_thread_limiter():
-        threading.Thread(target=context.run, args=(run,), name=name, daemon=True).start()
+        threads.start(partial(context.run, run), name)
         try:
             answer, error = await outcome
         except asyncio.CancelledError:
-            with anyio.CancelScope(shield=True):  # against anyio's cancellation; `_poll_until_set` handles asyncio's
-                await _poll_until_set(ended)
-                if abandoned is not None and not ended.is_set():
+            with anyio.CancelScope(shield=True):  # against anyio's cancellation; `_poll_until` handles asyncio's
+                await _poll_until(lambda: has_ended)
+                if abandoned is not None and not has_ended:
                     await abandoned(THREAD_GRACE)
             raise
     if error is None:
@@ -149,14 +199,14 @@ async def run_to_completion(work: Callable[[], T]) -> T:
         raise
 
 
-async def _poll_until_set(event: threading.Event) -> None:
+async def _poll_until(has_ended: Callable[[], bool]) -> None:
     """Wait for a thread by polling: a second thread that waits for it might not get a slot.
 
     Further cancellations are suppressed; the caller raises the first one afterwards.
     """
     loop = asyncio.get_running_loop()
     end = loop.time() + THREAD_GRACE
-    while not event.is_set() and loop.time() < end:
+    while not has_ended() and loop.time() < end:
         with suppress(asyncio.CancelledError):
             await asyncio.sleep(POLL_SECONDS)
 
