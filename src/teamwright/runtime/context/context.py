@@ -166,15 +166,14 @@ class RunContext:
         self, *, before: str, apply: ApplyChange, messages: bool = False, check: CheckChange | None = None
     ) -> Sequence[AppliedChange]:
         """Carry out what people want changed before the ask with the key `before`, and return it."""
-        scope = self._scope
-        if scope.is_closed:
-            await scope.run.park_until_cancelled()
+        scope, run = self._scope, self._scope.run
+        if (run.closing or run.abandoned) and scope.is_closed:
+            await run.park_until_cancelled()
         if check is not None and scope.is_outermost:
-            scope.run.check_change = check
-        interventions = scope.run.interventions
-        if interventions is None:
+            run.check_change = check
+        if run.interventions is None:
             return ()
-        return take_changes(interventions, scope, escape_place(before), apply, messages=messages)
+        return take_changes(run.interventions, scope, escape_place(before), apply, messages=messages)
 
     @property
     def cutback(self) -> Cutback:

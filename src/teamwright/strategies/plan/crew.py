@@ -76,7 +76,8 @@ class StepCrew:
 
     async def set_steps(self, ctx: Context) -> None:
         """Continue with the steps of the present plan."""
-        steps = self._state.plan.steps
+        plan = self._state.plan
+        steps = plan.steps
         self._pool.set_workers(
             self._options.workers_of(Members(self._state.team, [self._state.team.lead])),
             None if self._options.has_one_worker else self._state.members,
@@ -93,7 +94,7 @@ class StepCrew:
         held = frozenset[str]().union(*self.held.values())
         self.runner.queue.waiting = held
         runnable = steps if self.board is None else [step.model_copy(update={"limits": None}) for step in steps]
-        self._state.outputs.plan_variables = self._state.plan.variables
+        self._state.outputs.plan_variables = plan.variables
         self.runner.change_steps(runnable, closer_of(steps, self._options))
 
     @property

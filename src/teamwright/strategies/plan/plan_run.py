@@ -139,7 +139,7 @@ class PlanRun:
             await versions.announce(ctx, by=by, reason=self._repaired)
         if options.confirm and plan.steps and (refused := await self._confirm(versions, ctx)) is not None:
             return refused
-        versions.status_of = self._crew.runner.queue.status_of
+        versions.statuses = self._crew.runner.queue.statuses
         await self._crew.set_steps(ctx)
         if plan.steps and (self._crew.board is not None or options.is_led or options.has_one_worker):
             await ctx.emit(self._planned(versions.plan))

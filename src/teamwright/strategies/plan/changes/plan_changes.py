@@ -11,7 +11,7 @@ from functools import partial
 from teamwright.agents.contract.agent import Context
 from teamwright.strategies.plan.changes.change import PlanChange
 from teamwright.strategies.plan.changes.change_decision import ChangeDecision, decide_change
-from teamwright.strategies.plan.changes.versions import open_steps
+from teamwright.strategies.plan.changes.versions import NO_EDITS, open_steps
 from teamwright.strategies.plan.closing import PlanAnswer, closer_of
 from teamwright.strategies.plan.crew import StepCrew
 from teamwright.strategies.plan.planned_steps import PlannedChange, change_of, proposal_in
@@ -33,7 +33,7 @@ class PlanChanges:
 
     def __init__(self, state: PlanState, crew: StepCrew, planner: Planner, answer: PlanAnswer, ctx: Context) -> None:
         self._state, self._crew, self._planner, self._answer, self._outer = state, crew, planner, answer, ctx
-        self._options = state.options
+        self._options, self._is_led = state.options, state.options.is_led
         self._proposals = self._decisions = self._asides = 0
         self.decided_enough = state.options.decide == "ahead"
         """Whether the lead decides on nothing more."""
@@ -46,13 +46,13 @@ class PlanChanges:
         assert versions is not None
         at = place if self._options.timeout is None else f"{SCOPE}/{place}"
         edits = await versions.take_edits(at, self._outer)
-        step = self._crew.runner.steps.get(place)
-        splits = step is not None and step.parallel == "subtask_parallel" and not step.parts and self._options.is_led
-        if not edits.changed and not edits.said and not splits:
+        step = self._crew.runner.steps.get(place) if self._is_led else None
+        splits = step is not None and step.parallel == "subtask_parallel" and not step.parts
+        if edits is NO_EDITS and not splits:
             return False
         if splits and step is not None:
             self._consult(f"split-{self._next_aside()}/{place}", partial(self._split, step), frozenset((place,)))
-        if self._options.is_led and self._crew.board is not None and self._options.decide == "ahead":
+        if self._is_led and self._crew.board is not None and self._options.decide == "ahead":
             for text in edits.said:
                 held = open_steps(self._state.plan.steps)
                 self._consult(f"redirect-{self._next_aside()}", partial(self._redirect, text), held)
@@ -101,7 +101,11 @@ class PlanChanges:
 
     async def step_ended(self, id_: str, ctx: Context) -> None:
         """Note how work on a step ended, and what follows; a step that the lead may change has not ended yet."""
-        execution = self._crew.board.executions.get(id_) if self._crew.board is not None else None
+        board = self._crew.board
+        if board is None:
+            self._crew.runner.end_step(id_)
+            return
+        execution = board.executions.get(id_)
         if execution is not None:
             if execution.awaits == "adjustment":
                 await self._adjust(id_, ctx)
@@ -111,7 +115,7 @@ class PlanChanges:
             if execution.abandons_plan:
                 await self._abandon(id_, ctx)
         self._crew.runner.end_step(id_)
-        if self._crew.board is not None and self._options.is_led and id_ in self._state.results.replies:
+        if self._is_led and id_ in self._state.results.replies:
             await self._read_proposals(id_, ctx)
 
     async def _adjust(self, id_: str, ctx: Context) -> None:

@@ -5,7 +5,7 @@ Only the loop over steps changes the plan, so that a resumed run changes it in t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import cast
@@ -42,13 +42,16 @@ class PlanEdits:
     said: tuple[str, ...] = ()
 
 
+NO_EDITS = PlanEdits()
+
+
 class PlanVersions:
     """The present plan, the versions before it, and what its members read about changes."""
 
     def __init__(self, plan: Plan, team: PresentMembers, check: PlanCheck) -> None:
         self._plan, self._team, self._check = plan, team, check
-        self.status_of: Callable[[str], StepStatus] | None = None
-        """Returns how far a step is; without it none has started."""
+        self.statuses: Callable[[], Mapping[str, StepStatus]] | None = None
+        """Returns how far each step is that has started; without it none has."""
         self._by_number = {plan.version: plan}
         self.notices: dict[str, list[str]] = {}
         """What members read about changes of the plan, by their names."""
@@ -56,11 +59,13 @@ class PlanVersions:
     @property
     def plan(self) -> Plan:
         """The present plan, with the status of each step."""
-        if self.status_of is None:
+        if self.statuses is None:
             return self._plan
-        now = [(step, self.status_of(step.id)) for step in self._plan.steps]
-        steps = tuple(one if one.status == at else one.model_copy(update={"status": at}) for one, at in now)
-        return self._plan.model_copy(update={"steps": steps})
+        now, steps = self.statuses(), list(self._plan.steps)
+        for place, step in enumerate(steps):
+            if step.status != (status := now.get(step.id, "pending")):
+                steps[place] = step.model_copy(update={"status": status})
+        return self._plan.model_copy(update={"steps": tuple(steps)})
 
     async def announce(self, ctx: Context, *, by: str, reason: str = "") -> None:
         """Record the first version of the plan."""
@@ -116,7 +121,7 @@ class PlanVersions:
         apply = partial(self._apply, versions=versions)
         done = await ctx.changes(before=place, apply=apply, messages=True, check=self.problem)
         if not done:
-            return PlanEdits()
+            return NO_EDITS
         for fact in versions:
             await ctx.emit(fact)
         if any(isinstance(one.change, AddMember | RemoveMember) for one in done):

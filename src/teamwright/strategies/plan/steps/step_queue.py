@@ -102,16 +102,15 @@ class StepQueue:
         """Return the priority in the queue: the priority of the step first, then its critical-path length."""
         return 0 if self._in_order else step.priority * PRIORITY_WEIGHT + self._path_lengths[step.id]
 
-    def status_of(self, step: str) -> StepStatus:
-        """Return how far a step is."""
-        if step in self._results.replies:
-            return "completed"
-        if step in self.running:
-            return "in_progress"
-        if step in self.skipped:
-            return "skipped"
-        failure = self._results.failures.get(step)
-        return "pending" if failure is None else "skipped" if failure.optional else "failed"
+    def statuses(self) -> dict[str, StepStatus]:
+        """Return how far each step is that has started or was skipped."""
+        found: dict[str, StepStatus] = {}
+        for step, failure in self._results.failures.items():
+            found[step] = "skipped" if failure.optional else "failed"
+        found |= dict.fromkeys(self.skipped, "skipped")
+        found |= dict.fromkeys(self.running, "in_progress")
+        found |= dict.fromkeys(self._results.replies, "completed")
+        return found
 
     def skip_reason(self, step: Step) -> Skip | None:
         """Return why to skip a step: a need failed, no need has a result, or the condition does not hold; else None."""
