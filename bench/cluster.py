@@ -125,7 +125,7 @@ def _head(*names: str) -> None:
 
 
 def _worker(url: str, at_once: int) -> list[str]:
-    return ["teamwright", "worker", "--at-once", str(at_once), "--allow-module", "bench", "--journal", url]
+    return ["teamwright", "worker", "--at-once", str(at_once), "--allow", "module:bench", "--journal", url]
 
 
 _ENDED = "SELECT time FROM teamwright.events WHERE kind = 'run.ended' AND data LIKE '%completed%' ORDER BY 1"

@@ -18,7 +18,7 @@ from teamwright.cluster.placement import WorkerPlacement
 from teamwright.teams.team_loader import load_team
 
 WIDTH, WORKERS = 16, 2
-WORKER = ["teamwright", "worker", "--at-once", "4", "--allow-module", "bench", "--journal"]
+WORKER = ["teamwright", "worker", "--at-once", "4", "--allow", "module:bench", "--journal"]
 MILLISECONDS = (0, 20, 100, 500)
 
 

@@ -47,7 +47,6 @@ COVERED_BY = {
     "cli/views/run_tables.py": "cli/runs/test_list.py",
     "cli/foreground_run.py": "cli/test_run.py",
     "cli/terminal/interrupts.py": "cli/test_processes.py",
-    "cli/runs/export.py": "cli/runs/test_commands.py",
     "cli/runs/delete.py": "cli/runs/test_commands.py",
     "cli/terminal/errors.py": "cli/test_run.py",
     "cli/runs/diff.py": "cli/runs/test_resume.py",

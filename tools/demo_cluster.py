@@ -155,7 +155,7 @@ class Demo:
         home = self._folder / name
         addresses = {"TEAMWRIGHT_JOURNAL": self._url, "TEAMWRIGHT_REDIS": self._redis, "TEAMWRIGHT_HOME": str(home)}
         return await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "teamwright", "worker", "--name", name, "--at-once", str(AT_ONCE), "--log", "json"),
+            *(sys.executable, "-m", "teamwright", "worker", "--name", name, "--at-once", str(AT_ONCE), "--json"),
             env={**os.environ, **addresses},
             stdout=asyncio.subprocess.DEVNULL,
             stderr=asyncio.subprocess.PIPE,

@@ -1,6 +1,6 @@
 """Steers the review while it runs: a message to the team, and a step that a person adds to the plan.
 
-From another terminal, the same is  teamwright runs say review "…"  and  teamwright runs edit-plan review.
+From another terminal, the same is  teamwright runs steer review say "…"  and  teamwright runs steer review plan.
 """
 
 import asyncio

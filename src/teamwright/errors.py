@@ -211,8 +211,8 @@ class RunIsLive(RunError):
 
     def __init__(self, run_id: str) -> None:
         super().__init__(
-            f"Run {run_id!r} is being driven by a living process; follow it with  teamwright runs tail {run_id}"
-            f"  or stop it with  teamwright runs cancel {run_id}"
+            f"Run {run_id!r} is being driven by a living process; follow it with"
+            f"  teamwright runs show {run_id} --follow  or stop it with  teamwright runs cancel {run_id}"
         )
 
 
@@ -232,7 +232,7 @@ class ConversationBusy(RunError):
         if run_id is None:
             text = "another turn of it is just starting; try again."
         elif status == "running":
-            text = f"its turn {run_id} is running; wait for it with  teamwright runs tail {run_id}"
+            text = f"its turn {run_id} is running; wait for it with  teamwright runs show {run_id} --follow"
         else:
             text = (
                 f"its last turn, run {run_id}, is {status}: finish it with  teamwright runs resume {run_id}"

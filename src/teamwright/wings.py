@@ -39,6 +39,7 @@ class Wing(Struct, frozen=True, kw_only=True):
     `commands` maps the words of a command, below a group or alone, to a function or a Typer application. `hooks` maps
     the place where the core calls a function to that function. `servers` maps options to the servers that they name,
     and `hints` the place of a message to the next step of its reader, which may name the fields of that place.
+    `first_day` maps the commands that a newcomer needs to a line about each.
     """
 
     name: str
@@ -47,6 +48,7 @@ class Wing(Struct, frozen=True, kw_only=True):
     hooks: Mapping[str, str] = {}
     servers: Mapping[str, ServerOption] = {}
     hints: Mapping[str, str] = {}
+    first_day: Mapping[str, str] = {}
 
     @contextmanager
     def needed(self, what: str) -> Generator[None]:

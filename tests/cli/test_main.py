@@ -1,12 +1,13 @@
 from __future__ import annotations
 
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from teamwright.cli import main, validate
 from tests.kit.terminal import Call
@@ -32,16 +33,47 @@ def test_listing_runs_imports_neither_models_nor_manifests() -> None:
 def test_help_names_every_command(call: Call) -> None:
     done = call("--help")
     assert done.code == 0
-    for command in ("run", "validate", "schema", "new", "doctor", "runs", "local"):
+    for command in ("run", "validate", "schema", "new", "doctor", "runs", "memory"):
         assert f"\n  {command} " in done.out
 
 
-@pytest.mark.parametrize("group", ["", "runs", "local"])
-def test_a_group_without_a_command_shows_its_help_and_is_bad_usage(call: Call, group: str) -> None:
-    done = call(*filter(None, [group]))
+def test_a_group_without_a_command_shows_its_help_and_is_bad_usage(call: Call) -> None:
+    done = call("runs")
     assert done.code == 2
     assert "Commands:" in done.err
     assert done.out == ""
+
+
+@pytest.mark.experts
+@pytest.mark.server
+def test_the_program_alone_shows_the_five_commands_of_the_first_day(call: Call) -> None:
+    done = call()
+    assert (done.code, done.err) == (0, "")
+    shown = [line.split()[1] for line in done.out.splitlines() if line.startswith("  teamwright ")]
+    assert shown == ["new", "run", "ask", "serve", "runs"]
+    assert "teamwright --help" in done.out
+
+
+def leaves(group: TyperGroup, *words: str) -> Iterator[tuple[tuple[str, ...], TyperCommand]]:
+    for name, command in group.commands.items():
+        if isinstance(command, TyperGroup):
+            yield from leaves(command, *words, name)
+        elif isinstance(command, TyperCommand):
+            yield (*words, name), command
+
+
+def test_every_command_has_examples_of_itself_that_are_understood() -> None:
+    everything = main._build_commands(main.app)
+    assert isinstance(everything, TyperGroup)
+    for words, command in leaves(everything):
+        name = " ".join(words).replace("serve serve", "serve")
+        _, _, examples = (command.help or "").partition("\b\nExample")
+        lines = [line.strip() for line in examples.splitlines()[1:]]
+        assert lines, name
+        for line in lines:
+            assert line.startswith(f"teamwright {name}"), line
+            given = shlex.split(line.removeprefix(f"teamwright {name}"))
+            command.make_context(name, given)
 
 
 def command_names(group: TyperGroup, *words: str) -> Iterator[tuple[str, ...]]:

@@ -243,7 +243,7 @@ def test_a_live_run_is_followed_and_cancelled_from_another_process(slow: Path) -
     wait_for(lambda: "agent.replied" in events_of("one"))
     assert run_program("runs", "resume", "one").returncode == 1
     assert json.loads(run_program("runs", "list", "--json").stdout)[0]["status"] == "running"
-    tail = start("runs", "tail", "one", "--events")
+    tail = start("runs", "show", "one", "--follow", "--events")
     assert tail.stdout is not None
     assert json.loads(tail.stdout.readline())["kind"] == "run.started"
     done = run_program("runs", "cancel", "one", "--json")
@@ -264,7 +264,7 @@ def test_words_of_a_live_run_are_seen_in_another_process_over_redis(tmp_path: Pa
     assert process.stdout is not None
     while json.loads(process.stdout.readline())["kind"] != "agent.called":
         pass
-    tail = start("runs", "tail", "one", "--events", "--redis", redis_url)
+    tail = start("runs", "show", "one", "--follow", "--events", "--redis", redis_url)
     assert tail.stdout is not None
     kinds: list[str] = []
     while "delta.text" not in kinds:

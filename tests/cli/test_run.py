@@ -249,7 +249,7 @@ def test_control_characters_of_a_model_never_reach_the_terminal(call: Call, tmp_
     done = call("run", team, "Say \x1b[31mred", "--model", f"scripted:{tmp_path / 'evil.yaml'}")
     assert done.out == "red\nnext1m\n"
     shown = call("runs", "show", "last")
-    tail = call("runs", "tail", "last")
+    tail = call("runs", "show", "last", "--follow")
     exported = call("runs", "export", "last")
     for text in (done.err, shown.out, tail.out, exported.out):
         assert not [char for char in text if (ord(char) < 32 and char not in "\n\t") or 127 <= ord(char) < 160]
@@ -258,8 +258,8 @@ def test_control_characters_of_a_model_never_reach_the_terminal(call: Call, tmp_
 def test_secrets_are_in_no_output(call: Call, team: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MY_API_KEY", "very-secret-value")
     call("run", team, "My key is very-secret-value", "--run-id", "one")
-    for command in ("show", "export", "tail"):
-        assert "very-secret" not in call("runs", command, "one").out
+    for command in (("show", "one"), ("show", "one", "--follow"), ("export", "one")):
+        assert "very-secret" not in call("runs", *command).out
 
 
 def test_functions_beside_the_manifest_are_found(call: Call, tmp_path: Path) -> None:

@@ -62,12 +62,12 @@ def exits(call: Call, folder: Path, text: str) -> dict[str, str]:
     note("show", "runs", "show", "one")
     note("logs", "runs", "logs", "one", "--level", "debug")
     note("logs as data", "runs", "logs", "one", "--json")
-    note("tail", "runs", "tail", "one")
-    note("events", "runs", "tail", "one", "--events")
+    note("tail", "runs", "show", "one", "--follow")
+    note("events", "runs", "show", "one", "--follow", "--events")
     note("export", "runs", "export", "one", "--out", folder / "export.json")
-    note("fork", "runs", "fork", "one", "--run-id", "two", "--no-input", "--task", f"again {text} end")
+    note("fork", "runs", "fork", "one", "--run-id", "two", "--no-input", f"again {text} end")
     note("diff", "runs", "diff", "one", "two")
-    note("cancel", "runs", "cancel", "two", "--reason", f"because {text} end")
+    note("cancel", "runs", "cancel", "two", f"because {text} end")
     note("show of the fork", "runs", "show", "two", "--json")
     return written | {name: (folder / name).read_text() for name in ("export.json", "recorded.yaml")}
 

@@ -105,4 +105,4 @@ def test_what_a_function_prints_is_no_result(tmp_path: Path) -> None:
     assert json.loads(done.stdout.splitlines()[-1])["kind"] == "run.ended"
     assert json.loads(redirected("", "validate", team, "--json").stdout)["valid"]
     assert json.loads(redirected("", "show", team, "--json").stdout)["team"] == "loud"
-    assert redirected("", "runs", "fork", "one", "--task", "Again").stdout == "Again\n"
+    assert redirected("", "runs", "fork", "one", "Again").stdout == "Again\n"

@@ -45,7 +45,7 @@ def test_metrics_are_exact_and_count_live_signals() -> None:
 
 async def test_metrics_count_runs_tokens_and_queues(cluster: Cluster) -> None:
     await cluster.submit("one", "two")
-    worker = cluster.start("--metrics", "0", redis="unix:///nowhere/redis.sock")
+    worker = cluster.start("--port", "0", redis="unix:///nowhere/redis.sock")
     await eventually(lambda: sum("finished" in line for line in worker.lines) == 2, "both runs end")
     async with httpx2.AsyncClient(base_url=_address(worker)) as client:
         page = await client.get("/metrics")
@@ -78,7 +78,7 @@ async def test_the_tokens_of_a_child_run_count_where_they_are_used(tmp_path: Pat
 async def test_a_worker_is_healthy_while_it_lives_and_ready_while_it_claims_runs(cluster: Cluster) -> None:
     cluster.hold.touch()
     await cluster.submit("one")
-    worker = cluster.start("--metrics", "0")
+    worker = cluster.start("--port", "0")
     await eventually(lambda: len(cluster.effects) == 1, "the call begins")
     async with httpx2.AsyncClient(base_url=_address(worker)) as client:
         assert (await client.get("/healthz")).status_code == 200
@@ -94,7 +94,7 @@ async def test_a_worker_is_healthy_while_it_lives_and_ready_while_it_claims_runs
 
 async def test_a_log_of_json_has_one_object_for_each_thing_that_happens(cluster: Cluster) -> None:
     await cluster.submit("one")
-    worker = cluster.start("--log", "json", "--name", "w1")
+    worker = cluster.start("--json", "--name", "w1")
     await cluster.completed("one")
     await eventually(lambda: worker.has_said("finished"), "the end is logged")
     driven = await cluster.engine.runs.find("one")
@@ -113,7 +113,7 @@ async def test_a_worker_whose_port_is_taken_does_not_begin(cluster: Cluster) -> 
     with socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
-        worker = cluster.start("--metrics", str(taken.getsockname()[1]))
+        worker = cluster.start("--port", str(taken.getsockname()[1]))
         await eventually(lambda: not worker.lives, "it ends")
     assert worker.has_said("Metrics can't be served")
     assert not worker.has_said("drives runs of the queue")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import anyio
 import pytest
 
-from teamwright.cluster.metrics_endpoint import Page, parse_place, serving
+from teamwright.cli.terminal.options import parse_address
+from teamwright.cluster.metrics_endpoint import Page, serving
 from teamwright.errors import UsageError
 
 
@@ -13,13 +14,13 @@ from teamwright.errors import UsageError
     ("place", "parsed"), [("9100", ("127.0.0.1", 9100)), ("0.0.0.0:80", ("0.0.0.0", 80)), ("[::1]:1", ("::1", 1))]
 )
 def test_a_place_is_a_port_with_or_without_a_host(place: str, parsed: tuple[str, int]) -> None:
-    assert parse_place(place) == parsed
+    assert parse_address(place) == parsed
 
 
 @pytest.mark.parametrize("place", ["", "x", "70000", "host:", "1:x"])
 def test_a_place_that_is_none_is_refused_in_words(place: str) -> None:
-    with pytest.raises(UsageError, match="use a port such as 9100"):
-        parse_place(place)
+    with pytest.raises(UsageError, match="write a port such as 9100"):
+        parse_address(place)
 
 
 @pytest.mark.parametrize("request_", [b"\r\n\r\n", b"GET\r\n\r\n", b"\xff\xfe / HTTP/1.1\r\n\r\n", b"A" * 40_000])

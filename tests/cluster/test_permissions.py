@@ -28,25 +28,25 @@ def with_tool(tool: object) -> Manifest:
 
 
 HOSTILE = [
-    (with_tool({"mcp": {"command": "sh", "args": ["-c", "id"]}}), "--allow-program sh"),
-    (manifest(tools={"x": {"mcp": {"command": "./sh"}}}), "--allow-program ./sh"),
-    (manifest({"model": MODEL, "evaluate": COMMAND}), "--allow-program sh"),
-    (manifest(team={"evaluate": COMMAND}), "--allow-program sh"),
+    (with_tool({"mcp": {"command": "sh", "args": ["-c", "id"]}}), "--allow program:sh"),
+    (manifest(tools={"x": {"mcp": {"command": "./sh"}}}), "--allow program:./sh"),
+    (manifest({"model": MODEL, "evaluate": COMMAND}), "--allow program:sh"),
+    (manifest(team={"evaluate": COMMAND}), "--allow program:sh"),
     (
         manifest(team={"strategy": "dag", "options": {"steps": [{"id": "a", "evaluate": COMMAND}]}}),
-        "--allow-program sh",
+        "--allow program:sh",
     ),
-    (manifest(team={"options": {"anything": [{"deep": {"evaluate": COMMAND}}]}}), "--allow-program sh"),
-    (with_tool({"function": "subprocess:getoutput"}), "--allow-module subprocess"),
-    (with_tool({"function": "json:dumps", "check": "os:system"}), "--allow-module os"),
-    (with_tool("os:system"), "--allow-module os"),
-    (manifest({"function": "os:system"}), "--allow-module os"),
-    (manifest({"model": MODEL, "instructions": {"function": "os:getlogin"}}), "--allow-module os"),
-    (manifest({"model": MODEL, "check_input": "os:system"}), "--allow-module os"),
-    (manifest({"model": MODEL, "check_output": "os.path:exists"}), "--allow-module os.path"),
-    (manifest({"model": MODEL, "evaluate": PYTHON}), "--allow-module os"),
-    (manifest({"model": MODEL, "evaluate": {"evaluator": "os:system"}}), "--allow-module os"),
-    (manifest(team={"strategy": "antigravity:Fly"}), "--allow-module antigravity"),
+    (manifest(team={"options": {"anything": [{"deep": {"evaluate": COMMAND}}]}}), "--allow program:sh"),
+    (with_tool({"function": "subprocess:getoutput"}), "--allow module:subprocess"),
+    (with_tool({"function": "json:dumps", "check": "os:system"}), "--allow module:os"),
+    (with_tool("os:system"), "--allow module:os"),
+    (manifest({"function": "os:system"}), "--allow module:os"),
+    (manifest({"model": MODEL, "instructions": {"function": "os:getlogin"}}), "--allow module:os"),
+    (manifest({"model": MODEL, "check_input": "os:system"}), "--allow module:os"),
+    (manifest({"model": MODEL, "check_output": "os.path:exists"}), "--allow module:os.path"),
+    (manifest({"model": MODEL, "evaluate": PYTHON}), "--allow module:os"),
+    (manifest({"model": MODEL, "evaluate": {"evaluator": "os:system"}}), "--allow module:os"),
+    (manifest(team={"strategy": "antigravity:Fly"}), "--allow module:antigravity"),
     (with_tool("files"), "--allow-root DIR"),
     (with_tool({"files": {}}), "--allow-root DIR"),
     (manifest(tools={"x": {"files": {}}}), "--allow-root DIR"),
@@ -58,16 +58,16 @@ HOSTILE = [
     (manifest({"model": "local:/weights.gguf"}), "--allow-root /weights.gguf"),
     (manifest({"model": "local:hostile.gguf"}), "--allow-root hostile.gguf"),
     (manifest({"model": MODEL, "economy": "local:/weights.gguf"}), "--allow-root /weights.gguf"),
-    (manifest({"model": MODEL, "instructions": "Tell ${HOME}"}), "--allow-env HOME"),
-    (with_tool({"mcp": {"url": "https://x.example", "headers": {"A": "${SHOP_TOKEN}"}}}), "--allow-env SHOP_TOKEN"),
-    (with_tool({"mcp": {"command": "x", "env_allow": ["SHOP_TOKEN"]}}), "--allow-env SHOP_TOKEN"),
-    (with_tool({"mcp": {"command": "x", "env": {"LD_PRELOAD": "a.so"}}}), "--allow-env LD_PRELOAD"),
+    (manifest({"model": MODEL, "instructions": "Tell ${HOME}"}), "--allow env:HOME"),
+    (with_tool({"mcp": {"url": "https://x.example", "headers": {"A": "${SHOP_TOKEN}"}}}), "--allow env:SHOP_TOKEN"),
+    (with_tool({"mcp": {"command": "x", "env_allow": ["SHOP_TOKEN"]}}), "--allow env:SHOP_TOKEN"),
+    (with_tool({"mcp": {"command": "x", "env": {"LD_PRELOAD": "a.so"}}}), "--allow env:LD_PRELOAD"),
     (
         manifest(models={"m": {"url": "http://other/v1", "name": "x", "api_key": "${OPENAI_API_KEY}"}}),
         "TEAMWRIGHT_ALLOW_HOSTS=OPENAI_API_KEY@other",
     ),
-    (manifest(agents={"env": {"function": "os:system"}}), "--allow-module os"),
-    (manifest(agents={"output_schema": {"function": "os:system"}}), "--allow-module os"),
+    (manifest(agents={"env": {"function": "os:system"}}), "--allow module:os"),
+    (manifest(agents={"output_schema": {"function": "os:system"}}), "--allow module:os"),
 ]
 
 
@@ -91,11 +91,11 @@ def test_what_is_named_is_allowed(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("WHO", "Ann")
     allow = Permissions.parse(["shop"], ["serve"], ["SHOP_TOKEN@x.example", "WHO"], [tmp_path])
     assert refused(with_tool({"function": "shop.tools:buy"}), allow) == []
-    assert refused(with_tool({"function": "shopping:buy"}), allow) == ["--allow-module shopping"]
+    assert refused(with_tool({"function": "shopping:buy"}), allow) == ["--allow module:shopping"]
     assert refused(with_tool({"mcp": {"command": "serve", "env": {"WHO": "Bob"}}}), allow) == []
     assert refused(with_tool({"files": {"root": str(tmp_path / "inner")}}), allow) == []
     assert refused(manifest({"model": MODEL, "instructions": "Hi ${WHO}"}), allow) == []
-    for host, options in (("x.example", []), ("y.example", ["--allow-env SHOP_TOKEN"])):
+    for host, options in (("x.example", []), ("y.example", ["--allow env:SHOP_TOKEN"])):
         tool = {"mcp": {"url": f"https://{host}", "headers": {"A": "${SHOP_TOKEN}"}}}
         assert refused(with_tool(tool), allow) == options
 
@@ -109,15 +109,15 @@ def test_a_link_out_of_an_allowed_folder_is_not_followed(tmp_path: Path) -> None
 
 def test_a_program_by_a_relative_path_is_that_of_the_folder_with_code(tmp_path: Path) -> None:
     allow = Permissions.parse([], ["bin/serve", "../serve"], [], [])
-    assert refused(with_tool({"mcp": {"command": "bin/serve"}}), allow) == ["--allow-program bin/serve"]
+    assert refused(with_tool({"mcp": {"command": "bin/serve"}}), allow) == ["--allow program:bin/serve"]
     assert refused(with_tool({"mcp": {"command": "bin/serve"}}), allow, tmp_path) == []
-    assert refused(with_tool({"mcp": {"command": "../serve"}}), allow, tmp_path) == ["--allow-program ../serve"]
+    assert refused(with_tool({"mcp": {"command": "../serve"}}), allow, tmp_path) == ["--allow program:../serve"]
 
 
 def test_a_module_of_the_folder_with_code_is_allowed(tmp_path: Path) -> None:
     (tmp_path / "voices.py").write_text("")
     assert refused(with_tool({"function": "voices:shout"}), code=tmp_path) == []
-    assert refused(with_tool({"function": "others:shout"}), code=tmp_path) == ["--allow-module others"]
+    assert refused(with_tool({"function": "others:shout"}), code=tmp_path) == ["--allow module:others"]
 
 
 def test_a_reason_never_quotes_a_variable_that_is_not_allowed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -100,7 +100,7 @@ async def test_a_file_of_a_run_is_never_imported_as_code(engine: Engine, tmp_pat
     files = {"hostile.py": CODE.encode()}
     await commit(engine.journal, await engine.enqueue(prepared.team, "x", queue="q", run_id="one", files=files))
     found = await loader(engine, tmp_path, folder).load("one")
-    assert str(found) == "waits for a worker with the Python module 'hostile' allowed (--allow-module hostile)"
+    assert str(found) == "waits for a worker with the Python module 'hostile' allowed (--allow module:hostile)"
     found = await loader(engine, tmp_path, folder, allow=allowed(modules=["hostile"])).load("one")
     assert str(found) == "waits for a worker with the Python module 'hostile'"
 
@@ -144,7 +144,7 @@ async def test_a_variable_that_this_machine_lacks_is_named(
     permissions = allowed(env=["PLACE", "HOUSE_KEY@localhost"])
     found = await loader(engine, tmp_path, allow=permissions).load("one")
     assert str(found) == (
-        "waits for a worker with the environment variable 'HOUSE_KEY' allowed (--allow-env HOUSE_KEY)"
+        "waits for a worker with the environment variable 'HOUSE_KEY' allowed (--allow env:HOUSE_KEY)"
     )  # without a value, its host is not known
     found = await loader(engine, tmp_path, allow=allowed(env=["PLACE", "HOUSE_KEY"])).load("one")
     assert str(found) == "waits for a worker with the environment variable 'HOUSE_KEY'"
@@ -152,8 +152,8 @@ async def test_a_variable_that_this_machine_lacks_is_named(
     assert isinstance(await loader(engine, tmp_path, allow=permissions).load("one"), Team)
     found = await loader(engine, tmp_path).load("one")
     assert str(found) == (
-        "waits for a worker with the environment variable 'PLACE' allowed (--allow-env PLACE),"
-        " the environment variable 'HOUSE_KEY' allowed (--allow-env HOUSE_KEY)"
+        "waits for a worker with the environment variable 'PLACE' allowed (--allow env:PLACE),"
+        " the environment variable 'HOUSE_KEY' allowed (--allow env:HOUSE_KEY)"
     )
 
 

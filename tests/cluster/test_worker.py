@@ -188,19 +188,19 @@ async def test_a_submitted_manifest_starts_no_program_that_the_worker_does_not_a
     )
     source = source_of(read_manifest([cluster.folder / "hostile.yaml"]))
     prepared = prepare_team(source, cluster.engine.models)
-    assert prepared.options == ("--allow-program sh",)
+    assert prepared.options == ("--allow program:sh",)
     batch = await cluster.engine.enqueue(
         prepared.team, "go", queue="default", run_id="hostile", files=prepared.files, code=prepared.code
     )
     assert await cluster.client.submit(batch, "default")
     worker = cluster.start()
-    reason = "waits for a worker with the program 'sh' allowed (--allow-program sh)"
+    reason = "waits for a worker with the program 'sh' allowed (--allow program:sh)"
     await eventually(lambda: worker.has_said(reason), "the worker leaves the run")
     assert not mark.exists()
     while not (aside := await read_set_aside(cluster.client)):  # noqa: ASYNC110 - it is in the database
         await asyncio.sleep(0.02)
     assert aside == [SetAside("hostile", reason)]
-    cluster.start("--allow-program", "sh")
+    cluster.start("--allow", "program:sh")
     await cluster.completed("hostile")
     assert mark.exists()
 

@@ -60,7 +60,7 @@ async def test_a_worker_can_be_stopped_although_the_database_is_away(cluster: Cl
 async def test_a_worker_is_not_ready_soon_after_the_database_went_away_and_says_so_once(
     cluster: Cluster, postgres: OwnPostgres
 ) -> None:
-    worker = cluster.start("--metrics", "0", "--log", "json")
+    worker = cluster.start("--port", "0", "--json")
     await eventually(lambda: worker.has_said("drives runs of the queue"), "the worker begins")
     found = re.search(r"http://127\.0\.0\.1:\d+", worker.lines[0])
     assert found is not None
@@ -82,7 +82,7 @@ async def test_a_worker_that_starts_while_the_database_is_away_waits_and_says_so
     cluster: Cluster, postgres: OwnPostgres
 ) -> None:
     await run_sync(postgres.crash)
-    worker, stopped = cluster.start("--metrics", "0"), cluster.start()
+    worker, stopped = cluster.start("--port", "0"), cluster.start()
     await eventually(lambda: all(one.has_said("waits for the database") for one in (worker, stopped)), "they say it")
     found = re.search(r"http://127\.0\.0\.1:\d+", worker.lines[0])
     assert found is not None

@@ -259,7 +259,7 @@ def _live(job: dict[str, Any]) -> None:
         time.time = lambda: own_clock() + ahead
     code = 1
     try:
-        code = main(["worker", "--allow-module", "tests", *job["arguments"]])
+        code = main(["worker", "--allow", "module:tests", *job["arguments"]])
     finally:
         sys.stderr.flush()
         os._exit(code)

@@ -113,10 +113,10 @@ def _cut_off(path: Path, run_id: str) -> None:
 
 
 READING = (
-    ("list",), ("list", "--json"), ("show", "RUN"), ("show", "RUN", "--json"), ("tail", "RUN"),
-    ("tail", "RUN", "--events"), ("logs", "RUN"), ("diff", "RUN", UNTOUCHED), ("diff", UNTOUCHED, "RUN"),
+    ("list",), ("list", "--json"), ("show", "RUN"), ("show", "RUN", "--json"), ("show", "RUN", "--follow"),
+    ("show", "RUN", "--follow", "--events"), ("logs", "RUN"), ("diff", "RUN", UNTOUCHED), ("diff", UNTOUCHED, "RUN"),
     ("kpi", "RUN"), ("kpi", "RUN", "--json"), ("export", "RUN"), ("checkpoints", "RUN"), ("answer", "RUN"),
-    ("delete", "--keep", "0", "--dry-run"), ("show", "last"),
+    ("delete", "--keep", "0"), ("show", "last"),
 )  # fmt: skip
 CHANGING = (
     ("answer", "RUN", "red"), ("fork", "RUN", "--quiet", "--no-input"), ("fork", "RUN", "--retry", "--quiet"),

@@ -149,7 +149,7 @@ async def test_two_turns_never_run_at_once(engine: Engine) -> None:
             tasks.start_soon(start, task)
     refused = [one for one in outcomes if isinstance(one, ConversationBusy)]
     assert len(refused) == 2
-    assert all("is running; wait for it with  teamwright runs tail" in str(one) for one in refused)
+    assert all("is running; wait for it with  teamwright runs show" in str(one) for one in refused)
     go_on.set()
     await engine.runs.wait((await engine.runs.list())[0].id)
     assert len((await engine.conversations.read("talk")).turns) == 1

@@ -15,9 +15,9 @@ STEPS = [
 MAP = {"id": "map", "agent": "dora", "needs": ["survey"]}
 COMMANDS = {
     "say": 'say "Keep it short."',
-    "add_member": "add-member dora",
-    "edit_plan": "edit-plan",
-    "remove_member": "remove-member cem",
+    "add_member": "add dora",
+    "edit_plan": "plan",
+    "remove_member": "remove cem",
 }
 
 

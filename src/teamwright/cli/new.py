@@ -197,7 +197,7 @@ teams:
 models:
   primary: scripted:replies.yaml
   # primary: openai:gpt-5-mini               a provider, with its key in the environment
-  # primary: local                           the embedded model, after `teamwright local install`
+  # primary: local                           the embedded model, after `teamwright doctor --install`
   # primary: {{url: http://localhost:8000/v1, name: my-model}}
 """
 
@@ -298,7 +298,12 @@ def new(
     json: Json = False,
     out: Out = None,
 ) -> int:
-    """Create a team folder that runs at once."""
+    """Create a team folder that runs at once.
+
+    Examples:
+      teamwright new my-team
+      teamwright new my-team --strategy selector --python
+    """
     check_out(out)
     folder, files, command = scaffold(Path(name), strategy, python=python)
     if json:

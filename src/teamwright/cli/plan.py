@@ -38,14 +38,8 @@ def plan(
     run_budget: Annotated[
         int | None, typer.Option("--max-tokens", min=0, metavar="TOKENS", help="Tokens for the whole run.")
     ] = None,
-    coordination_floor: Annotated[
-        int | None,
-        typer.Option(
-            "--coordination-floor", min=0, metavar="TOKENS", help="Least tokens of coordination per task (8)."
-        ),
-    ] = None,
-    bundle: Annotated[
-        bool, typer.Option("--bundle", help="Evaluate topologies first; the best one sets the options that you omit.")
+    auto: Annotated[
+        bool, typer.Option("--auto", help="Evaluate topologies first; the best one sets the options that you omit.")
     ] = False,
     team: TeamName = None,
     more: With = None,
@@ -55,16 +49,20 @@ def plan(
     """Schedule tasks: order, conflict-free batches, token budgets, critical path and handoffs.
 
     Nothing runs. Code that a manifest names is listed, not loaded.
+
+    Examples:
+      teamwright plan tasks.yaml --max-tokens 20000
+      teamwright plan team.yaml "Write the report." --auto
     """
     from teamwright.strategies.plan.schedule.scheduler import prepare
     from teamwright.wings import required_hook
 
     check_out(out)
     read, settings = _read(file, task, team, more)
-    given = {"max_parallel": max_parallel, "run_budget": run_budget, "coordination_floor": coordination_floor}
+    given = {"max_parallel": max_parallel, "run_budget": run_budget}
     settings = settings.model_copy(update={name: value for name, value in given.items() if value is not None})
-    if bundle:
-        prepared, document, reason = required_hook("plan_bundle", "--bundle")(read, settings)
+    if auto:
+        prepared, document, reason = required_hook("plan_bundle", "--auto")(read, settings)
     else:
         prepared = prepare(read, settings)
         document, reason = prepared.to_json(), None

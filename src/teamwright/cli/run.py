@@ -133,6 +133,11 @@ def run(
 
     Ctrl-C interrupts a run so that it can be resumed without paying twice. Only run manifests that you trust: code that
     they name (functions, MCP servers) is loaded, as python would, except by `show` and `validate --no-import`.
+
+    Examples:
+      teamwright run team.yaml "Write the report."
+      teamwright run team.yaml --file task.md --max-usd 1
+      teamwright run --continue last "And in French?"
     """
 
     _check_outputs(out, record)

@@ -30,6 +30,10 @@ def show(
 
     Nothing runs, and no key is needed. Code that the manifest names is listed, not loaded, and so are the environment
     variables that a run would send, with the hosts, providers and programs that receive them.
+
+    Examples:
+      teamwright show team.yaml
+      teamwright show team.yaml --mermaid
     """
     check_out(out)
     return draw(str(manifest), more, team, model, out, mermaid=mermaid, json=json)

@@ -39,6 +39,9 @@ def validate(
 
     Functions and strategies that it names are imported, as python would: for a manifest that you do not trust, use
     --no-import.
+
+    Example:
+      teamwright validate team.yaml --no-import
     """
     from teamwright.cli.terminal.command_setup import report_unloaded_code
 
@@ -60,7 +63,12 @@ def schema(
     json: Json = False,  # noqa: ARG001 - a schema is always JSON
     out: Out = None,
 ) -> int:
-    """Print the JSON Schema of manifests, for editors, or of envelopes."""
+    """Print the JSON Schema of manifests, for editors, or of envelopes.
+
+    Examples:
+      teamwright schema --out manifest.schema.json
+      teamwright schema envelope
+    """
     from teamwright.errors import UnknownName
 
     check_out(out)

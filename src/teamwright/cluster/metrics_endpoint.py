@@ -14,6 +14,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict
 from typing import NamedTuple
 
+from teamwright.cli.terminal.options import parse_address
 from teamwright.cluster.status import ClusterStatus
 from teamwright.cluster.worker import Worker
 from teamwright.cluster.worker_log import WorkerLog
@@ -140,18 +141,10 @@ class Page(NamedTuple):
 Pages = Mapping[str, Callable[[], Awaitable[Page]]]
 
 
-def parse_place(place: str) -> tuple[str, int]:
-    """Return host and port of `PORT` or `HOST:PORT`; the host is loopback unless it is named."""
-    host, _, port = place.rpartition(":")
-    if not port.isdecimal() or int(port) > 65535:
-        raise UsageError(f"Metrics can't be served at {place!r}: use a port such as 9100, or HOST:PORT.")
-    return host.strip("[]") or "127.0.0.1", int(port)
-
-
 @asynccontextmanager
 async def serving(place: str, pages: Pages) -> AsyncGenerator[str]:
     """Serve pages within the block; yields the address."""
-    host, port = parse_place(place)
+    host, port = parse_address(place)
     open_connections = 0
 
     async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -32,6 +32,8 @@ from teamwright.values.specs.tools import FILES
 from teamwright.values.text.secret_names import SCHEMAS
 
 COMMAND, TOOLS = "command", "tools"
+KINDS = ("module", "program", "env")
+"""What `worker --allow KIND:NAME` names."""
 IMPORT_PATHS = frozenset(("function", "python", "check", "check_input", "check_output", "evaluator", "strategy"))
 """Fields that may name a Python function or class as `module:name`."""
 _SECTIONS = {"agents": "agent", "models": "model", "tools": "tool"}
@@ -62,6 +64,19 @@ class Permissions:
     """Folders with links resolved."""
 
     @classmethod
+    def read(cls, allowed: Sequence[str], roots: Sequence[Path]) -> Self:
+        """Read what a worker may use as its options say it, such as `program:git`; raises `UsageError`."""
+        found: dict[str, list[str]] = {kind: [] for kind in KINDS}
+        for one in allowed:
+            kind, _, name = one.partition(":")
+            if kind not in found or not name:
+                raise UsageError(
+                    f"--allow {one!r} names nothing that a run may use; write module:NAME, program:NAME or env:NAME."
+                )
+            found[kind].append(name)
+        return cls.parse(*(found[kind] for kind in KINDS), roots=roots)
+
+    @classmethod
     def parse(
         cls, modules: Sequence[str], programs: Sequence[str], variables: Sequence[str], roots: Sequence[Path]
     ) -> Self:
@@ -71,7 +86,7 @@ class Permissions:
                 raise UsageError(f"There is no folder {str(root)!r}, which --allow-root names.")
         for program in programs:
             if not program.strip():
-                raise UsageError("--allow-program names no program.")
+                raise UsageError("--allow program: names no program.")
         return cls(
             frozenset(modules),
             frozenset(programs),
@@ -119,14 +134,16 @@ class Permissions:
                 top, allowed = use.name.partition(".")[0], self.modules
                 beside = code is not None and any(one.name == top for one in iter_modules([str(code)]))
                 if not beside and not any(use.name == one or use.name.startswith(f"{one}.") for one in allowed):
-                    yield MissingPermission(f"the Python module {use.name!r}", f"--allow-module {quote(use.name)}")
+                    yield MissingPermission(f"the Python module {use.name!r}", f"--allow {quote(f'module:{use.name}')}")
             case "program":
                 # A relative path leads to what the operator put there only from the folder with code.
                 if use.name not in self.programs or ("/" in use.name and not _is_placed(use.name, code)):
-                    yield MissingPermission(f"the program {use.name!r}", f"--allow-program {quote(use.name)}")
+                    yield MissingPermission(f"the program {use.name!r}", f"--allow {quote(f'program:{use.name}')}")
             case _:
                 if use.name not in self.variables.granted:
-                    yield MissingPermission(f"the variable {use.name!r} of programs", f"--allow-env {quote(use.name)}")
+                    yield MissingPermission(
+                        f"the variable {use.name!r} of programs", f"--allow {quote(f'env:{use.name}')}"
+                    )
 
     def _folders(self, data: Mapping[str, JsonValue]) -> Iterator[MissingPermission]:
         """Return the paths outside the files of the run that it names, and file tools without a folder."""
@@ -174,7 +191,7 @@ def _resolved(manifest: Manifest) -> dict[str, JsonValue] | None:
 def _variable_refusal(variable: str, to: Destination) -> MissingPermission:
     if variable in PROVIDER_KEYS and to != PROMPT:
         return MissingPermission(f"{variable} for {to}", f"{ALLOW_HOSTS}={variable}@{to.name}")
-    return MissingPermission(f"the environment variable {variable!r}", f"--allow-env {variable}")
+    return MissingPermission(f"the environment variable {variable!r}", f"--allow env:{variable}")
 
 
 def _uses(data: JsonValue, key: str = "") -> Iterator[_Use]:

@@ -31,7 +31,7 @@ WING = Wing(
         "--redis": ServerOption("TEAMWRIGHT_REDIS", "Redis, for live text between processes. Stands anywhere."),
     },
     hints={
-        "set_budget": "teamwright cluster budget {name} --usd 50 --per day",
+        "set_budget": "teamwright cluster budget {name} --max-usd 50 --per day",
         "place_branches": "Engine(url, placement=teamwright.cluster.WorkerPlacement())",
     },
 )

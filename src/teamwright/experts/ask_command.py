@@ -115,7 +115,12 @@ def ask(
     json: Json = False,
     out: Out = None,
 ) -> int:
-    """Answer a task with one agent or a team of experts, and say which and why."""
+    """Answer a task with one agent or a team of experts, and say which and why.
+
+    Examples:
+      teamwright ask "Plan a bakery." --max-usd 1
+      teamwright ask "@team:analyst,editor Compare the two offers." --confirm
+    """
     from teamwright.cli.foreground_run import ViewOptions
     from teamwright.cli.terminal.command_setup import check_new_id
     from teamwright.teams.team_loader import resolve_model

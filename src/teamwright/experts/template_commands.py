@@ -56,7 +56,11 @@ def new(
     folder: Folder = DEFAULT,
     json: Json = False,
 ) -> int:
-    """Create a template of your own; an existing file is never overwritten."""
+    """Create a template of your own; an existing file is never overwritten.
+
+    Example:
+      teamwright experts new baker --from editor
+    """
     from teamwright.errors import UsageError
     from teamwright.experts.templates import ExpertTemplate
 
@@ -102,6 +106,9 @@ def list_templates(
     """List the templates, built-in ones and your own, or those that match words, the best first.
 
     Templates with mistakes are named with them.
+
+    Example:
+      teamwright experts list market
     """
     check_out(out)
     templates = open_templates(folder)
@@ -116,7 +123,11 @@ def list_templates(
 
 @app.command()
 def show(name: Name, folder: Folder = DEFAULT, json: Json = False, out: Out = None) -> int:
-    """Show a template whole, with its instructions."""
+    """Show a template whole, with its instructions.
+
+    Example:
+      teamwright experts show editor
+    """
     check_out(out)
     template = open_templates(folder).get(name)
     if json:

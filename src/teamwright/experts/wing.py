@@ -8,6 +8,7 @@ WING = Wing(
         "ask": "teamwright.experts.ask_command:ask",
         "experts": "teamwright.experts.template_commands:app",
     },
+    first_day={'ask "Plan a bakery."': "one agent or a team of experts for a task, and why"},
     hooks={
         "team_templates": "teamwright.experts.team_templates:TEMPLATES",
         "expand_agents": "teamwright.experts.expert_agent:expand",

@@ -62,6 +62,11 @@ def database_url(journal: object = None) -> str | None:
     return named if is_url(named) else None
 
 
+def has_journal() -> bool:
+    """Whether the user's journal is there: a database, which is not asked, or a file. Opening would create the file."""
+    return database_url() is not None or Path(os.environ.get(JOURNAL_VARIABLE) or default_journal()).is_file()
+
+
 def resolve_journal(journal: Journal | Path | str | None = None, *, busy_timeout: float = BUSY_TIMEOUT) -> Journal:
     """Return a journal that is not yet open: `None` is the default journal, `"memory"` a new one in memory.
 

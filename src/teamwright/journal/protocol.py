@@ -324,7 +324,7 @@ def fenced_out(run_id: str) -> FencedOut:
     """The error of a batch whose numbers another driver has used."""
     return FencedOut(
         f"Run {run_id!r} is driven by another process now, so this one stops; what it recorded is kept."
-        f" Follow it with  teamwright runs tail {run_id}"
+        f" Follow it with  teamwright runs show {run_id} --follow"
     )
 
 

@@ -13,6 +13,7 @@ import typer
 from typer.core import TyperGroup
 from typing_extensions import override
 
+from teamwright.cli.terminal.options import parse_address
 from teamwright.cli.terminal.output import (
     Json,
     Out,
@@ -73,10 +74,14 @@ Folders = Annotated[
 @app.command(START, hidden=True)
 def serve(
     folders: Folders = None,
-    host: Annotated[str, typer.Option("--host", help="The address to listen on.")] = "127.0.0.1",
     port: Annotated[
-        int, typer.Option("--port", min=0, max=65535, help="The port to listen on; 0 takes a free one.")
-    ] = 8420,
+        str,
+        typer.Option(
+            "--port",
+            metavar="[HOST:]PORT",
+            help="Where to listen, on loopback unless a host is named; 0 takes a free port.",
+        ),
+    ] = "8420",
     allow_host: Annotated[
         list[str] | None,
         typer.Option("--allow-host", metavar="NAME", help="A further name under which the server may be called."),
@@ -87,6 +92,9 @@ def serve(
 
     Runs that are started here are driven here. After a restart, also after a crash, the server resumes the runs that it
     was driving. Programs need a token: see  teamwright serve tokens --help.
+
+    Example:
+      teamwright serve teams --port 8420
     """
     import anyio
 
@@ -101,7 +109,8 @@ def serve(
             write_result(f"Teamwright serves on {address}")
             say("Open this address in a browser; it works once. Ctrl-C stops the server, and runs can be resumed.")
 
-    settings = ServerSettings(tuple(folders or [Path()]), host, port, hosts=tuple(allow_host or ()))
+    host, number = parse_address(port)
+    settings = ServerSettings(tuple(folders or [Path()]), host, number, hosts=tuple(allow_host or ()))
     with redirect_prints(), raise_on_interrupt():
         anyio.run(listen, settings, started)
     return 0
@@ -126,6 +135,11 @@ def tokens(
     """List the tokens with which programs use a server, and sessions of browsers; or make or revoke one.
 
     A new token is printed. It is stored as a hash and can't be shown again. Audit lines and answers have its name.
+
+    Examples:
+      teamwright serve tokens
+      teamwright serve tokens ci --role run
+      teamwright serve tokens ci --remove
     """
     from teamwright.errors import UsageError
 
@@ -201,6 +215,9 @@ def list_attempts(
     """List the attempts to tell a webhook of ended runs and budget warnings, newest first.
 
     Attempts to tell one of a pause are in the record of the run: see  teamwright runs show.
+
+    Example:
+      teamwright serve webhooks --limit 10
     """
     from teamwright.journal.location import companion_folder
     from teamwright.server.webhook_notices import LOG_FILE, WebhookLog

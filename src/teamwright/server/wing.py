@@ -6,5 +6,6 @@ WING = Wing(
     name="server",
     libraries=("fastapi", "starlette", "uvicorn", "websockets"),
     commands={"serve": "teamwright.server.commands:app"},
+    first_day={"serve": "the page: watch, answer and steer runs in a browser"},
     hooks={"export_page": "teamwright.server.page.export:export_html"},
 )

@@ -385,7 +385,7 @@ async def test_what_is_not_installed_is_named_with_the_commands_that_install_it(
     with pytest.raises(MissingExtra) as library:
         await LocalModel().url()
     for message in (str(weights.value), str(library.value)):
-        assert "teamwright local install" in message
+        assert "teamwright doctor --install" in message
         assert install_command("local") in message
 
 

@@ -68,13 +68,13 @@ def test_questions_are_answered_in_any_order_and_resumed_in_between(call: Call, 
     assert ambiguous.code == 2
     assert "choose one with --key" in ambiguous.err
     (tmp_path / "letter.txt").write_text("Dear friends.")
-    edited = call("runs", "answer", "one", "--key", writer, "--file", tmp_path / "letter.txt", "--json")
+    edited = call("runs", "answer", "one", "edit", "--key", writer, "--file", tmp_path / "letter.txt", "--json")
     assert edited.json == {"run_id": "one", "key": writer, "answer": "edit", "data": "Dear friends."}
     assert call("runs", "resume", "one").code == 7
-    assert call("runs", "answer", "one", "--key", sender, "--edit", "to bo").code == 2
-    assert call("runs", "answer", "one", "--key", sender, "--edit", '{"to": "bo"}').code == 0
+    assert call("runs", "answer", "one", "--key", sender, "edit", "to bo").code == 2
+    assert call("runs", "answer", "one", "--key", sender, "edit", '{"to": "bo"}').code == 0
     assert "answered: edit" in call("runs", "answer", "one").out
-    rest = call("runs", "answer", "one", "reject", "--reason", "not needed", "--by", "Ada")
+    rest = call("runs", "answer", "one", "reject", "not needed", "--by", "Ada")
     assert rest.out == f"answered {clerk}\n"
     done = call("runs", "resume", "one", "--json")
     assert done.json["failure"]["error"] == "rejected"
@@ -88,15 +88,17 @@ def test_questions_are_answered_in_any_order_and_resumed_in_between(call: Call, 
 def test_an_edit_comes_from_stdin(call: Call, tmp_path: Path) -> None:
     team = write_team(tmp_path / "letters", TEAM, REPLIES)
     call("run", team, "Write", "--run-id", "one", "--team", "writer")
-    assert call("runs", "answer", "one", "--file", "-", stdin="Dear sir.").code == 0
+    assert call("runs", "answer", "one", "edit", "--file", "-", stdin="Dear sir.").code == 0
     assert call("runs", "resume", "one").out == "Dear sir.\n"
 
 
 def test_answers_that_say_two_things_are_refused() -> None:
-    with pytest.raises(UsageError, match="TEXT and --edit are different answers"):
-        AnswerOptions("approve", edit="no").to_answer()
+    with pytest.raises(UsageError, match="TEXT and --file are different answers"):
+        AnswerOptions("edit", "no", edit_file="letter.txt").to_answer()
+    with pytest.raises(UsageError, match="--file is the text of the answer 'edit'"):
+        AnswerOptions("approve", edit_file="letter.txt").to_answer()
     with pytest.raises(UsageError, match="name another file"):
-        AnswerOptions(edit_file="no/such/file").to_answer()
+        AnswerOptions("edit", edit_file="no/such/file").to_answer()
     assert AnswerOptions().to_answer() is None
 
 
@@ -187,7 +189,7 @@ teams:
     ("answer", "code", "output"),
     [
         (("accept",), 0, "It rains."),
-        (("revise", "--reason", "cite it"), 0, "It rains [1]."),
+        (("revise", "cite it"), 0, "It rains [1]."),
         (("stop", "--by", "Ann"), 1, None),
     ],
     ids=["accept", "revise", "stop"],
@@ -199,13 +201,19 @@ def test_a_review_that_exceeded_is_decided_with_a_word(
     team = write_team(tmp_path / "note", REVIEWED, rules)
     paused = call("run", team, "Write", "--run-id", "one")
     assert (paused.code, paused.out) == (7, "")
-    assert 'teamwright runs answer one accept   (or revise --reason "…", or stop)' in paused.err
+    assert 'teamwright runs answer one accept   (or revise "…", or stop)' in paused.err
     assert "  | It rains." in call("runs", "answer", "one").out
     assert call("runs", "answer", "one", *answer).code == 0
     done = call("runs", "resume", "one", "--json")
     assert (done.code, done.json["output"] if output else None) == (code, output)
 
 
-def test_a_reason_belongs_to_a_rejection_or_a_revision() -> None:
-    with pytest.raises(UsageError, match="--reason belongs to the answers 'reject' and 'revise'"):
-        AnswerOptions("accept", reason="x").to_answer()
+def test_a_second_text_belongs_to_a_rejection_a_revision_or_an_edit() -> None:
+    with pytest.raises(UsageError, match="A second text belongs to the answers 'reject', 'revise' and 'edit'"):
+        AnswerOptions("accept", "x").to_answer()
+
+
+def test_the_word_of_an_edit_alone_is_an_answer_like_any_other() -> None:
+    answer = AnswerOptions("edit").to_answer()
+    assert answer is not None
+    assert (answer.text, answer.data) == ("edit", None)

@@ -67,21 +67,21 @@ def test_the_last_turn_can_be_undone_outside_a_chat(call: Call, desk: Path) -> N
     for task in ("I am Ada.", "What is my name?"):
         call("run", desk, task, "--conversation", "talk")
     first = call("runs", "conversations", "talk", "--json").json["turns"][0]["run_id"]
-    undone = call("runs", "undo", "talk", "--json")
+    undone = call("runs", "conversations", "talk", "--undo", "--json")
     assert undone.code == 0
     assert (undone.json["name"], undone.json["undone"]["task"], undone.json["continues"]) == (
         "talk", "What is my name?", first,
     )  # fmt: skip
     assert call("runs", "conversations", "talk").out == "> I am Ada.\n\nHello, Ada.\n"
-    assert call("runs", "undo", "talk").out == "undone: I am Ada.\n"
-    assert (call("runs", "undo", "talk").code, len(call("runs", "list", "--json").json)) == (2, 2)
-    assert "did you mean 'talk'" in call("runs", "undo", "tlak").err
+    assert call("runs", "conversations", "talk", "--undo").out == "undone: I am Ada.\n"
+    assert (call("runs", "conversations", "talk", "--undo").code, len(call("runs", "list", "--json").json)) == (2, 2)
+    assert "did you mean 'talk'" in call("runs", "conversations", "tlak", "--undo").err
 
 
 def test_undoing_a_turn_that_has_not_ended_cancels_it(call: Call, desk: Path) -> None:
     approved = DESK.replace("{model: primary}", "{model: primary, confirm: {before: true}}")
     (desk / "team.yaml").write_text(approved, encoding="utf-8")
     assert call("run", desk, "I am Ada.", "--conversation", "talk", "--no-input").code == 7
-    assert call("runs", "undo", "talk").out == "undone: I am Ada.\n"
+    assert call("runs", "conversations", "talk", "--undo").out == "undone: I am Ada.\n"
     assert [run["status"] for run in call("runs", "list", "--json").json] == ["cancelled"]
     assert "has no turns: all were undone" in call("runs", "conversations", "talk").out

@@ -50,7 +50,7 @@ READERS = [
     ["show", "M", "--team", "t", "--mermaid"],
     ["plan", "M", "--team", "d"],
     ["plan", "M", "--team", "d", "--json"],
-    ["plan", "M", "--team", "d", "--bundle"],
+    ["plan", "M", "--team", "d", "--auto"],
     ["lab", "advise", "M", "task", "--team", "t"],
     ["lab", "advise", "M", "task", "--team", "d", "--json"],
     ["validate", "M", "--no-import"],
@@ -65,7 +65,7 @@ LOADERS = [
 
 def commands(lines: list[list[str]]) -> list[object]:
     """Each command line as a parameter, with the marker of the wing that it needs."""
-    marks = [[pytest.mark.lab] if {"lab", "--bundle"} & {*line} else [] for line in lines]
+    marks = [[pytest.mark.lab] if {"lab", "--auto"} & {*line} else [] for line in lines]
     return [pytest.param(line, marks=mark, id=" ".join(line)) for line, mark in zip(lines, marks, strict=True)]
 
 

@@ -52,8 +52,8 @@ def test_whatever_is_written_becomes_a_line_of_json(last: str) -> None:
 
 @pytest.mark.cluster
 def test_a_worker_that_can_not_start_says_so_in_json() -> None:
-    for more in (["--at-once", "0"], ["--journal", "runs.db"], ["--allow-env", "="]):
-        command = [sys.executable, "-m", "teamwright", "worker", "--log", "json", *more]
+    for more in (["--at-once", "0"], ["--journal", "runs.db"], ["--allow", "env:="]):
+        command = [sys.executable, "-m", "teamwright", "worker", "--json", *more]
         done = subprocess.run(command, capture_output=True, text=True, timeout=50, check=False)
         assert done.returncode != 0
         records = [json.loads(line) for line in done.stderr.splitlines()]
@@ -62,7 +62,7 @@ def test_a_worker_that_can_not_start_says_so_in_json() -> None:
 
 @pytest.mark.cluster
 def test_a_log_that_goes_to_a_file_is_json_too(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "teamwright", "worker", "--log", "json", "--journal", "runs.db"]
+    command = [sys.executable, "-m", "teamwright", "worker", "--json", "--journal", "runs.db"]
     with (tmp_path / "log").open("w", encoding="utf-8") as log:
         done = subprocess.run(command, stdout=log, stderr=log, timeout=50, check=False)
     records = [json.loads(line) for line in (tmp_path / "log").read_text(encoding="utf-8").splitlines()]
@@ -71,7 +71,7 @@ def test_a_log_that_goes_to_a_file_is_json_too(tmp_path: Path) -> None:
 
 
 def test_only_a_worker_with_the_option_has_such_a_log() -> None:
-    assert wants_json_lines(["worker", "--log", "json"])
-    assert wants_json_lines(["--journal", "x", "worker", "--log=json"])
-    assert not wants_json_lines(["worker", "--log", "text"])
-    assert not wants_json_lines(["run", "--log", "json"])
+    assert wants_json_lines(["worker", "--json"])
+    assert wants_json_lines(["worker", "--queue", "x", "--json"])
+    assert not wants_json_lines(["worker"])
+    assert not wants_json_lines(["experts", "show", "worker", "--json"])

@@ -60,7 +60,7 @@ def elsewhere(
 def test_every_command_finds_the_files_that_travelled_with_a_run(elsewhere: Submitted, tmp_path: Path) -> None:
     allowed = ("--allow-root", str(tmp_path))
     assert elsewhere("runs", "resume", "one", "--no-input", *allowed)["output"] == "done"
-    prompt = elsewhere("runs", "show", "one", "--prompt", "step-2")
+    prompt = elsewhere("runs", "show", "one", "step-2")
     assert (prompt["problem"], [one["is_exact"] for one in prompt["requests"]]) == ("", [True])
     report = elsewhere("runs", "what-if", "one", "--max-calls", "1")
     assert report["stop_reason"] == "budget"
@@ -70,7 +70,7 @@ def test_every_command_finds_the_files_that_travelled_with_a_run(elsewhere: Subm
     assert continued["output"] == "done"
     shutil.rmtree(tmp_path / "teamwright-home" / "run-files")
     for run_id in ("two", "three"):
-        prompt = elsewhere("runs", "show", run_id, "--prompt", "step-2")
+        prompt = elsewhere("runs", "show", run_id, "step-2")
         assert (prompt["problem"], prompt["requests"][0]["is_exact"]) == ("", True), "files travel with these too"
 
 
@@ -87,7 +87,7 @@ async def test_tail_says_that_a_run_waits_and_follows_it_on(
             printed += capfd.readouterr().out
 
     async with asyncio.timeout(PATIENCE), asyncio.TaskGroup() as tasks:
-        tail = tasks.create_task(run_sync(main, ["runs", "tail", "one", "--journal", cluster.url]))
+        tail = tasks.create_task(run_sync(main, ["runs", "show", "one", "--follow", "--journal", cluster.url]))
         await until("waits in the queue 'default' for a worker")
         assert "run resumed" not in printed
         cluster.start()

@@ -33,12 +33,12 @@ COMMANDS: tuple[tuple[tuple[str, ...], Sequence[int]], ...] = (
     (("runs", "checkpoints", "{run}", "--json"), (0, 1, 2)),
     (("runs", "answer", "{run}", "--json"), (0, 1, 2)),
     (("runs", "diff", "{run}", SAFE, "--json"), (0, 1, 2)),
-    (("runs", "tail", "{run}", "--events"), (0, 1, 2)),
+    (("runs", "show", "{run}", "--follow", "--events"), (0, 1, 2)),
     (("lab", "calibrate", "{run}", "--json"), (0, 1, 2)),
     (("runs", "fork", "{run}", "--run-id", "forked", "--quiet", "--no-input", "--json"), ANY),
     (("runs", "resume", "{run}", "--quiet", "--no-input", "--json"), ANY),
     (("runs", "cancel", "{run}", "--json"), (0, 1, 2)),
-    (("runs", "delete", "--keep", "0", "--dry-run", "--json"), (0, 1, 2)),
+    (("runs", "delete", "--keep", "0", "--json"), (0, 1, 2)),
 )
 
 

@@ -467,7 +467,7 @@ async def test_two_drivers_of_one_run_lose_nothing_and_one_is_fenced_out(tmp_pat
     async with opened(path) as ours, opened(path) as theirs:
         await commit(ours, Batch(events("run", [1]), {}))
         await commit(theirs, Batch(events("run", [2, 3]), body("theirs")))
-        with pytest.raises(FencedOut, match="runs tail run"):
+        with pytest.raises(FencedOut, match="runs show run --follow"):
             await commit(ours, Batch(events("run", [2]), {}))
         assert await theirs.read("run") == events("run", [1, 2, 3])
 

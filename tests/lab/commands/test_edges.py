@@ -20,7 +20,7 @@ NUMBERS = (
 COMMANDS: dict[str, tuple[Callable[..., Any], tuple[str, ...]]] = {
     "evaluate": (evaluate, ("evaluate",)),
     "compare": (compare, ("evaluate", "--protocol", "all")),
-    "sweep": (sweep, ("sweep",)),
+    "sweep": (sweep, ("evaluate", "--workload", "all")),
 }
 """Each function of the lab, and the command that calls it."""
 SIZES: tuple[tuple[str, ...], ...] = (
@@ -92,7 +92,7 @@ def test_every_number_is_taken_or_refused_with_a_clear_message(call: Call, comma
 
 @pytest.mark.parametrize("edge", ["0:5", "5:1", "1:2:0", "8,,9", ",", ":", "1:99999999999", "-3:3", "all", "1:2:3:4"])
 def test_every_range_is_taken_or_refused_with_a_clear_message(call: Call, edge: str) -> None:
-    assert_in_words(call("lab", "sweep", "--tasks", edge, "--json"), edge)
+    assert_in_words(call("lab", "evaluate", "--tasks", edge, "--json"), edge)
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -109,7 +109,10 @@ def test_all_budgets_are_held_to_the_gates_each_once(call: Call) -> None:  # Z-1
         (["evaluate", "--gate", "coordination_ratio<=1"], "expected a number above 0 and below 1"),
         (["evaluate", "--gate", "p95_latency_s<=0"], "max_p95_latency is '0', expected a number above 0"),
         (["evaluate", "--gate", "pass_rate>=nan"], "'pass_rate>=nan' is no gate"),
-        (["sweep", "--gate", "pass_rate<=0.5"], "it has coordination_ratio<=X, pass_rate>=X, p95_latency_s<=X"),
+        (
+            ["evaluate", "--tasks", "4,8", "--gate", "pass_rate<=0.5"],
+            "it has coordination_ratio<=X, pass_rate>=X, p95_latency_s<=X",
+        ),
         (["evaluate", "--budget-level", "huge"], "budget is 'huge', expected low, medium or high"),
         (["evaluate", "--workload", "reserch"], "did you mean 'research'?"),
         (["evaluate", "--protocol", "xml"], "protocol is 'xml', expected a2a_lite or transcript"),
@@ -119,12 +122,13 @@ def test_all_budgets_are_held_to_the_gates_each_once(call: Call) -> None:  # Z-1
         (["evaluate", "--topology", "star,my-ring"], "topologies is 'my-ring', expected single, lead_subagent"),
         (["evaluate", "--plot", "plot.gif"], "use one that ends in .svg or .png"),
         (["evaluate", "--plot", "nowhere/plot.svg"], "there is no folder 'nowhere'"),
-        (["sweep", "--tasks", "1:x"], "or a range as in 8:64:8"),
-        (["sweep", "--budget-level", "all,low"], "budget is 'all', expected low, medium or high"),
-        (["sweep", "--value", "price"], "'price' can't be drawn as a heat map; use one of"),
-        (["sweep", "--x", "price"], "There is no dimension 'price', expected one of"),
-        (["sweep", "--json", "--csv"], "two forms of one result"),
-        (["sweep", "--tasks", "1:30000", "--json"], "--json allows at most 100000 cells, and this sweep has 120000"),
+        (["evaluate", "--tasks", "1:x"], "or a range as in 8:64:8"),
+        (["evaluate", "--budget-level", "all,low"], "budget is 'all', expected low, medium or high"),
+        (["evaluate", "--tasks", "4,8", "--map", "price"], "'price' can't be drawn as a heat map; use one of"),
+        (["evaluate", "--tasks", "4,8", "--map", ",price"], "There is no dimension 'price', expected one of"),
+        (["evaluate", "--map", "pass_rate"], "give an option several, such as --tasks 4,8,16"),
+        (["evaluate", "--tasks", "4,8", "--enforce-gates"], "--enforce-gates is for one workload"),
+        (["evaluate", "--tasks", "1:30000", "--json"], "--json allows at most 100000 cells, and this sweep has 120000"),
     ],
 )
 def test_bad_arguments_exit_2_with_what_was_expected(call: Call, arguments: list[object], expected: str) -> None:
@@ -133,12 +137,9 @@ def test_bad_arguments_exit_2_with_what_was_expected(call: Call, arguments: list
     assert expected in done.err
 
 
-@pytest.mark.parametrize("arguments", [["--csv"], ["--tasks", "1:30000"]])
-def test_a_sweep_that_is_refused_as_json_is_not_computed(
-    call: Call, arguments: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_sweep_that_is_refused_as_json_is_not_computed(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr("teamwright.lab.evaluation.sweep.compute_cells")
-    assert call("lab", "sweep", "--json", *arguments).code == 2
+    assert call("lab", "evaluate", "--json", "--tasks", "1:30000").code == 2
 
 
 def test_a_mistake_is_reported_as_data_too(call: Call) -> None:
@@ -147,8 +148,12 @@ def test_a_mistake_is_reported_as_data_too(call: Call) -> None:
 
 
 def test_a_plot_is_drawn_beside_the_report(call: Call, tmp_path: Path) -> None:
-    for command in (("evaluate",), ("evaluate", "--protocol", "all"), ("sweep",)):
-        for name in (f"{len(command)}{command[0]}.svg", f"{len(command)}{command[0]}.png"):
+    for command in (
+        ("evaluate",),
+        ("evaluate", "--protocol", "all"),
+        ("evaluate", "--tasks", "4,8", "--map", ",tasks"),
+    ):
+        for name in (f"{len(command)}.svg", f"{len(command)}.png"):
             done = call("lab", *command, "--json", "--plot", tmp_path / name)
             assert done.code == 0
             assert done.json
@@ -178,12 +183,12 @@ def test_a_comparison_holds_both_protocols_to_the_gates(call: Call) -> None:
 
 
 def test_a_sweep_gives_every_cell_as_csv_or_data(call: Call, tmp_path: Path) -> None:  # Z-14
-    arguments = ["lab", "sweep", "--tasks", "8:64:8", "--coordination-rounds", "0,4", "--budget-level", "all"]
+    arguments = ["lab", "evaluate", "--tasks", "8:64:8", "--coordination-rounds", "0,4", "--budget-level", "all"]
     found = sweep(tasks="8:64:8", coordination_rounds="0,4", budgets="all")
-    printed = call(*arguments, "--csv")
-    assert (printed.code, printed.err) == (0, "")
-    assert len(list(csv.DictReader(io.StringIO(printed.out)))) == len(found) == 192
-    assert call(*arguments, "--out", tmp_path / "cells.csv").out == ""
-    assert (tmp_path / "cells.csv").read_text() == printed.out == "".join(found.csv())
+    done = call(*arguments, "--out", tmp_path / "cells.csv")
+    assert (done.code, done.out, done.err) == (0, "", "")
+    written = (tmp_path / "cells.csv").read_text()
+    assert len(list(csv.DictReader(io.StringIO(written)))) == len(found) == 192
+    assert written == "".join(found.csv())
     assert call(*arguments, "--json").json == found.to_json()
     assert call(*arguments).out == f"{found}\n"

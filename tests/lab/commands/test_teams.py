@@ -85,7 +85,7 @@ def test_runs_calibrate_the_model_and_the_profile_is_used(call: Call, team: Path
     simulated = call("lab", "simulate", team, "x", "--runs", 3, "--profile", file, "--topology", "", "--json").json
     # Scripted models answer immediately, and so do members calibrated from them.
     assert simulated["shapes"][0]["seconds"]["p90"] < 1
-    learnt = call("lab", "simulate", team, "x", "--runs", 3, "--learn-from", "r0", "--topology", "", "--json").json
+    learnt = call("lab", "simulate", team, "x", "--runs", 3, "--from", "r0", "--topology", "", "--json").json
     assert learnt["shapes"] == simulated["shapes"]
     assert call("lab", "advise", team, "x", "--profile", file).code == 0
 

@@ -65,7 +65,7 @@ async def test_a_run_that_is_driven_by_a_living_process_is_refused_to_another(
         slow.server.wait_for(2)
         team = SCENARIOS["sequential"].team(slow.server.call_url)
         async with Engine(journal) as engine:
-            with pytest.raises(RunIsLive, match=r"teamwright runs tail"):
+            with pytest.raises(RunIsLive, match=r"teamwright runs show"):
                 await engine.resume(RUN_ID, team=team)
             assert (await engine.runs.result(RUN_ID)).status == "running"
         slow.released.set()

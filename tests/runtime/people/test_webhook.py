@@ -224,9 +224,9 @@ async def test_a_run_whose_webhook_was_written_out_can_still_be_resumed(
         (Question(text="?", choices=("yes", "not yet")), "teamwright runs answer r --key k yes   (or 'not yet')"),
         (
             approval_question("?", "x"),
-            'teamwright runs answer r --key k approve   (or reject --reason "why", or --edit "…")',
+            'teamwright runs answer r --key k approve   (or reject "why", or edit "…")',
         ),
-        (review_question("?", "x"), 'teamwright runs answer r --key k accept   (or revise --reason "…", or stop)'),
+        (review_question("?", "x"), 'teamwright runs answer r --key k accept   (or revise "…", or stop)'),
     ],
 )
 def test_what_to_type_depends_on_the_question(question: Question, command: str) -> None:

@@ -122,4 +122,4 @@ async def test_prompts_of_a_long_run_are_left_out_from_some_point_on(monkeypatch
     prompts = Elements(text).data()["prompts"]
     assert isinstance(prompts, dict)
     assert [bool(one["problem"]) for one in prompts.values()] == [False, True, True]
-    assert "--prompt t/step-2" in prompts["t/step-2"]["problem"]
+    assert "runs show r t/step-2" in prompts["t/step-2"]["problem"]

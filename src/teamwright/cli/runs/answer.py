@@ -27,21 +27,24 @@ if TYPE_CHECKING:
     from teamwright.values.people import Answer, Question
     from teamwright.values.turns.results import RunSummary
 
+EDIT = "edit"
+"""The answer about a draft that approves another text instead."""
+
 
 def answer(
     run: Run,
     text: Annotated[
-        str | None, typer.Argument(metavar="[TEXT]", help="The answer; about a draft: approve, or reject.")
+        str | None,
+        typer.Argument(metavar="[ANSWER]", help="The answer; about a draft: approve, reject, revise, or edit."),
+    ] = None,
+    detail: Annotated[
+        str | None,
+        typer.Argument(metavar="[TEXT]", help="reject: why; revise: what is to be changed; edit: the text instead."),
     ] = None,
     *,
     key: Annotated[str | None, typer.Option("--key", help="Which question, if several are open.")] = None,
-    reason: Annotated[
-        str | None,
-        typer.Option("--reason", metavar="TEXT", help="With `reject` why, with `revise` what is to be changed."),
-    ] = None,
-    edit: Annotated[str | None, typer.Option("--edit", metavar="TEXT", help="Approve this text instead.")] = None,
     edit_file: Annotated[
-        str | None, typer.Option("--file", metavar="FILE", help="Like --edit, from a file; `-` is stdin.")
+        str | None, typer.Option("--file", metavar="FILE", help="edit: the text of this file; `-` is stdin.")
     ] = None,
     by: Annotated[str, typer.Option("--by", help="Who answers, which is recorded.")] = "",
     max_tokens: MaxTokens = None,
@@ -52,11 +55,18 @@ def answer(
     """Answer a question of a run, or list its open questions.
 
     A running run receives the answer at once, a paused one when it is resumed.
+
+    Examples:
+      teamwright runs answer last
+      teamwright runs answer last "In May."
+      teamwright runs answer last approve
+      teamwright runs answer last reject "It names no price."
+      teamwright runs answer last edit --file letter.txt
     """
     check_out(out)
 
     async def work(engine: Engine, found: RunSummary) -> int:
-        given = AnswerOptions(text, reason, edit, edit_file, by, max_tokens, max_usd).to_answer()
+        given = AnswerOptions(text, detail, edit_file, by, max_tokens, max_usd).to_answer()
         questions = await OpenQuestions.load(engine, found.id)
         if given is None:
             if json:
@@ -79,11 +89,10 @@ def answer(
 
 @dataclass(frozen=True, slots=True)
 class AnswerOptions:
-    """An answer as given on the command line: a text, or a decision about a draft."""
+    """An answer as given on the command line: a text, or a decision about a draft with what goes with it."""
 
     text: str | None = None
-    reason: str | None = None
-    edit: str | None = None
+    detail: str | None = None
     edit_file: str | None = None
     by: str = ""
     max_tokens: int | None = None
@@ -93,25 +102,29 @@ class AnswerOptions:
         """Return the answer, or None if no option gives one; reject options that give several."""
         from teamwright.values.people import Answer
 
-        options = {"TEXT": self.text, "--edit": self.edit, "--file": self.edit_file}
-        given = [option for option, value in options.items() if value is not None]
-        if len(given) > 1:
-            raise UsageError(f"{' and '.join(given)} are different answers; give one of them.")
-        data = self._data()
-        if self.edit is not None or self.edit_file is not None:
-            edited = self.edit if self.edit is not None else _read_edit(str(self.edit_file))
-            return Answer.edit(edited, by=self.by)
-        return None if self.text is None else Answer(text=self.text, data=data, by=self.by)
+        if self.text == EDIT and (self.detail is not None or self.edit_file is not None):
+            return Answer.edit(self._edited(), by=self.by)
+        if self.edit_file is not None:
+            raise UsageError(f"--file is the text of the answer {EDIT!r}; write it before it.")
+        return None if self.text is None else Answer(text=self.text, data=self._data(), by=self.by)
+
+    def _edited(self) -> str:
+        if self.detail is not None and self.edit_file is not None:
+            raise UsageError("TEXT and --file are different answers; give one of them.")
+        return _read_edit(self.edit_file) if self.edit_file is not None else self.detail or ""
 
     def _data(self) -> JsonValue:
         """What goes with an answer: a reason, what is to be changed, or a lower ceiling."""
         from teamwright.values.people import REJECT, REVISE
 
-        if self.reason is None:
+        if self.detail is None:
             return self._ceiling()
         if self.text not in (REJECT, REVISE):
-            raise UsageError(f"--reason belongs to the answers {REJECT!r} and {REVISE!r}; write one of them before it.")
-        return self.reason or None
+            raise UsageError(
+                f"A second text belongs to the answers {REJECT!r}, {REVISE!r} and {EDIT!r}; quote an answer of several"
+                " words."
+            )
+        return self.detail or None
 
     def _ceiling(self) -> JsonValue:
         """The lower ceiling for a run that waits for its confirmation."""

@@ -1,4 +1,4 @@
-"""`teamwright runs conversations` and `undo`: list conversations, print one, undo its last turn."""
+"""`teamwright runs conversations`: lists conversations, prints one, or withdraws its last turn."""
 
 from __future__ import annotations
 
@@ -8,10 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from teamwright.cli.terminal.command_setup import with_engine
+from teamwright.cli.terminal.completion import complete_conversations
 from teamwright.cli.terminal.output import Json, Out, check_out, columns, one_line, say, write_json, write_result
+from teamwright.errors import UsageError
 from teamwright.values.text.display import NOTHING, cut, number_text, price_text
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from pydantic import JsonValue
 
     from teamwright.history.conversation import ConversationHistory, ConversationSummary, ConversationTurn
@@ -22,57 +26,62 @@ REASON = "undone"
 
 def conversations(
     name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", help="A conversation, to print it; without it, all are listed.")
+        str | None,
+        typer.Argument(
+            metavar="[NAME]",
+            help="A conversation, to print it; without it, all are listed.",
+            autocompletion=complete_conversations,
+        ),
     ] = None,
-    json: Json = False,
-    out: Out = None,
-) -> int:
-    """List conversations, the one with the newest turn first, or print one, turn by turn."""
-    check_out(out)
-
-    async def work(engine: Engine) -> int:
-        if name is not None:
-            found = await engine.conversations.read(name)
-            if json:
-                write_json(_to_json(found), out)
-            else:
-                write_result(_to_text(found), out)
-            return 0
-        listed = await engine.conversations.list()
-        if json:
-            write_json([one.to_json() for one in listed], out)
-        elif listed:
-            write_result(conversation_table(listed), out)
-        else:
-            say("There are no conversations yet. Begin one with  teamwright chat MANIFEST")
-        return 0
-
-    return with_engine(work)
-
-
-def undo(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The name of a conversation.")],
+    undo: Annotated[bool, typer.Option("--undo", help="Withdraw the last turn of NAME.")] = False,
     by: Annotated[str, typer.Option("--by", help="Who undoes it, which is recorded.")] = "",
     json: Json = False,
     out: Out = None,
 ) -> int:
-    """Withdraw the last turn of a conversation: the next turn continues from the one before.
+    """List conversations, the one with the newest turn first, or print one, turn by turn.
 
-    A turn that has not ended is cancelled first. The run of the turn stays in the journal. A fork without turns of its
-    own goes back by one of those that it began with, which stay where they were.
+    With --undo, its next turn continues from the one before the last. A turn that has not ended is cancelled first, and
+    its run stays in the journal. A fork without turns of its own goes back by one of those that it began with, which
+    stay where they were.
+
+    Examples:
+      teamwright runs conversations bakery
+      teamwright runs conversations bakery --undo
     """
     check_out(out)
+    if undo and name is None:
+        raise UsageError("Name the conversation whose last turn is withdrawn:  runs conversations NAME --undo")
 
     async def work(engine: Engine) -> int:
-        undone = await undo_turn(engine, name, by=by)
-        if json:
-            next_after = await engine.conversations.head(name)
-            write_json({"name": name, "undone": undone.to_json(), "continues": next_after}, out)
+        if name is None:
+            await _list(engine, out, json=json)
+        elif undo:
+            await _undo(engine, name, by, out, json=json)
         else:
-            write_result(undone_text(undone), out)
+            found = await engine.conversations.read(name)
+            write_json(_to_json(found), out) if json else write_result(_to_text(found), out)
         return 0
 
     return with_engine(work)
+
+
+async def _list(engine: Engine, out: Path | None, *, json: bool) -> None:
+    listed = await engine.conversations.list()
+    if json:
+        write_json([one.to_json() for one in listed], out)
+    elif listed:
+        write_result(conversation_table(listed), out)
+    else:
+        say("There are no conversations yet. Begin one with  teamwright chat MANIFEST")
+
+
+async def _undo(engine: Engine, name: str, by: str, out: Path | None, *, json: bool) -> None:
+    undone = await undo_turn(engine, name, by=by)
+    if json:
+        next_after = await engine.conversations.head(name)
+        write_json({"name": name, "undone": undone.to_json(), "continues": next_after}, out)
+    else:
+        write_result(undone_text(undone), out)
 
 
 def _to_json(found: ConversationHistory) -> dict[str, JsonValue]:

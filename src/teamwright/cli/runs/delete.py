@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from teamwright.journal.protocol import Journal
     from teamwright.values.turns.results import RunSummary
 
+MOST_LISTED = 20
+"""At most so many runs are listed before the question whether to delete them."""
+
 
 def delete(
     run: Annotated[
@@ -45,26 +48,32 @@ def delete(
     keep: Annotated[
         int | None, typer.Option("--keep", min=0, metavar="N", help="All of them but the newest N.")
     ] = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list what would be deleted.")] = False,
+    yes: Annotated[
+        bool,
+        typer.Option("--yes", "-y", help="Do not ask. A script without it gets the list, and exit code 2."),
+    ] = False,
     json: Json = False,
     out: Out = None,
 ) -> int:
     """Delete a run for good, or all that have ended and match: records, texts and files, inboxes, child runs.
 
     A run that is driven or queued is refused; cancel it first. Texts that other runs refer to stay.
+
+    Examples:
+      teamwright runs delete last
+      teamwright runs delete --older-than 30d --keep 100 --yes
     """
     check_out(out)
     chosen = _chosen(run, older_than, status, keep)
 
     async def work(journal: Journal) -> int:
         ids = await chosen(journal)
-        deleted = await _delete(journal, ids, yes=yes, dry_run=dry_run)
+        deleted = await _delete(journal, ids, yes=yes)
         if json:
             write_json(deleted.to_json(), out)
         else:
             write_result(deleted.to_text(), out)
-        return 0
+        return 2 if deleted.dry_run else 0
 
     return with_journal(work)
 
@@ -94,18 +103,19 @@ def _chosen(
     return find_one
 
 
-async def _delete(journal: Journal, ids: tuple[str, ...], *, yes: bool, dry_run: bool) -> Deleted:
-    """Delete runs, after a confirmation unless `yes` is set."""
-    if dry_run or not ids:
-        return Deleted(ids, 0, dry_run)
+async def _delete(journal: Journal, ids: tuple[str, ...], *, yes: bool) -> Deleted:
+    """Delete runs; unless `yes` is set after a confirmation at a terminal, and without a terminal not at all."""
+    is_listed = not yes and not sys.stdin.isatty()
+    if is_listed or not ids:
+        return Deleted(ids, 0, dry_run=is_listed)
     if not yes:
-        _confirm(len(ids))
+        _confirm(ids)
     return Deleted(ids, await journal.delete(ids), dry_run=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Deleted:
-    """The deleted runs, or with `dry_run` those that would be deleted."""
+    """The deleted runs, or with `dry_run` those that would be deleted with --yes."""
 
     ids: tuple[str, ...]
     freed: int
@@ -119,7 +129,7 @@ class Deleted:
         """As text."""
         runs = count_text(len(self.ids), "run")
         if self.dry_run:
-            return "\n".join([f"{runs} would be deleted", *self.ids])
+            return "\n".join([f"{runs} would be deleted with --yes", *self.ids])
         return f"{runs} deleted, {size_text(self.freed)} freed"
 
 
@@ -181,9 +191,8 @@ def _started(run: RunSummary) -> float:
     return datetime.fromisoformat(run.started_at).timestamp() if run.started_at else 0.0
 
 
-def _confirm(count: int) -> None:
-    """Ask a person at a terminal; elsewhere raise `UsageError`, which says how to confirm."""
-    if not sys.stdin.isatty():
-        raise UsageError(f"{count_text(count, 'run')} would be deleted; add --yes to do it, or --dry-run to see which.")
+def _confirm(ids: tuple[str, ...]) -> None:
+    """List the runs, and ask the person at the terminal."""
+    shown = [*ids[:MOST_LISTED], *(["…"] if len(ids) > MOST_LISTED else ())]
     with raise_on_interrupt():
-        typer.confirm(f"Delete {count_text(count, 'run')} permanently?", abort=True, err=True)
+        typer.confirm("\n".join([*shown, f"Delete {count_text(len(ids), 'run')} permanently?"]), abort=True, err=True)

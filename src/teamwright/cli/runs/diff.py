@@ -44,6 +44,9 @@ def diff(
     """Compare two runs, and show where they diverge.
 
     The exit code is 0 whether or not they differ.
+
+    Example:
+      teamwright runs diff before last
     """
     check_out(out)
 

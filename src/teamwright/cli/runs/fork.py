@@ -45,6 +45,7 @@ CHECKPOINT_HEADS = ("EVENT", "NAME", "AT", "TOKENS", "PRICE", "AFTER")
 
 def fork(
     run: Run,
+    task: Annotated[str | None, typer.Argument(metavar="[TASK]", help="Use another task.")] = None,
     *,
     at: Annotated[
         str | None,
@@ -55,7 +56,6 @@ def fork(
         ),
     ] = None,
     retry: Annotated[bool, typer.Option("--retry", help="Fork just before the failure.")] = False,
-    task: Annotated[str | None, typer.Option("--task", help="Use another task.")] = None,
     model: Annotated[str | None, typer.Option("--model", "-m", help="Use this model for new calls.")] = None,
     max_tokens: MaxTokens = None,
     max_usd: MaxUsd = None,
@@ -75,6 +75,10 @@ def fork(
 
     Calls that are unchanged are not paid again. Code that the run's manifest names is loaded, as when it was started;
     folders that were allowed then still are.
+
+    Examples:
+      teamwright runs fork last --retry
+      teamwright runs fork last "The same in French." --at round-1
     """
     from teamwright.cli.foreground_run import ViewOptions
     from teamwright.cli.terminal.command_setup import check_new_id
@@ -149,7 +153,12 @@ def checkpoints(
     json: Json = False,
     out: Out = None,
 ) -> int:
-    """List the checkpoints of a run, or set one; `runs fork RUN --at NAME` forks there."""
+    """List the checkpoints of a run, or set one; `runs fork RUN --at NAME` forks there.
+
+    Examples:
+      teamwright runs checkpoints last
+      teamwright runs checkpoints last before-the-vote
+    """
     check_out(out)
 
     async def work(engine: Engine, found: RunSummary) -> int:

@@ -57,6 +57,10 @@ def kpi(
     """Measure runs: throughput, pass rate, tokens, coordination, latency.
 
     The exit code is 1 if a run fails a gate.
+
+    Examples:
+      teamwright runs kpi last --gate default
+      teamwright runs kpi --limit 20 --total --gate 'pass_rate>=0.9'
     """
     from teamwright.history.kpi_gates import check_gates, read_gates
 

@@ -34,6 +34,9 @@ def list_runs(
     """List runs, newest first.
 
     Child runs are counted with their parent, whose tokens and price include theirs; --children lists them.
+
+    Example:
+      teamwright runs list --limit 10 --status paused
     """
     from teamwright.cli.runs.answer import answered_runs
 

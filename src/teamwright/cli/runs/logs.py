@@ -1,7 +1,4 @@
-"""`teamwright runs logs` prints what each member was asked, called, wrote, replied and logged, from the record.
-
-`teamwright runs tail` follows a run, whichever process drives it, from any event number.
-"""
+"""`teamwright runs logs` prints what each member was asked, called, wrote, replied and logged, from the record."""
 
 from __future__ import annotations
 
@@ -14,9 +11,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from teamwright.cli.terminal.command_setup import with_run
-from teamwright.cli.terminal.options import Events, Full, Run
-from teamwright.cli.terminal.output import Json, Out, check_out, clean, one_line, say, write_json, write_result
-from teamwright.errors import UnknownName, UsageError
+from teamwright.cli.terminal.completion import complete_members
+from teamwright.cli.terminal.options import Full, Run
+from teamwright.cli.terminal.output import Json, Out, check_out, clean, one_line, write_json, write_result
+from teamwright.errors import UnknownName
 from teamwright.values.key import key_and_parents
 from teamwright.values.text.display import cut, number_text, seconds_text
 
@@ -25,8 +23,6 @@ if TYPE_CHECKING:
 
     from pydantic import JsonValue
 
-    from teamwright.cli.foreground_run import ViewOptions
-    from teamwright.cli.views.line_views import View
     from teamwright.cli.views.tool_calls import ToolCalls
     from teamwright.history.history import RunHistory
     from teamwright.journal.protocol import Journal
@@ -60,7 +56,13 @@ WIDEST = 200
 def logs(
     run: Run,
     member: Annotated[
-        str | None, typer.Option("--member", help="Only this member; a team includes its members.")
+        str | None,
+        typer.Option(
+            "--member",
+            metavar="NAME",
+            help="Only this member; a team includes its members.",
+            autocompletion=complete_members,
+        ),
     ] = None,
     level: Annotated[str, typer.Option("--level", help="Minimum level: debug, info, warning or error.")] = "debug",
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Keep printing until the run stops.")] = False,
@@ -68,7 +70,11 @@ def logs(
     json: Json = False,
     out: Out = None,
 ) -> int:
-    """Print what each member did, replied and logged."""
+    """Print what each member did, replied and logged.
+
+    Example:
+      teamwright runs logs last --member writer --level info
+    """
     check_out(out)
 
     async def work(engine: Engine, found: RunSummary) -> int:
@@ -329,57 +335,3 @@ def _level(event: Event) -> str:
             return "warning"
         case _:
             return "info"
-
-
-def tail(
-    run: Run,
-    after: Annotated[int, typer.Option("--after", min=0, metavar="N", help="Start after event N.")] = 0,
-    events: Events = False,
-    full: Full = False,
-    json: Json = False,
-    out: Out = None,
-) -> int:
-    """Follow a run until it stops.
-
-    Another process may drive it. Each line starts with its event number, from which --after can continue.
-    """
-    from teamwright.cli.foreground_run import ViewOptions
-
-    shown = ViewOptions(json=json, events=events, out=out, full=full)
-    check_out(out)
-
-    async def work(engine: Engine, found: RunSummary) -> int:
-        await follow(engine, found.id, after, shown)
-        return 0
-
-    return with_run(run, work)
-
-
-async def follow(engine: Engine, run_id: str, after: int, shown: ViewOptions) -> None:
-    """Show the events after a number as they arrive, then the run's status."""
-    from teamwright.cli.views.line_views import EventLines, PlainLines, Silent
-    from teamwright.cli.views.result_wording import status_text, why_text
-
-    lines: list[str] = []
-    write = write_result if shown.out is None else lines.append
-    view: View = PlainLines(engine.journal, write, numbered=True, full=shown.full)
-    if shown.events or shown.json:
-        view = EventLines(engine.journal, full=shown.full) if shown.events else Silent()
-    known = await engine.journal.read(run_id, 0, after) if after else []
-    if after and len(known) < after:
-        last = known[-1].number if known else 0
-        raise UsageError(f"Run {run_id!r} has events 1 to {last}; --after {after} is past the last one.")
-    for event in known:
-        view.catch_up(event)
-    if known or shown.json:  # otherwise the first lines say so
-        found = await engine.runs.find(run_id)
-        if found is not None and found.status == "queued":
-            say(f"run {run_id} waits in its queue for a worker")
-    async for item in engine.runs.follow(run_id, after, parts=True):
-        await view.show(item)
-    ended = await engine.runs.result(run_id)
-    if shown.json:
-        write_json(ended.to_json(), shown.out)
-    elif not shown.events:
-        lines.append(f"{status_text(ended)}: {why_text(ended.status, ended.stop_reason)}")
-        write_result("\n".join(lines), shown.out)

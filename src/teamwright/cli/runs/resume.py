@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from teamwright.cli.runs.interventions import Member, report_receipt
 from teamwright.cli.terminal.command_setup import extend_sys_path, load_manifest, recorded_source, with_run
 from teamwright.cli.terminal.options import AllowRoot, Events, Full, MovedTo, NoInput, Quiet, Run
 from teamwright.cli.terminal.output import Json, Out, check_out
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
 def resume(
     run: Run,
     *,
-    member: Member = None,
     events: Events = False,
     full: Full = False,
     quiet: Quiet = False,
@@ -42,10 +40,13 @@ def resume(
     json: Json = False,
     out: Out = None,
 ) -> int:
-    """Resume an interrupted or paused run; with --member, let this paused member take its turn.
+    """Resume an interrupted or paused run.
 
     Recorded calls are not made or paid again. Code that the run's manifest names is loaded, as when it was started, and
     folders that were allowed then still are. --code is recorded: the next resume finds the folder by itself.
+
+    Example:
+      teamwright runs resume last
     """
     from teamwright.cli.foreground_run import ViewOptions, drive, report_end
     from teamwright.errors import UsageError
@@ -54,18 +55,12 @@ def resume(
     check_out(out)
     if submit and (code or team):
         raise UsageError("--submit gives the run to workers, which have its code; leave out --code and --from.")
-    if submit and member is not None:
-        raise UsageError("--submit gives the whole run to workers, and --member resumes one member; use one of them.")
 
     async def work(engine: Engine, found: RunSummary) -> int:
         if submit:
             resubmit_run = required_hook("resubmit_run", "--submit")
             return await resubmit_run(engine, found.id, quiet=quiet, json=json, out=out)
 
-        if member is not None:
-            receipt = await engine.runs.resume_member(found.id, member)
-            if receipt.status != "sent":
-                return report_receipt(receipt, out, json=json)
         history = await engine.runs.history(found.id)
         extend_sys_path()
         past = list(history.events)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol, cast, get_args, get_
 
 import typer
 
+from teamwright.cli.terminal.completion import complete_runs, complete_teams
 from teamwright.errors import UnknownName, UsageError
 from teamwright.wings import hooks
 
@@ -42,7 +43,10 @@ Attach = Annotated[
         "--attach", metavar="FILE", help="Attach an image or another file to the task; repeat it for more files."
     ),
 ]
-Run = Annotated[str, typer.Argument(metavar="RUN", help="A run's id, a unique prefix of it, or `last`.")]
+Run = Annotated[
+    str,
+    typer.Argument(metavar="RUN", help="A run's id, a unique prefix of it, or `last`.", autocompletion=complete_runs),
+]
 ManifestPath = Annotated[Path, typer.Argument(metavar="MANIFEST", help="A file, or a folder of YAML files.")]
 With = Annotated[
     list[Path] | None, typer.Option("--with", metavar="FILE", help="Another manifest to load; may be repeated.")
@@ -61,7 +65,10 @@ MovedTo = Annotated[
         "--code", metavar="DIR", help="The folder of the run's manifest and code, if it was moved or renamed."
     ),
 ]
-TeamName = Annotated[str | None, typer.Option("--team", help="Which team or agent, if there are several.")]
+TeamName = Annotated[
+    str | None,
+    typer.Option("--team", help="Which team or agent, if there are several.", autocompletion=complete_teams),
+]
 Model = Annotated[
     str | None,
     typer.Option(
@@ -95,6 +102,14 @@ def run_limits(tokens: int | None, usd: float | None, calls: int | None, seconds
     except ValidationError as error:
         first = misfits_of(error, given)[0]
         raise UsageError(f"--max-{first.at[0]} {first.text}.") from error
+
+
+def parse_address(text: str) -> tuple[str, int]:
+    """Return host and port of `PORT` or `HOST:PORT`; the host is loopback unless it is named."""
+    host, _, port = text.rpartition(":")
+    if not port.isdecimal() or int(port) > 65535:
+        raise UsageError(f"--port {text!r} is no place to listen on; write a port such as 9100, or HOST:PORT.")
+    return host.strip("[]") or "127.0.0.1", int(port)
 
 
 def seconds_of(text: str, what: str = "an age") -> float:

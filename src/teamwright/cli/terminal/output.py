@@ -22,7 +22,6 @@ from contextlib import contextmanager, redirect_stdout, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, TextIO, cast
 
@@ -266,8 +265,8 @@ def report_failed_gates(messages: Iterable[str]) -> int:
 
 
 def wants_json_lines(arguments: Sequence[str]) -> bool:
-    """Whether a command line asks for a log of JSON lines."""
-    return "worker" in arguments and ("--log=json" in arguments or ("--log", "json") in pairwise(arguments))
+    """Whether a command line, without options of servers before the command, asks for a log of JSON lines."""
+    return list(arguments[:1]) == ["worker"] and "--json" in arguments
 
 
 @contextmanager

@@ -120,7 +120,10 @@ def next_steps(result: RunResult, questions: dict[str, Question], *, retries: bo
         case "paused" | "interrupted":
             return [f"resume with: {resume}", f"or cancel it with: teamwright runs cancel {run}"]
         case "running" | "queued":
-            return [f"follow with: teamwright runs tail {run}", f"or cancel it with: teamwright runs cancel {run}"]
+            return [
+                f"follow with: teamwright runs show {run} --follow",
+                f"or cancel it with: teamwright runs cancel {run}",
+            ]
         case "failed" if result.stop_reason != "max_turns" and retries:
             return [f"retry from the failure: {fork} --retry"]
         case "failed" if result.stop_reason != "max_turns":
@@ -144,9 +147,10 @@ def _step_to_more_time(result: RunResult, fork: str) -> str:
 
 
 def _steps_of_questions(run: str, questions: dict[str, Question], resume: str) -> list[str]:
-    """Commands that answer what a run waits for; a paused member is resumed together with the run."""
+    """Commands that answer what a run waits for, or let paused members go on, and then resume the run."""
     if all(one.reason == "pause" for one in questions.values()):
-        return [f"resume with: {answer_command(run, None, one)}" for one in questions.values()]
+        members = (f"let it go on with: {answer_command(run, None, one)}" for one in questions.values())
+        return [*members, f"then: {resume}"]
     several = len(questions) > 1
     commands = [answer_command(run, key if several else None, one) for key, one in questions.items()]
     return [*(f"answer with: {command}" for command in commands), f"then: {resume}"]

@@ -37,6 +37,9 @@ def budget(
 
     A run names a budget with --budget, and reserves the most that its own limits let it spend. A bound that is not
     given does not exist.
+
+    Example:
+      teamwright cluster budget bakery --max-usd 50 --per day
     """
     check_out(out)
     period = _check(name, usd, tokens, per, remove)

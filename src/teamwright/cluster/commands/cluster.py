@@ -52,6 +52,9 @@ def queue(
     """Show the queues with their limits, or set the limits of one, for all workers together.
 
     A limit that is not given stays as it is.
+
+    Example:
+      teamwright cluster queue nightly --at-once 8 --per-minute 30
     """
     import anyio
 
@@ -113,7 +116,12 @@ def schedules(
     json: Json = False,
     out: Out = None,
 ) -> int:
-    """Show the schedules that `submit --every` has made, with their next and last runs, or remove one."""
+    """Show the schedules that `submit --every` has made, with their next and last runs, or remove one.
+
+    Examples:
+      teamwright cluster schedules
+      teamwright cluster schedules report --remove
+    """
     from teamwright.errors import UnknownName, UsageError
 
     check_out(out)
@@ -187,6 +195,9 @@ def status(
     """Show the workers, the queues, the age of the oldest run that waits, and how fast models are called.
 
     It reads the database alone, so it needs no worker. The journal must be in Postgres.
+
+    Example:
+      teamwright cluster status --follow
     """
     import anyio
 

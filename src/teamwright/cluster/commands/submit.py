@@ -181,6 +181,10 @@ def submit(
     the same content (--code). Environment variables are those of the worker. With --every, a schedule is made, and its
     name is printed; `cluster schedules` lists and removes schedules. The journal must be in Postgres. Every command on
     runs works on queued ones: list, show, tail, answer, cancel.
+
+    Examples:
+      teamwright submit team.yaml "Write the report." --queue nightly --wait
+      teamwright submit team.yaml "Write the report." --every "0 7 * * mon-fri" --name report
     """
     check_out(out)
     chosen = ManifestArguments((manifest, *(more or ())), read_task(task, file), team, model, tuple(allow_root or ()))
@@ -362,7 +366,7 @@ async def _report_submitted(engine: Engine, run_id: str, place: QueuePlace, show
 
 
 def _follow_hint(run_id: str) -> str:
-    return f"follow it with: teamwright runs tail {run_id}"
+    return f"follow it with: teamwright runs show {run_id} --follow"
 
 
 async def _wait(engine: Engine, run_id: str, place: QueuePlace, shown: ViewOptions) -> int:
@@ -406,7 +410,7 @@ async def resubmit_run(engine: Engine, run_id: str, *, quiet: bool, json: bool, 
         return 0
     write_result(run_id, out)
     if not quiet:
-        say(f"in the queue {queue!r}; follow it with: teamwright runs tail {run_id}")
+        say(f"in the queue {queue!r}; follow it with: teamwright runs show {run_id} --follow")
     return 0
 
 

@@ -7,7 +7,7 @@ import signal
 import threading
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Self
 
 import typer
 
@@ -24,24 +24,20 @@ END_SECONDS = 5.0
 """How long a worker that has stopped may need to hand its runs back and to close its connections."""
 AWAY_SECONDS = 1.0
 """The same while the database is away, so that there is nothing to wait for: others take its runs over."""
-LogFormat = Literal["text", "json"]
 CodeFolders = Annotated[
     list[Path] | None,
     typer.Option(
         "--code", metavar="DIR", help="A folder with code that manifests name; runs with the same code are driven."
     ),
 ]
-AllowModule = Annotated[
+Allow = Annotated[
     list[str] | None,
-    typer.Option("--allow-module", metavar="NAME", help="A Python package whose functions runs may name."),
-]
-AllowProgram = Annotated[
-    list[str] | None,
-    typer.Option("--allow-program", metavar="NAME", help="A program that runs may start, with any arguments."),
-]
-AllowEnv = Annotated[
-    list[str] | None,
-    typer.Option("--allow-env", metavar="NAME[@HOST]", help="A variable that runs may use, or send to this host."),
+    typer.Option(
+        "--allow",
+        metavar="KIND:NAME",
+        help="What runs may use: a package (module:shop), a program (program:git), or a variable, also for one host"
+        " alone (env:TOKEN, env:TOKEN@example.com); may be repeated.",
+    ),
 ]
 AllowedRoot = Annotated[
     list[Path] | None,
@@ -50,7 +46,7 @@ AllowedRoot = Annotated[
 Metrics = Annotated[
     str | None,
     typer.Option(
-        "--metrics",
+        "--port",
         metavar="[HOST:]PORT",
         help="Serve metrics, health and readiness over HTTP, on loopback unless a host is named.",
     ),
@@ -70,13 +66,11 @@ def worker(
         str, typer.Option("--name", help="The name of the worker in messages; by default that of the machine.")
     ] = "",
     code: CodeFolders = None,
-    allow_module: AllowModule = None,
-    allow_program: AllowProgram = None,
-    allow_env: AllowEnv = None,
+    allow: Allow = None,
     allow_root: AllowedRoot = None,
     metrics: Metrics = None,
     retain: Retain = None,
-    log: Annotated[LogFormat, typer.Option("--log", help="What is printed: lines of text, or of JSON.")] = "text",
+    json: Annotated[bool, typer.Option("--json", help="Print lines of JSON in place of text.")] = False,
 ) -> int:
     """Drive the runs of a queue, until SIGTERM or Ctrl-C. Start as many workers as you like, on any machine.
 
@@ -85,6 +79,9 @@ def worker(
     is left to others, and says for what it waits. A run uses none of the modules, programs, variables and folders of
     this machine that the options don't allow by name; keys of model providers go to their providers. The runs of a
     worker that dies are taken over by others within seconds. The journal must be in Postgres.
+
+    Example:
+      teamwright worker --queue nightly --at-once 8 --allow program:git
     """
     with WING.needed("A queue with workers"):
         from teamwright.cluster.permissions import Permissions
@@ -102,15 +99,14 @@ def worker(
         silence_libraries()
         folders = [CodeFolder(one) for one in code or ()]
         await run_sync(FileCache().remove_unused)
-        report = WorkerLog(_write, as_json=log == "json")
-        allow = Permissions.parse(allow_module or (), allow_program or (), allow_env or (), allow_root or ())
+        report = WorkerLog(_write, as_json=json)
         made = Worker(
             cluster_journal(),
             queue=queue,
             at_once=at_once,
             name=name,
             code=folders,
-            allow=allow,
+            allow=Permissions.read(allow or (), allow_root or ()),
             retain=None if retain is None else seconds_of(retain),
             report=report,
         )

@@ -1,4 +1,4 @@
-"""`run --auto` and `plan --bundle`: the topology that the model of coordination chooses, before anything runs."""
+"""`run --auto` and `plan --auto`: the topology that the model of coordination chooses, before anything runs."""
 
 from __future__ import annotations
 

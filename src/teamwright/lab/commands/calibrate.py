@@ -56,6 +56,9 @@ def calibrate(
     """Fit the topology model to your own runs, and save the fit as a profile.
 
     Prints how far the built-in and the fitted predictions are from the measured figures.
+
+    Example:
+      teamwright lab calibrate --name own
     """
     from teamwright.lab.topology_profiles import topology_named
 
@@ -177,6 +180,9 @@ def advise(
     Prints the numbers behind the advice and how certain it is. The more runs of your own there are, the more they
     outweigh published findings: for tokens and time, and for pass rates once their steps are judged. Code that the
     manifest names is listed, not loaded.
+
+    Example:
+      teamwright lab advise team.yaml "Write the report." --profile own
     """
     from teamwright.cli.terminal.options import read_task
     from teamwright.lab.advice import advise as advice

@@ -1,4 +1,4 @@
-"""`teamwright lab`, and `lab evaluate` and `lab sweep`: topologies estimated without calling a model."""
+"""`teamwright lab`, and `lab evaluate`: topologies estimated without calling a model, for one workload or many."""
 
 from __future__ import annotations
 
@@ -25,10 +25,16 @@ if TYPE_CHECKING:
 
     from teamwright.lab.evaluation.options import Options
     from teamwright.lab.evaluation.report import Comparison, Report
-    from teamwright.lab.evaluation.sweep import Sweep, SweepOptions
+    from teamwright.lab.evaluation.sweep import SweepOptions
     from teamwright.lab.topology_profiles import TopologyProfiles
 
 MOST_JSON_CELLS = 100_000
+CSV = ".csv"
+AXES: Mapping[str, str] = {
+    "budget": "budgets", "workload": "workloads", "protocol": "protocols", "degradation": "degradations",
+    "tasks": "tasks", "avg_task_tokens": "avg_task_tokens", "coordination_rounds": "coordination_rounds",
+}  # fmt: skip
+"""The options that may have several values, by what a sweep calls them."""
 GATES: Mapping[tuple[str, str], str] = {
     ("coordination_ratio", "<="): "max_coordination_ratio",
     ("pass_rate", ">="): "min_pass_rate",
@@ -49,7 +55,8 @@ app.command("advise")(advise)
 ALL = "all"
 """Evaluates every budget level, or compares the protocols."""
 Level = Annotated[
-    str | None, typer.Option("--budget-level", metavar="LEVEL", help="low, medium (the default), high, or all.")
+    str | None,
+    typer.Option("--budget-level", metavar="LEVEL", help="low, medium (the default), high, several, or all."),
 ]
 Tasks = Annotated[str | None, typer.Option("--tasks", metavar="N", help="How many tasks (24).")]
 AvgTaskTokens = Annotated[
@@ -78,7 +85,15 @@ Gate = Annotated[
     typer.Option("--gate", metavar="GATE", help="Another bound, such as 'p95_latency_s<=60'; may be repeated."),
 ]
 Enforce = Annotated[bool, typer.Option("--enforce-gates", help="Exit with 1 if any evaluated topology fails a gate.")]
-Plot = Annotated[Path | None, typer.Option("--plot", metavar="FILE", help="Draw cost against quality: .svg or .png.")]
+Plot = Annotated[
+    Path | None, typer.Option("--plot", metavar="FILE", help="Draw cost against quality, or heat maps: .svg or .png.")
+]
+HeatMap = Annotated[
+    str | None,
+    typer.Option(
+        "--map", metavar="VALUE,X,Y", help="What heat maps show (coordination_ratio), and the dimensions of their axes."
+    ),
+]
 
 
 @app.command()
@@ -97,24 +112,47 @@ def evaluate(
     enforce_gates: Enforce = False,
     profile: Profile = None,
     plot: Plot = None,
+    heat_map: HeatMap = None,
     json: Json = False,
     out: Out = None,
 ) -> int:
     """Evaluate topologies for a workload and recommend one; `--protocol all` compares the protocols.
 
-    With --enforce-gates, the failed gates follow the report, and the exit code is 1 if there are any.
+    With --enforce-gates, the failed gates follow the report, and the exit code is 1 if there are any. Where an option
+    for work or team has several values, separated by commas, or as an inclusive range from:to:step, every combination
+    is evaluated: a summary, with `--out FILE.csv` every cell, and with --plot heat maps.
+
+    Examples:
+      teamwright lab evaluate --tasks 40 --workload debugging
+      teamwright lab evaluate --protocol all --enforce-gates
+      teamwright lab evaluate --tasks 4:64:4 --budget-level low,high --out cells.csv
     """
     given = _given(
         budget=budget, tasks=tasks, avg_task_tokens=avg_task_tokens, coordination_rounds=coordination_rounds,
         topologies=topologies, workload=workload, protocol=protocol, degradation=degradation, recommend=recommend,
         **_bounds(gate),
     )  # fmt: skip
+    from teamwright.errors import UsageError
     from teamwright.lab.calibration import profiles_of
 
     check_files(out, plot)
+    if _is_sweep(given, out):
+        if enforce_gates:
+            raise UsageError("--enforce-gates is for one workload; leave it out, or give each option one value.")
+        return _sweep(given, profiles_of(profile), (heat_map or "").split(","), plot, out, json=json)
+    if heat_map is not None:
+        raise UsageError("--map is for heat maps of several values; give an option several, such as --tasks 4,8,16.")
     found, failed = _evaluated(given, profiles_of(profile))
     _deliver(found, json, out, plot)
     return report_failed_gates(failed) if enforce_gates else 0
+
+
+def _is_sweep(given: Mapping[str, str], out: Path | None) -> bool:
+    """Whether an option has several values, or cells are asked for; budgets and protocols have reports of `all`."""
+    single = {name: value for name, value in given.items() if name in AXES}
+    several = any("," in value or ":" in value for value in single.values())
+    every = any(single.get(name) == ALL for name in ("workload", "degradation"))
+    return several or every or (out is not None and out.suffix.lower() == CSV)
 
 
 def _evaluated(given: dict[str, str], profiles: TopologyProfiles) -> tuple[Report | Comparison, list[str]]:
@@ -130,50 +168,30 @@ def _evaluated(given: dict[str, str], profiles: TopologyProfiles) -> tuple[Repor
     return report, [f"gate failed: {breach}" for breach in report.breaches()]
 
 
-@app.command()
-def sweep(
+def _sweep(
+    given: Mapping[str, str],
+    profiles: TopologyProfiles,
+    heat_map: Sequence[str],
+    plot: Path | None,
+    out: Path | None,
     *,
-    budgets: Level = None,
-    tasks: Tasks = None,
-    avg_task_tokens: AvgTaskTokens = None,
-    coordination_rounds: Rounds = None,
-    topologies: Topologies = None,
-    workloads: Workload = None,
-    protocols: Protocol = None,
-    degradations: Degradation = None,
-    recommend: Recommend = None,
-    gate: Gate = None,
-    profile: Profile = None,
-    csv: Annotated[bool, typer.Option("--csv", help="Print every cell as comma-separated values.")] = False,
-    plot: Annotated[Path | None, typer.Option("--plot", metavar="FILE", help="Draw heat maps: .svg or .png.")] = None,
-    value: Annotated[
-        str | None, typer.Option("--value", metavar="COLUMN", help="What the heat maps show (coordination_ratio).")
-    ] = None,
-    x: Annotated[str | None, typer.Option("--x", metavar="DIMENSION", help="Horizontal axis of the heat maps.")] = None,
-    y: Annotated[str | None, typer.Option("--y", metavar="DIMENSION", help="Vertical axis of the heat maps.")] = None,
-    json: Json = False,
-    out: Out = None,
+    json: bool,
 ) -> int:
-    """Evaluate every combination of several values.
-
-    The options for work and team take values separated by commas, an inclusive range from:to:step, or `all` for words.
-    Options that are not given have their default value; the default for topologies is all four.
-    """
-    given = _given(
-        budgets=budgets, tasks=tasks, avg_task_tokens=avg_task_tokens, coordination_rounds=coordination_rounds,
-        topologies=topologies, workloads=workloads, protocols=protocols, degradations=degradations,
-        recommend=recommend, **_bounds(gate),
-    )  # fmt: skip
-    from teamwright.lab.calibration import profiles_of
+    """Evaluate every combination of the values, and write the summary or the cells, and heat maps."""
     from teamwright.lab.evaluation.heatmap import USUAL_VALUE, check_map
     from teamwright.lab.evaluation.sweep import sweep as swept
 
-    check_files(out, plot)
+    value, x, y = (*(one.strip() or None for one in heat_map), None, None)[:3]
     check_map(value or USUAL_VALUE, x, y)
-    _check_form(cast("SweepOptions", given), json, csv)
-    found = swept(profiles=profiles_of(profile), **cast("SweepOptions", given))
-    as_csv = csv or (out is not None and out.suffix.lower() == ".csv" and not json)
-    _deliver_cells(found, json, as_csv, out)
+    options = cast("SweepOptions", {AXES.get(name, name): one for name, one in given.items()})
+    _check_size(options, json)
+    found = swept(profiles=profiles, **options)
+    if out is not None and out.suffix.lower() == CSV and not json:
+        write_pieces(found.csv(), out)
+    elif json:
+        write_json(found.to_json(), out)
+    else:
+        write_result(str(found), out)
     if plot is not None:
         found.plot(plot, value, x, y)
         say(f"heat maps written to {str(plot)!r}")
@@ -218,21 +236,12 @@ def _deliver(found: Report | Comparison, json: bool, out: Path | None, plot: Pat
         say(f"plot written to {str(plot)!r}")
 
 
-def _check_form(options: SweepOptions, json: bool, csv: bool) -> None:
+def _check_size(options: SweepOptions, json: bool) -> None:
     """Reject a sweep that is too large for JSON, before it is computed."""
     from teamwright.errors import UsageError
     from teamwright.lab.evaluation.sweep import sweep_axes
 
-    if json and csv:
-        raise UsageError("--json and --csv are two forms of one result; use one of them.")
     if json and (cells := sweep_axes(options).cells) > MOST_JSON_CELLS:
-        raise UsageError(f"--json allows at most {MOST_JSON_CELLS} cells, and this sweep has {cells}; use --csv.")
-
-
-def _deliver_cells(found: Sweep, json: bool, as_csv: bool, out: Path | None) -> None:
-    if as_csv:
-        write_pieces(found.csv(), out)
-    elif json:
-        write_json(found.to_json(), out)
-    else:
-        write_result(str(found), out)
+        raise UsageError(
+            f"--json allows at most {MOST_JSON_CELLS} cells, and this sweep has {cells}; use --out FILE.csv instead."
+        )

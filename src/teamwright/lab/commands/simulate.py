@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from teamwright.cli.terminal.command_setup import with_journal
+from teamwright.cli.terminal.completion import complete_runs
 from teamwright.cli.terminal.interrupts import raise_on_interrupt
 from teamwright.cli.terminal.options import (
     AllowRoot,
@@ -44,6 +45,16 @@ if TYPE_CHECKING:
 ALL = "single,lead,star,mesh"
 MOST_PATH = 12
 
+LearnFrom = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--from",
+        metavar="RUN",
+        help="Let members behave as in this run; may be repeated.",
+        autocompletion=complete_runs,
+    ),
+]
+
 
 def simulate(
     manifest: ManifestPath,
@@ -56,10 +67,7 @@ def simulate(
     topologies: Annotated[
         str, typer.Option("--topology", metavar="A,B", help="Topologies besides the team's own; empty for none.")
     ] = ALL,
-    learn_from: Annotated[
-        list[str] | None,
-        typer.Option("--learn-from", metavar="RUN", help="Let members behave as in this run; may be repeated."),
-    ] = None,
+    learn_from: LearnFrom = None,
     profile: Profile = None,
     at_once: Annotated[
         int | None, typer.Option("--at-once", min=1, metavar="N", help="Worker processes; by default as many as help.")
@@ -79,6 +87,9 @@ def simulate(
 
     Your own team, strategies and policies run on a virtual clock, with simulated members. No model or tool is called,
     but code that the manifest names is loaded, as python would: only use manifests that you trust.
+
+    Example:
+      teamwright lab simulate team.yaml "Write the report." --from last --runs 500
     """
     from teamwright.cli.terminal.options import read_task
     from teamwright.cli.terminal.output import ProgressCounter

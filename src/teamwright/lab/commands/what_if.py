@@ -48,6 +48,9 @@ def what_if(
 
     Figures are exact where only prices, limits, widths or time differ, and estimates (≈) where other words would have
     been written.
+
+    Example:
+      teamwright runs what-if last --model writer=openai:gpt-5-mini --max-usd 1
     """
     check_out(out)
     models = dict(_model_option(one) for one in model or ())

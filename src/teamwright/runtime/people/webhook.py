@@ -84,14 +84,14 @@ def answer_command(run_id: str, key: str | None, question: Question) -> str:
     """Return the command that answers a question; without a key if it is the only one."""
     which = f" --key {quote(key)}" if key is not None else ""
     if question.reason == "pause":
-        return f"{resume_command(run_id)} --member {quote(question.about)}"
+        return f"teamwright runs steer {quote(run_id)} resume {quote(question.about)}"
     command = f"teamwright runs answer {quote(run_id)}{which}"
     if is_confirmation(question):
         return f"{command} {YES}   (or {SMALLER} --max-usd X, {SMALLER} --max-tokens N, or {NO})"
     if is_review(question):
-        return f'{command} {ACCEPT}   (or {REVISE} --reason "…", or {STOP})'
+        return f'{command} {ACCEPT}   (or {REVISE} "…", or {STOP})'
     if question.reason == "approval":
-        return f'{command} {APPROVE}   (or {REJECT} --reason "why", or --edit "…")'
+        return f'{command} {APPROVE}   (or {REJECT} "why", or edit "…")'
     if question.choices:
         first, *others = map(quote, question.choices)
         return f"{command} {first}" + (f"   (or {', '.join(others)})" if others else "")

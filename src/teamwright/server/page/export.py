@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 MOST_PROMPTS = 500
 MOST_PROMPT_BYTES = 8 * 1024 * 1024
 """A prompt repeats what came before it, so the prompts of a long run are left out from some point on."""
-LEFT_OUT = "left out of this file, which would be too large; see  teamwright runs show {run} --prompt {key}"
+LEFT_OUT = "left out of this file, which would be too large; see  teamwright runs show {run} {key}"
 NOT_BUILT = "This installation has no page to put into the file; in a checkout, build it with  make page"
 HARMLESS = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"})
 """Characters that mean something to an HTML parser, or to an old parser of scripts, as they are written in JSON."""

@@ -57,8 +57,8 @@ def ends(process: Program, folder: Path) -> int:
 def test_a_running_team_is_told_something_and_its_budget_is_raised(  # A-13
     waiting: Program, tmp_path: Path, call: Call
 ) -> None:
-    assert call("runs", "say", "one", "Be brief.", "--by", "ann").out.startswith("say: accepted (event ")
-    raised = call("runs", "raise-budget", "one", "--max-calls", "5", "--json").json
+    assert call("runs", "steer", "one", "say", "Be brief.", "--by", "ann").out.startswith("say: accepted (event ")
+    raised = call("runs", "steer", "one", "budget", "--max-calls", "5", "--json").json
     assert {**raised, "number": 0} == {
         "run_id": "one",
         "intervention": "raise_budget",
@@ -78,14 +78,15 @@ def test_a_running_team_is_told_something_and_its_budget_is_raised(  # A-13
 def test_one_member_of_a_running_team_is_paused_and_resumed(  # A-13
     waiting: Program, tmp_path: Path, call: Call
 ) -> None:
-    assert call("runs", "raise-budget", "one", "--max-calls", "5").code == 0
-    assert call("runs", "pause", "one", "--member", "second").out.startswith("pause member: accepted")
+    assert call("runs", "steer", "one", "budget", "--max-calls", "5").code == 0
+    assert call("runs", "steer", "one", "pause", "second").out.startswith("pause member: accepted")
     assert ends(waiting, tmp_path) == 7
-    assert "resume with: teamwright runs resume one --member second" in call("runs", "show", "one").out
-    sent = call("runs", "say", "one", "Welcome back.")
+    assert "let it go on with: teamwright runs steer one resume second" in call("runs", "show", "one").out
+    sent = call("runs", "steer", "one", "say", "Welcome back.")
     assert sent.out == "say: sent\n"
     assert "the run has no driver; it takes effect after: teamwright runs resume one" in sent.err
-    resumed = call("runs", "resume", "one", "--member", "second", "--quiet")
+    assert call("runs", "steer", "one", "resume", "second").out == "resume member: sent\n"
+    resumed = call("runs", "resume", "one", "--quiet")
     assert resumed.code == 0
     assert "Welcome back." in resumed.out
 
@@ -93,16 +94,16 @@ def test_one_member_of_a_running_team_is_paused_and_resumed(  # A-13
 def test_what_a_run_cannot_take_is_an_error_in_words(  # A-13
     waiting: Program, tmp_path: Path, call: Call
 ) -> None:
-    refused = call("runs", "say", "one", "Hi", "--member", "secnd")
+    refused = call("runs", "steer", "one", "say", "Hi", "--member", "secnd")
     assert refused.code == 1
     assert "Run 'one' can't take it: there is no member 'secnd'; did you mean 'second'?" in refused.err
-    unreadable = call("runs", "say", "one", "-", stdin=b"\xff")
+    unreadable = call("runs", "steer", "one", "say", "-", stdin=b"\xff")
     assert unreadable.code == 2
     assert "The message in stdin is not UTF-8 text" in unreadable.err
-    assert call("runs", "raise-budget", "one").code == 2
+    assert call("runs", "steer", "one", "budget").code == 2
     assert call("runs", "cancel", "one").code == 0
     assert waiting.wait(20) == 6
-    assert call("runs", "say", "one", "Hi").code == 1
+    assert call("runs", "steer", "one", "say", "Hi").code == 1
 
 
 LIVE = """\
@@ -138,18 +139,18 @@ def test_the_plan_of_a_team_is_edited_and_its_members_change(  # A-10, A-13, A-1
     (tmp_path / "editor.py").write_text(EDITOR)
     monkeypatch.setenv("EDITOR", f"{sys.executable} {tmp_path / 'editor.py'}")
     assert call("run", team, "Build a shed.", "--team", "shed", "--run-id", "one", "--no-input").code == 7
-    edited = call("runs", "edit-plan", "one", "--yes")
+    edited = call("runs", "steer", "one", "plan", "--yes")
     assert '-      "task": "Build it."' in edited.err
     assert '+      "task": "Build a green roof."' in edited.err
     assert edited.out == "edit plan: sent\n"
-    assert call("runs", "add-member", "one", "painter", "--from", team).out == "add member: sent\n"
+    assert call("runs", "steer", "one", "add", "painter", "--from", team).out == "add member: sent\n"
     walls = {"id": "walls", "agent": "joiner", "task": "Build the walls."}
     (tmp_path / "plan.yaml").write_text(json.dumps({"steps": [walls, {"id": "paint", "agent": "painter"}]}))
-    assert call("runs", "edit-plan", "one", "--file", tmp_path / "plan.yaml", "--json").json["status"] == "sent"
+    assert call("runs", "steer", "one", "plan", "--file", tmp_path / "plan.yaml", "--json").json["status"] == "sent"
     change = {"put": [{"task": "Build the walls.", "id": "walls", "agent": "joiner"}]}  # as it is
     (tmp_path / "same.yaml").write_text(json.dumps(change))
-    assert "nothing was sent" in call("runs", "edit-plan", "one", "--file", tmp_path / "same.yaml", "--yes").err
-    assert call("runs", "remove-member", "one", "lead").out == "remove member: sent\n"
+    assert "nothing was sent" in call("runs", "steer", "one", "plan", "--file", tmp_path / "same.yaml", "--yes").err
+    assert call("runs", "steer", "one", "remove", "lead").out == "remove member: sent\n"
     call("runs", "answer", "one", "approve")
     resumed = call("runs", "resume", "one", "--quiet", "--no-input")
     assert resumed.code == 7, resumed.err
@@ -171,7 +172,7 @@ def test_a_person_edits_the_plan_at_the_terminal_and_sends_it_or_not(  # A-13
     monkeypatch.setenv("EDITOR", f"{sys.executable} {tmp_path / 'editor.py'}")
     assert call("run", team, "Build a shed.", "--team", "shed", "--run-id", "one", "--no-input").code == 7
     for typed, sent in (("\n", ""), ("y\n", "edit plan: sent\n")):
-        terminal = Terminal("runs", "edit-plan", "one")
+        terminal = Terminal("runs", "steer", "one", "plan")
         terminal.until("send this plan? [y/N] ")
         terminal.types(typed)
         assert terminal.ended() == (0, sent)
@@ -181,9 +182,9 @@ def test_a_person_edits_the_plan_at_the_terminal_and_sends_it_or_not(  # A-13
 def test_a_run_without_a_plan_says_so(tmp_path: Path, call: Call) -> None:  # A-13
     team = write_team(tmp_path / "team", "agents: {a: {model: scripted:replies.yaml}}", "rules: [{reply: Hi.}]")
     call("run", team, "Go", "--run-id", "one", "--quiet")
-    refused = call("runs", "edit-plan", "one")
+    refused = call("runs", "steer", "one", "plan")
     assert refused.code == 2
     assert "The run 'one' records no plan to edit; write the change into a file: --file FILE." in refused.err
-    unknown = call("runs", "add-member", "one", "z", "--from", team)
+    unknown = call("runs", "steer", "one", "add", "z", "--from", team)
     assert unknown.code == 2
     assert "'z'" in unknown.err
