@@ -150,7 +150,7 @@ async def test_the_lead_plans_and_is_sent_its_mistakes_once() -> None:  # A-10
     result, events = await run(team)
     assert (result.status, result.output) == ("completed", "The shed.")
     assert [event.kind for event in events].count("team.reply_rejected") == 1
-    assert asks(events) == [("plan", "a"), ("plan-again", "a"), ("draw/work", "b"), ("answer/work", "a")]
+    assert asks(events) == [("lead/plan", "a"), ("lead/plan-again", "a"), ("draw/work", "b"), ("answer/work", "a")]
 
 
 async def test_a_lead_without_a_usable_plan_lets_each_member_work_in_turn() -> None:
@@ -312,9 +312,9 @@ async def test_a_change_of_direction_lets_the_lead_plan_again() -> None:  # A-13
     result, events = await run_steered(team, gate, lambda engine: engine.runs.say("r", "Paint it blue."), journal, TASK)
     assert result.status == "completed"
     assert [place for place, _ in asks(events)] == [
-        "plan",
+        "lead/plan",
         "look/work",
-        "redirect-1/redirect",
+        "lead/redirect-1/redirect",
         "paint/work",
         "answer/work",
     ]

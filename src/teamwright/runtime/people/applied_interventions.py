@@ -23,7 +23,7 @@ from teamwright.strategies.protocol import Members
 from teamwright.teams.team import Team
 from teamwright.values.events.budget import BudgetRaised
 from teamwright.values.events.run import RunApplied, RunIntervened, RunRefused
-from teamwright.values.events.team import TeamPlanChanged, TeamPlanProposed, TeamPlanStatus
+from teamwright.values.events.team import TeamLife, TeamPlanChanged, TeamPlanProposed, TeamPlanStatus
 from teamwright.values.key import join_key, parent_key
 from teamwright.values.limits import tighter
 from teamwright.values.people import (
@@ -40,7 +40,7 @@ from teamwright.values.people import (
 from teamwright.values.turns.messages import History, Message
 from teamwright.values.turns.turn import Turn
 
-PLAN_FACTS = (TeamPlanChanged.kind, TeamPlanStatus.kind, TeamPlanProposed.kind)
+PLAN_FACTS = (TeamPlanChanged.kind, TeamPlanStatus.kind, TeamPlanProposed.kind, TeamLife.kind)
 PAUSED = "paused"
 """The last part of the key at which a paused member waits."""
 

@@ -9,16 +9,16 @@ from msgspec.structs import replace
 from teamwright.agents.contract.agent import Context
 from teamwright.strategies.plan.bound_plan import evaluator_of_step, ladder_of
 from teamwright.strategies.plan.bound_roles import NO_ROLE
-from teamwright.strategies.plan.options import PlanOptions
+from teamwright.strategies.plan.options import ANSWER, PlanOptions, own_key
 from teamwright.strategies.plan.schedule.graph import StepGraph
 from teamwright.strategies.plan.schedule.scheduler import nodes_of
-from teamwright.strategies.plan.state import ANSWER, NOTICE, PlanState
+from teamwright.strategies.plan.state import NOTICE, PlanState
 from teamwright.strategies.plan.steps.step_board import StepBoard
 from teamwright.strategies.plan.steps.step_options import closing_step
 from teamwright.strategies.plan.steps.step_runner import StepRunner
 from teamwright.strategies.plan.steps.step_work import StepAssignment
 from teamwright.strategies.plan.talk.discussion import Discussion
-from teamwright.strategies.plan.talk.lead import Lead
+from teamwright.strategies.plan.talk.lead import ANSWER_KEY, Lead
 from teamwright.strategies.team_conversation import TeamConversation, is_unaffordable
 from teamwright.values.events.team import TeamPlanStatus
 from teamwright.values.specs.plan import Step
@@ -93,11 +93,11 @@ class PlanAnswer:
             return False
         return self.is_abandoned or self._state.options.lead_answers
 
-    async def give(self, ctx: Context) -> None:
-        """Let the lead answer, or one agent finish, where one has to."""
+    async def give(self, ctx: Context, place: str) -> None:
+        """Let the lead answer, or one agent finish, where one has to; `place` is where the steps have ended."""
         state = self._state
         if self._board is None and self._lead is not None and state.options.lead_answers and not self.is_abandoned:
-            self._ended = await self._lead.finish(self._runner, ctx)
+            self._ended = await self._lead.finish(self._runner, place or ANSWER_KEY, ctx)
             return
         if not self.follows:
             return
@@ -116,7 +116,7 @@ class PlanAnswer:
                 attachments=state.task.attachments,
                 closing=True,
             )
-            self._finished = await ctx.ask(state.team.finisher, turn, key="finish")
+            self._finished = await ctx.ask(state.team.finisher, turn, key=own_key("finish"))
         elif state.versions is not None and self._board is not None:
             unpaid = any(map(is_unaffordable, state.results.failures.values()))
             reason = "the budget did not cover it" if unpaid else ""

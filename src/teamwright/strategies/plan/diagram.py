@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from teamwright.strategies.plan.options import PlanOptions
+from teamwright.strategies.plan.options import ANSWER, PlanOptions
 from teamwright.strategies.plan.schedule.graph import StepGraph
 from teamwright.strategies.plan.schedule.scheduler import nodes_of
-from teamwright.strategies.plan.state import ANSWER
 from teamwright.strategies.protocol import Arrow, Diagram, Members, Node, chain_arrows, condition_label, places
 from teamwright.values.specs.plan import Role, Step
 

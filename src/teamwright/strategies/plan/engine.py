@@ -24,11 +24,10 @@ from teamwright.strategies.plan.bound_roles import (
 from teamwright.strategies.plan.changes.versions import edit_problem
 from teamwright.strategies.plan.closing import closer_of
 from teamwright.strategies.plan.diagram import drawn_steps, drawn_team
-from teamwright.strategies.plan.options import PlanOptions
+from teamwright.strategies.plan.options import ANSWER, PlanOptions
 from teamwright.strategies.plan.plan_check import steps_flaws
 from teamwright.strategies.plan.plan_run import SCOPE, PlanRun
 from teamwright.strategies.plan.planned_steps import example_answer
-from teamwright.strategies.plan.state import ANSWER
 from teamwright.strategies.plan.steps.shared_steps import merge_port
 from teamwright.strategies.plan.steps.step_options import EVALUATE
 from teamwright.strategies.plan.talk.lead import ANSWER_KEY
@@ -185,11 +184,8 @@ def _authors(options: PlanOptions, members: Members) -> dict[str, tuple[str, ...
 def _answer_flaws(options: PlanOptions, steps: Sequence[Step]) -> Iterator[Issue]:
     ids = {step.id for step in steps}
     if options.lead_answers:
-        for index, step in enumerate(options.steps):
-            if step.id == ANSWER and options.keeps_states:
-                text = f"the lead answers in a step {step.id!r}, so another can't have the name; choose another one"
-                yield Issue(text, ("steps", index, "id"))
-    elif options.answer is not None and options.answer not in ids:
+        return
+    if options.answer is not None and options.answer not in ids:
         hint = nearest(options.answer, ids) if ids else "the lead decides about the steps; remove it"
         yield Issue(f"there is no step {options.answer!r}; {hint}", ("answer",))
 

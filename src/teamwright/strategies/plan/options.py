@@ -29,6 +29,8 @@ Pool = bool | Literal["first"] | tuple[MemberName, ...]
 
 LEAD = "lead"
 """The value of `answer` that lets the lead give the answer."""
+ANSWER = "answer"
+"""The id of the last step, in which the lead gives the answer."""
 
 
 class FailureLadder(Value):
@@ -261,6 +263,11 @@ class PlanOptions(PlacedParts):
             coordination_floor=self.coordination_floor,
         )
         return make_schedule(Plan(steps=self.steps if steps is None else steps), settings)
+
+
+def own_key(place: str) -> str:
+    """Return the key of something that is no step, below a name that no part of a step has: ids of steps are free."""
+    return f"{LEAD}/{place}"
 
 
 KEEP_GOING = FailurePolicy.model_construct()

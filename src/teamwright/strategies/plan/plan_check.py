@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from teamwright.errors import nearest
 from teamwright.strategies.expressions.conditions_and_templates import Template, literal_template
-from teamwright.strategies.plan.options import PlanOptions
+from teamwright.strategies.plan.options import ANSWER, PlanOptions
 from teamwright.strategies.plan.schedule.graph import MOST_SUGGESTIONS
 from teamwright.strategies.plan.steps.step_options import STEP_VARIABLES, STEPS, plan_flaws, template_flaws
 from teamwright.strategies.protocol import Issue
@@ -62,6 +62,9 @@ def steps_flaws(
         if not step.is_open:  # what is done stays done, also of members who have left
             continue
         flaws = (*_form_flaws(step, team), *_unassigned(step, near, options, roles), *_judge_flaws(step, team))
+        if step.id == ANSWER and options.lead_answers and options.keeps_states:
+            text = f"the lead answers in a step {step.id!r}, so another can't have the name; choose another one"
+            found.append(Issue(text, (STEPS, index, "id")))
         for field, text in flaws:
             found.append(Issue(f"the step {name_text(step.id)} {text}", (STEPS, index, field)))
         for field, name in _strangers(step, near.members, judges) if not options.has_one_worker else ():

@@ -15,10 +15,10 @@ from teamwright.strategies.plan.changes.plan_changes import SCOPE, PlanChanges
 from teamwright.strategies.plan.changes.versions import PlanVersions
 from teamwright.strategies.plan.closing import PlanAnswer, planning_outcome
 from teamwright.strategies.plan.crew import StepCrew
-from teamwright.strategies.plan.options import PlanOptions
+from teamwright.strategies.plan.options import PlanOptions, own_key
 from teamwright.strategies.plan.planned_steps import ReadSteps
 from teamwright.strategies.plan.planner import Planner
-from teamwright.strategies.plan.state import ANSWER, PlanState
+from teamwright.strategies.plan.state import PlanState
 from teamwright.strategies.protocol import Members, Task
 from teamwright.values.events.team import LifeState, TeamLife, TeamPlanned
 from teamwright.values.limits import Limits
@@ -69,7 +69,7 @@ class PlanRun:
         """Plan, work and answer; return an outcome if there is no plan."""
         await self._enter("forming", ctx)
         await self._enter("planning", ctx)
-        plan = await self._first_plan(ctx)
+        plan, ended = await self._first_plan(ctx), ""
         if isinstance(plan, Failure):
             return planning_outcome(plan, self.state.warnings)
         if plan is not None:
@@ -77,10 +77,10 @@ class PlanRun:
             if refused is not None:
                 return planning_outcome(refused, self.state.warnings)
             await self._enter("executing", ctx)
-            await self._work_through(ctx)
+            ended = await self._work_through(ctx)
         if self._answer.follows:
-            await self._enter("synthesizing", ctx)
-        await self._answer.give(ctx)
+            await self._enter("synthesizing", ctx, ended)
+        await self._answer.give(ctx, ended)
         return None
 
     async def _first_plan(self, ctx: Context) -> Plan | Failure | None:
@@ -165,22 +165,27 @@ class PlanRun:
         await versions.set_status("confirmed", ctx)
         return None
 
-    async def _work_through(self, ctx: Context) -> None:
-        """Run the steps; then plan again after failures, decide on what comes next, and take what people changed."""
+    async def _work_through(self, ctx: Context) -> str:
+        """Run the steps; then plan again after failures, decide on what comes next, and take what people changed.
+
+        Returns the place behind which nothing more changes: it is recorded with what follows, so that a resumed run
+        takes nothing there. Where the work ended before its last step, it is empty.
+        """
         state = self.state
         width, ends = self._options.width_for(state.members), 0
         while True:
             await self._crew.floor.run(width, ctx)
             if state.results.is_over or self._answer.is_abandoned:
-                return
+                return ""
             if self._crew.board is not None and self._crew.board.lost:
                 await self._changes.plan_again(ctx)
             elif not self._changes.decided_enough:
                 await self._changes.decide(ctx)
             else:
                 ends += 1  # each place is asked for once
-                if not await self._changes.take(ANSWER if ends == 1 else f"{ANSWER}-{ends}", ctx):
-                    return
+                place = own_key("answer" if ends == 1 else f"answer-{ends}")
+                if not await self._changes.take(place, ctx):
+                    return place
 
     def _planned(self, plan: Plan) -> TeamPlanned:
         options, members = self._options, self.state.members
@@ -200,10 +205,13 @@ class PlanRun:
             or (f"planned by {self.state.team.lead.name!r}" if options.is_planned_by_lead else ""),
         )
 
-    async def _enter(self, life: LifeState, ctx: Context) -> None:
-        """Record the state of a team with a lead, and who is in it."""
+    async def _enter(self, life: LifeState, ctx: Context, place: str = "") -> None:
+        """Record the state of a team with a lead, and who is in it; `place` is where nothing more changes."""
         if not (self._options.lead_answers and self._crew.board is not None):
             return
         team = self.state.team
         fact = TeamLife(state=life, lead=team.lead.name, members=tuple(team.names), left=tuple(team.left))
-        await ctx.emit(fact)
+        if place:
+            await self._outer.emit(fact, key=self._changes.outer_place(place))
+        else:
+            await ctx.emit(fact)

@@ -15,6 +15,7 @@ from teamwright.strategies.plan.bound_plan import plan_problems_of
 from teamwright.strategies.plan.bound_roles import bind_roles
 from teamwright.strategies.plan.changes.change import PlanChange, apply_change
 from teamwright.strategies.plan.changes.difference import plan_difference, step_line
+from teamwright.strategies.plan.options import own_key
 from teamwright.strategies.plan.plan_check import crowd_problems, size_problems
 from teamwright.strategies.plan.planned_steps import (
     STEP,
@@ -118,7 +119,7 @@ class Planner:
         state, most = self._state, self._state.options.max_steps
         text = PLAN.format(step=STEP, who=self._introduced(), most=most)
         read = partial(self._read_plan, state.form)
-        return await state.consult(text, (), ctx, "plan", state.form.plan_schema(most), read)
+        return await state.consult(text, (), ctx, own_key("plan"), state.form.plan_schema(most), read)
 
     async def plan_again(self, progress: Progress, ctx: Context) -> tuple[ReadSteps, str] | Failure | None:
         """Return what is still to do after a failure, and the reason; None or a failure if there is no other plan."""
@@ -135,7 +136,7 @@ class Planner:
         history = [message for step in progress.ended for message in state.learnt([step.id])]
         read = partial(self._read_again, state.form, progress)
         schema = state.form.plan_schema(most, reason=True)
-        key = f"replan-{self.replans}"
+        key = own_key(f"replan-{self.replans}")
         return await state.consult(text, history, ctx, key, schema, read, self.replans + 1)
 
     async def split(self, step: Step, ctx: Context) -> PlanChange:
@@ -166,7 +167,7 @@ class Planner:
         text = DECIDE.format(who=self._introduced(), most=most)
         said: list[str] = []
         read = partial(self._read_decision, most, said)
-        schema, key = state.form.decision_schema(most), f"decide-{number}"
+        schema, key = state.form.decision_schema(most), own_key(f"decide-{number}")
         history = state.view.history()
         found = await state.consult(text, list(history)[len(state.task.history) :], ctx, key, schema, read, number)
         return (found, said[-1]) if isinstance(found, ReadSteps) else found

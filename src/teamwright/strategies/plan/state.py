@@ -12,7 +12,7 @@ from teamwright.strategies.parts import PartResults
 from teamwright.strategies.plan.bound_roles import effective_roles
 from teamwright.strategies.plan.changes.present_members import PresentMembers
 from teamwright.strategies.plan.changes.versions import PlanVersions
-from teamwright.strategies.plan.options import PlanOptions
+from teamwright.strategies.plan.options import ANSWER, PlanOptions
 from teamwright.strategies.plan.planned_steps import StepForm
 from teamwright.strategies.plan.steps.step_outputs import StepOutputs, as_message
 from teamwright.strategies.protocol import Members, Task
@@ -32,8 +32,6 @@ PROPOSE = (
     "If the plan of your team should change, end your answer with a JSON object in a fenced block:"
     ' {"plan_change": {"put": [steps that are new or replaced], "remove": [ids], "reason": "…"}}. The lead decides.'
 )
-ANSWER = "answer"
-"""The id of the last step, in which the lead gives the answer."""
 LAST = 1 << 20
 """The place of what the lead made of a step, after the work of its members."""
 

@@ -121,7 +121,7 @@ async def test_proposals_are_bounded_and_experts_are_told_of_them_only_where_the
 
 async def test_a_person_approves_the_plan_before_it_runs() -> None:
     fakes = FakeMembers()
-    answers = {"experts/confirm-plan": Answer.approve()}
+    answers = {"experts/lead/confirm": Answer.approve()}
     result, events = await answered(collaboration(fakes, STEPS, confirm=True), answers)
     assert result.status == "completed"
     assert statuses(events) == ["confirmed", "executing", "completed"]
@@ -132,7 +132,7 @@ async def test_a_person_approves_the_plan_before_it_runs() -> None:  # A-07
 async def test_a_person_edits_the_plan_and_its_edit_is_pinned() -> None:
     fakes = FakeMembers()
     edited: JsonValue = {"steps": [{"id": "a"}, {"id": "b", "needs": ["a"], "task": "Mine."}]}
-    _, events = await answered(collaboration(fakes, STEPS, confirm=True), {"experts/confirm-plan": Answer.edit(edited)})
+    _, events = await answered(collaboration(fakes, STEPS, confirm=True), {"experts/lead/confirm": Answer.edit(edited)})
     second = facts(events, TeamPlanChanged)[-1]
     assert (second.plan_version, second.by) == (2, "")
     assert Plan.model_validate(second.plan).pins.steps == {"b": ("task",)}
@@ -142,7 +142,7 @@ async def test_a_person_edits_the_plan_and_its_edit_is_pinned() -> None:  # A-07
 async def test_an_edit_with_mistakes_is_asked_again() -> None:
     fakes = FakeMembers()
     wrong: JsonValue = {"steps": [{"id": "a", "agent": "nowhere"}]}
-    answers = {"experts/confirm-plan": Answer.edit(wrong), "experts/confirm-plan-2": Answer.approve()}
+    answers = {"experts/lead/confirm": Answer.edit(wrong), "experts/lead/confirm-2": Answer.approve()}
     result, events = await answered(collaboration(fakes, STEPS, confirm=True), answers)
     assert result.status == "completed"
     assert "nowhere" in facts(events, PersonAsked)[1].question.text
@@ -151,7 +151,7 @@ async def test_an_edit_with_mistakes_is_asked_again() -> None:
 async def test_a_person_refuses_the_plan() -> None:
     fakes = FakeMembers()
     result, events = await answered(
-        collaboration(fakes, STEPS, confirm=True), {"experts/confirm-plan": Answer.reject("too dear")}
+        collaboration(fakes, STEPS, confirm=True), {"experts/lead/confirm": Answer.reject("too dear")}
     )
     assert result.status == "failed"
     assert result.failure is not None
@@ -165,7 +165,7 @@ async def test_an_approval_holds_for_what_is_unchanged_so_a_new_plan_asks_only_f
     fakes = FakeMembers()
     other = {"put": [{"id": "a", "agent": "c"}]}
     members = {"a": fakes.member("a", Refused("trouble")), "lead": fakes.member("lead", deciding(put=other))}
-    answers = {"experts/confirm-plan": Answer.approve(), "experts/adjust-1/a/confirm": Answer.approve()}
+    answers = {"experts/lead/confirm": Answer.approve(), "experts/lead/adjust-1/a/confirm": Answer.approve()}
     result, events = await answered(collaboration(fakes, STEPS, confirm=True, members=members), answers)
     assert result.status == "completed"
     _, asked = facts(events, PersonAsked)
@@ -178,7 +178,8 @@ async def test_against_a_pin_the_lead_only_proposes() -> None:  # A-07
     edited: JsonValue = {"steps": [{"id": "a", "task": "Mine."}]}
     other = {"put": [{"id": "a", "agent": "c", "task": "Yours."}]}
     members = {"a": fakes.member("a", Refused("trouble")), "lead": fakes.member("lead", deciding(put=other))}
-    answers = {"experts/confirm-plan": Answer.edit(edited), "experts/adjust-1/a/confirm": Answer.reject("keep mine")}
+    keep = Answer.reject("keep mine")
+    answers = {"experts/lead/confirm": Answer.edit(edited), "experts/lead/adjust-1/a/confirm": keep}
     team = collaboration(fakes, [{"id": "a"}], confirm=True, members=members)
     result, events = await answered(team, answers)
     assert "against what a person edited" in facts(events, PersonAsked)[1].question.text

@@ -226,7 +226,8 @@ async def test_what_is_said_while_the_last_phase_runs_can_add_another() -> None:
 
 async def test_a_phase_may_have_any_name() -> None:
     """The keys of the strategy itself collide with none."""
-    names = ["plan", "plan-1", "lead", "fallback", "confirm", "change-1", "retry", "split", "event-1"]
+    names = ["plan", "plan-1", "lead", "fallback", "confirm", "change-1", "retry", "split", "event-1", "finish"]
+    names += ["replan-1", "decide-1", "redirect-1", "proposal-1", "answer-2", "work"]
     fakes = FakeMembers()
     steps = [{"id": name, "agent": "a", "needs": names[:place][-1:]} for place, name in enumerate(names)]
     async with Engine("memory") as engine:

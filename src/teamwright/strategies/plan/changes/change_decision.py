@@ -22,6 +22,7 @@ from teamwright.strategies.plan.changes.change import (
     route_change,
 )
 from teamwright.strategies.plan.changes.difference import plan_difference
+from teamwright.strategies.plan.options import own_key
 from teamwright.strategies.plan.plan_check import task_template
 from teamwright.strategies.plan.planned_steps import APPROVAL_SCHEMA, Approval, read_form
 from teamwright.strategies.plan.planner import change_problems_of_model, check_plan
@@ -75,7 +76,9 @@ async def confirm_plan(state: PlanState, plan: Plan, ctx: Context) -> PlanChange
     """Return what a person has changed in the plan before it runs; a failure if it was rejected."""
     text = "\n".join((QUESTION, *plan_difference(None, plan).lines))
     question = approval_question(text, to_json(plan.to_json(), indent=2).decode(), form="json")
-    decided = await ask_for_decision(partial(_ask, ctx), question, "confirm-plan", partial(_edited_plan, state, plan))
+    decided = await ask_for_decision(
+        partial(_ask, ctx), question, own_key("confirm"), partial(_edited_plan, state, plan)
+    )
     if not decided.approved:
         return Failure(member="", error="planning", message=f"the plan was rejected: {decided.reason}")
     return decided.edited or PlanChange()

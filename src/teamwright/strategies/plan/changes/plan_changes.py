@@ -14,6 +14,7 @@ from teamwright.strategies.plan.changes.change_decision import ChangeDecision, d
 from teamwright.strategies.plan.changes.versions import NO_EDITS, open_steps
 from teamwright.strategies.plan.closing import PlanAnswer, closer_of
 from teamwright.strategies.plan.crew import StepCrew
+from teamwright.strategies.plan.options import own_key
 from teamwright.strategies.plan.planned_steps import PlannedChange, change_of, proposal_in
 from teamwright.strategies.plan.planner import Planner, Progress
 from teamwright.strategies.plan.state import PlanState
@@ -44,20 +45,24 @@ class PlanChanges:
         """Take what people changed before this branch starts; return whether the plan has changed."""
         versions = self._state.versions
         assert versions is not None
-        at = place if self._options.timeout is None else f"{SCOPE}/{place}"
-        edits = await versions.take_edits(at, self._outer)
+        edits = await versions.take_edits(self.outer_place(place), self._outer)
         step = self._crew.runner.steps.get(place) if self._is_led else None
         splits = step is not None and step.parallel == "subtask_parallel" and not step.parts
         if edits is NO_EDITS and not splits:
             return False
         if splits and step is not None:
-            self._consult(f"split-{self._next_aside()}/{place}", partial(self._split, step), frozenset((place,)))
+            name = own_key(f"split-{self._next_aside()}/{place}")
+            self._consult(name, partial(self._split, step), frozenset((place,)))
         if self._is_led and self._crew.board is not None and self._options.decide == "ahead":
             for text in edits.said:
                 held = open_steps(self._state.plan.steps)
-                self._consult(f"redirect-{self._next_aside()}", partial(self._redirect, text), held)
+                self._consult(own_key(f"redirect-{self._next_aside()}"), partial(self._redirect, text), held)
         await self._crew.set_steps(ctx)
         return True
+
+    def outer_place(self, place: str) -> str:
+        """Return a place of the plan as it is seen from outside of its time limit, where people change it."""
+        return place if self._options.timeout is None else f"{SCOPE}/{place}"
 
     def _next_aside(self) -> int:
         self._asides += 1
@@ -123,10 +128,10 @@ class PlanChanges:
         assert self._crew.board is not None
         failure, number = self._crew.board.executions[id_].failure, self._next_aside()
         assert failure is not None
-        self._crew.runner.suspend(id_, f"retry-{number}/{id_}")
+        self._crew.runner.suspend(id_, own_key(f"again-{number}/{id_}"))
         assert self._state.versions is not None
         await self._state.versions.reassign_left(ctx)
-        work, name = partial(self._adjusted, self._state.plan.by_id[id_], failure), f"adjust-{number}/{id_}"
+        work, name = partial(self._adjusted, self._state.plan.by_id[id_], failure), own_key(f"adjust-{number}/{id_}")
         self._crew.held[name] = frozenset((id_,))
         self._crew.runner.start_aside(name, work, partial(self._try_again, id_, name))
         await self._crew.set_steps(ctx)
@@ -188,7 +193,7 @@ class PlanChanges:
             await ctx.emit(TeamPlanProposed(by=by, to=lead, reason=f"it can't be used: {change.problem}"))
             return
         held = frozenset((*(step.id for step in change.put), *change.remove))
-        self._consult(f"proposal-{self._next_aside()}", partial(self._consider, change, by), held)
+        self._consult(own_key(f"proposal-{self._next_aside()}"), partial(self._consider, change, by), held)
         await self._crew.set_steps(ctx)
 
     async def _consider(self, change: PlanChange, by: str, ctx: Context) -> ChangeDecision:
@@ -235,7 +240,7 @@ class PlanChanges:
         await self._crew.set_steps(ctx)
 
     async def _confirmed(self, change: PlanChange, ctx: Context) -> ChangeDecision:
-        async with ctx.scope(f"confirm-replan-{self._planner.replans}") as inner:
+        async with ctx.scope(own_key(f"confirm-replan-{self._planner.replans}")) as inner:
             return await decide_change(self._state, change, self._state.team.lead.name, inner)
 
     async def decide(self, ctx: Context) -> None:
@@ -248,7 +253,7 @@ class PlanChanges:
             return
         self._decisions += 1
         number = self._decisions
-        if await self.take(f"decide-{number}", ctx):
+        if await self.take(own_key(f"decide-{number}"), ctx):
             planned = state.plan.steps
         found = await self._planner.decide(number, left, ctx)
         if not isinstance(found, tuple):

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from teamwright.agents.contract.agent import Agent, Context
 from teamwright.strategies.parts import part_turn
+from teamwright.strategies.plan.options import own_key
 from teamwright.strategies.plan.steps.step_outputs import StepInput
 from teamwright.strategies.plan.steps.step_runner import StepRunner
 from teamwright.strategies.protocol import Task
@@ -23,7 +24,7 @@ from teamwright.values.turns.turn import Failure, Reply, Turn
 
 DEFAULT_LIMITS = EnvelopeLimits.model_construct()
 ANSWER = "Your team has worked through its plan; what came of the steps stands above. Put the answer together."
-ANSWER_KEY = "lead/answer"
+ANSWER_KEY = own_key("answer")
 
 
 class Lead:
@@ -101,7 +102,7 @@ class Lead:
         self.warnings += (text for text in failure.skipped if text not in self.warnings)
         self.short_of_budget = self.short_of_budget or failure.error == BUDGET
 
-    async def finish(self, runner: StepRunner, ctx: Context) -> Outcome:
+    async def finish(self, runner: StepRunner, key: str, ctx: Context) -> Outcome:
         """Let the lead compose the answer from the results of the steps; return the outcome."""
         talk = TeamConversation(self._task)
         ended = runner.results.finish(talk, runner.graph.order, closes=True)
@@ -122,7 +123,7 @@ class Lead:
         if self._task.settings.share == "output":
             history = History.of(map(runner.outputs.message_of, runner.outputs.final_steps))
         turn = replace(self._turn(ANSWER, history), closing=True)
-        reply = await ctx.ask(self.agent, turn, key=ANSWER_KEY)
+        reply = await ctx.ask(self.agent, turn, key=key)
         return talk.receive(reply) or talk.ended("done")
 
     def _history(self, besides: Iterable[Message]) -> History:

@@ -13,6 +13,7 @@ from itertools import chain
 
 from teamwright.agents.contract.agent import Agent, Context
 from teamwright.strategies.envelopes import limits_of
+from teamwright.strategies.plan.options import own_key
 from teamwright.strategies.plan.schedule.schedule import batch_envelopes
 from teamwright.strategies.plan.state import PlanState
 from teamwright.strategies.plan.steps.step_outputs import StepInput
@@ -79,7 +80,7 @@ class BriefedRounds(Floor):
     def place_of(self, step: Step) -> str:
         """Return the briefing of the round, unless it was given."""
         round_ = self._rounds[step.id]
-        return step.id if round_.number in self._briefed else f"lead/round-{round_.number}"
+        return step.id if round_.number in self._briefed else own_key(f"round-{round_.number}")
 
     def make_turn(self, step_input: StepInput, member: str) -> Turn:
         """Return a turn with the briefing, notes about the needed steps, and their results."""
@@ -101,7 +102,7 @@ class BriefedRounds(Floor):
         if worker.name == self.lead.agent.name:
             return None
         round_ = self._rounds[step.id]
-        return Prelude(f"lead/round-{round_.number}", partial(self._hand_out, round_))
+        return Prelude(own_key(f"round-{round_.number}"), partial(self._hand_out, round_))
 
     async def _hand_out(self, round_: Round, ctx: Context) -> None:
         """Report new results to the lead and get its briefing for the workers."""
