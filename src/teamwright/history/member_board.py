@@ -56,6 +56,8 @@ class MemberRow:
     tokens: int = 0
     turns: int = 0
     streamed: str = ""
+    written: int = 0
+    """Characters of the response so far."""
     masked: dict[tuple[str, int], MaskedStream] = field(default_factory=dict[tuple[str, int], MaskedStream])
     """The parts of the response; each is masked from its beginning."""
     part: tuple[str, int] = "", 0
@@ -165,7 +167,7 @@ class Board:
         row.turns += 1
         row.since = event.time if row.since is None else row.since
         self._set(row, "thinking")
-        row.streamed = ""
+        row.streamed, row.written = "", 0
 
     def _answered(self, event: Event, fact: AgentReplied | AgentFailed) -> None:
         turn = self.turns.pop(event.key, None)
@@ -176,7 +178,7 @@ class Board:
             self._set(turn.asker, "thinking")
         if not any(other.row is row for other in self.turns.values()):
             row.seconds, row.since = row.elapsed(event.time), None
-            row.streamed = ""
+            row.streamed, row.written = "", 0
             if isinstance(fact, AgentReplied):
                 self._set(row, "done")
             else:
@@ -198,7 +200,7 @@ class Board:
                 share = "" if done is None else f" {done:.0%}"
                 self._set(row, "calling", f"{name}: {text}{share}")
             case AgentCalled() if row:
-                row.streamed = ""
+                row.streamed, row.written = "", 0
                 self._set(row, "thinking")
             case AgentCallFailed() as fact if row:
                 self._set(row, "retrying" if fact.retry_in is not None else "thinking", fact.error)
@@ -229,6 +231,7 @@ class Board:
             return
         if delta.offset == 0 or part != row.part:
             row.streamed, row.part = "", part
+        row.written += len(delta.text)
         row.streamed = (row.streamed + row.masked[part].feed(delta.text))[-MOST_STREAMED:]
         state = "thinking" if isinstance(delta, ThinkingDelta) else "streaming"
         self._set(row, state, delta.tool if isinstance(delta, ArgumentsDelta) else "")

@@ -235,7 +235,11 @@ class _DrivenRun:
     def _send(self, delta: AnyDelta, follower: str = "") -> None:
         for start in range(0, len(delta.text), LONGEST_PIECE):
             self._sequence += 1
-            piece = delta.changed(text=delta.text[start : start + LONGEST_PIECE], offset=delta.offset + start)
+            piece = delta.changed(
+                text=delta.text[start : start + LONGEST_PIECE],
+                offset=delta.offset + start,
+                steps=delta.steps if start + LONGEST_PIECE >= len(delta.text) else (),
+            )
             signal = LiveSignal.of_delta(piece, self._number, self._sequence, follower)
             self._relay.offer(self._run_id, signal)
 

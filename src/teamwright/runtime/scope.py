@@ -124,6 +124,7 @@ class Scope:
         "parent",
         "path",
         "places_branches",
+        "plans",
         "policy",
         "recovery",
         "run",
@@ -152,7 +153,7 @@ class Scope:
         self.charged: tuple[int, int] = (0, 0)
         self.messages: list[Message] = [] if messages is None else messages
         self.stopping = self.call_announced = False
-        self.places_branches = False
+        self.places_branches = self.plans = False
         """Whether branches of this scope are placed on workers."""
         self.is_placed = False
         """Whether members are asked on workers here: in a branch that is placed there."""

@@ -69,6 +69,7 @@ class LiveSignal(Record, frozen=True, forbid_unknown_fields=False):
     output: OutputForm | None = None
     tool: str = ""
     call: Count = 0
+    steps: tuple[str, ...] = ()
     follower: Annotated[str, Meta(max_length=64)] = ""
 
     @classmethod

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+from pydantic_ai.models.test import TestModel
 
 from teamwright import Engine, Limits, ModelAgent, Team
 from teamwright.agents import ModelSettings, ServerModel
 from teamwright.agents.model.response_stream import OutputMeter, Stop
+from teamwright.agents.model.turn import _output_cap
 from teamwright.errors import InvalidOutput
 from teamwright.testing.chat import Say
 from teamwright.testing.model_server import ModelServer
-from teamwright.values.turns.turn import Turn
+from teamwright.values.specs.manifest import JsonSchema
+from teamwright.values.turns.turn import Purpose, Turn
 from tests.agents.recording import Recording
 
 
@@ -106,3 +111,27 @@ async def test_json_that_never_ends_for_white_space_is_corrected() -> None:
     assert reply.data == {"n": 1}
     assert [OutputMeter(9999, is_json=one).add(BLANK[:3000]) for one in (True, False)] == [Stop.BLANK, None]
     assert OutputMeter(99999, is_json=True).add("word " * 3000) is None
+
+
+@pytest.mark.parametrize(("tokens", "purpose", "cap"), [(None, "coordinate", 40), (90, "coordinate", 90)])
+async def test_an_asker_caps_a_plan_and_a_plan_that_is_cut_is_not_asked_for_again(
+    tokens: int | None, purpose: Purpose, cap: int
+) -> None:
+    plan = '{"steps": [' + '{"id": "look", "task": "Look it up."}, ' * 100
+    schema: JsonSchema = {"type": "object", "properties": {"steps": {"type": "array"}}, "required": ["steps"]}
+    with ModelServer(lambda _: Say(text=plan)) as server:
+        agent = ModelAgent("lead", model=at(server), max_tokens=tokens)
+        turn = Turn("Plan.", purpose=purpose, max_output=40, output_schema=schema)
+        reply = await agent.respond(turn, Recording().ctx)
+        (request,) = server.requests
+    assert cap in [value for name, value in request.body.items() if "tokens" in name]
+    assert (reply.truncated, reply.data) == (True, None)
+    assert plan.startswith(reply.text)
+
+
+def test_a_model_that_may_think_is_not_capped_by_its_asker() -> None:
+    turn = Turn("Plan.", purpose="coordinate", max_output=40)
+    for thinks, cap in ((True, None), (False, 40)):
+        client: Any = SimpleNamespace(model=TestModel(profile={"supports_thinking": thinks}))
+        model = ServerModel(url="http://127.0.0.1:9", name="tiny")
+        assert _output_cap(ModelAgent("lead", model=model), model, turn, client) == cap

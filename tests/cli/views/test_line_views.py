@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 
 from teamwright import Engine, FunctionAgent, Team
+from teamwright.agents.scripted import Rule, ScriptedAgent
 from teamwright.cli.views.line_views import PULSE_SECONDS, PlainLines, Repeats, live_view
 from teamwright.journal.in_memory_journal import MemoryJournal
+from teamwright.values.events.agent import AgentAsked
+from teamwright.values.events.event import Delta, Event
 from tests.history.test_member_board import noted
 from tests.kit.evaluators import WordEvaluator, words
 
@@ -78,6 +82,37 @@ async def test_a_call_that_takes_long_shows_that_it_lives() -> None:
     assert re.fullmatch(r"slow … thinking, for .* s so far", next(line for line in told if "so far" in line))
     assert told[-1].startswith("slow ▸ Done.")
     assert len(lines) == before
+
+
+async def test_the_steps_of_a_plan_have_lines_while_it_is_written() -> None:
+    plan = {"steps": [{"id": "look", "role": "ana", "task": "Look it up."}]}
+    rules = [Rule(agent="p", reply=json.dumps(plan), delay=0.05), Rule(reply="Done.")]
+    members = [ScriptedAgent(name, rules) for name in ("ana", "p")]
+    team = Team("t", members=members[:1], helpers=members[1:], strategy="expert", options={"lead": "p"})
+    journal, lines, numbered = MemoryJournal(), list[str](), list[str]()
+    async with Engine(journal) as engine:
+        await engine.start(team, "go", run_id="r")
+        views = PlainLines(journal, lines.append), PlainLines(journal, numbered.append, numbered=True)
+        async for item in engine.runs.follow("r", parts=True):
+            for view in views:
+                await view.show(item)
+    shown = next(place for place, line in enumerate(lines) if "the plan of p has 1 step" in line)
+    written = next(place for place, line in enumerate(lines) if "step 1: look – Look it up. (ana)" in line)
+    assert lines[written].startswith("p  ")
+    assert written < shown
+    assert sum("step 1:" in line for line in numbered) == 1
+
+
+async def test_the_pulse_says_how_much_was_written() -> None:
+    lines: list[str] = []
+    view = PlainLines(MemoryJournal(), lines.append)
+    asked = AgentAsked(member="p", member_kind="model", turn=1, task="", length=0, digest="")
+    await view.show(Event("r", 1, 0.0, "", "t", asked.changed(member="t", member_kind="team")))
+    await view.show(Event("r", 2, 0.0, "t", "plan", asked))
+    await view.show(Delta(run_id="r", key="t/plan", member="p", attempt=1, offset=0, text="word " * 80))
+    view._beat(0.0)
+    assert re.fullmatch(r"p +… streaming, about 101 tokens, for .* so far", lines[-1])
+    view.close()
 
 
 def test_a_view_in_a_pipe_has_a_pulse() -> None:

@@ -37,7 +37,7 @@ async def test_deltas_are_lines_of_json_of_their_own_kind(capsys: pytest.Capture
         ArgumentsDelta(run_id="r", key=said.key, member="ada", attempt=1, offset=0, text="{}", tool="weather", call=1)
     )
     await view.show(said)
-    await view.show(said.changed(offset=25, text="ghijklmnop123456 indeed"))
+    await view.show(said.changed(offset=25, text="ghijklmnop123456 indeed", steps=("step 1: look",)))
     await view.show(Event("r", 9, 1.0, said.key, "request-1", AgentCallFailed(error="server", message="It broke.")))
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     deltas = [(one["kind"], one["offset"], one["text"]) for one in lines if one["domain"] == "delta"]
@@ -47,5 +47,6 @@ async def test_deltas_are_lines_of_json_of_their_own_kind(capsys: pytest.Capture
         ("delta.text", 22, "indeed"),
     ]
     assert "".join(text for kind, _, text in deltas if kind == "delta.thinking") == "Let me see"
+    assert [one["steps"] for one in lines if one.get("steps")] == [["step 1: look"]], "once, also at the end"
     tools = [one["tool"] for one in lines if one["kind"] == "delta.arguments"]
     assert set(tools) == {"weather"}

@@ -52,3 +52,15 @@ def test_a_record_replaces_what_was_written() -> None:
     deltas.end(Event("r", 3, 0.0, "k", "request", AgentReturned(body=Body("0" * 32))))
     assert [one.text for one in deltas.written()] == ["two "]
     assert deltas.masked(piece("more ", 4)) is None
+
+
+def test_steps_of_a_plan_are_passed_on_and_given_to_those_who_come_late() -> None:
+    deltas = MaskedDeltas()
+    assert deltas.masked(piece("sk-held", 0).changed(steps=("step 1: look",))) is None, "as its text is"
+    shown = deltas.masked(piece(" and ", 7).changed(steps=("step 2: tell",)))
+    assert shown is not None
+    assert (shown.offset, shown.steps) == (0, ("step 1: look", "step 2: tell"))
+    assert [one.steps for one in deltas.written()] == [shown.steps]
+    last = deltas.masked(piece("more ", 12))
+    assert last is not None
+    assert last.steps == ()

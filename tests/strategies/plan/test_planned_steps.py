@@ -174,7 +174,7 @@ def test_the_milestone_of_a_model_is_a_question_to_the_lead() -> None:  # A-05
 
 @pytest.mark.parametrize("form", [FORM, FREE, SHARED])
 def test_examples_fit_their_schemas(form: StepForm) -> None:
-    schemas = (form.plan_schema(5), form.plan_schema(5, reason=True), form.decision_schema(5), form.change_schema())
+    schemas = (form.plan_schema(5), form.plan_schema(5, reason=True), form.decision_schema(5), form.change_schema(5))
     for schema in (*schemas, APPROVAL_SCHEMA):
         check(schema, example_answer(schema, 1), "the example")
 

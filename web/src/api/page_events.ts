@@ -71,7 +71,7 @@ export interface PageCriterion {
   by: string;
 }
 
-/** A piece of what a model is writing, never stored; the expert's result replaces all pieces of its `key`. `offset` counts the characters of the same part before it: at 0 the part begins again. A client that joins in the middle of a part first gets all of it so far, as one piece. */
+/** A piece of what a model is writing, never stored; the expert's result replaces all pieces of its `key`. `offset` counts the characters of the same part before it: at 0 the part begins again. A client that joins in the middle of a part first gets all of it so far, as one piece. `steps` are the steps of a plan that it completes. */
 export interface PageDelta {
   kind: "delta";
   key: string;
@@ -83,6 +83,7 @@ export interface PageDelta {
   attempt: number;
   tool: string;
   call: number;
+  steps: string[];
 }
 
 /** Who a page event is about, and how a page shows it. Experts of nested teams have ids below the team's name. */

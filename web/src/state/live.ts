@@ -9,15 +9,17 @@ export interface Writing {
   /** The arguments of the tool call that is being written, and the tool. */
   arguments: string
   tool: string
+  /** The steps of a plan that are complete so far. */
+  steps: string[]
   /** How many characters of each part are there, as the server counts them: an emoji is one. */
   lengths: Record<PageDelta['part'], number>
 }
 
 export type Live = Map<string, Writing>
 
-function write(state: Live, { key, expert, attempt, part, text, offset, tool }: PageDelta): void {
+function write(state: Live, { key, expert, attempt, part, text, offset, tool, steps }: PageDelta): void {
   const known = state.get(key)
-  const fresh = { expert, attempt, text: '', thinking: '', arguments: '', tool: '', lengths: { text: 0, thinking: 0, arguments: 0 } }
+  const fresh = { expert, attempt, text: '', thinking: '', arguments: '', tool: '', steps: [], lengths: { text: 0, thinking: 0, arguments: 0 } }
   // Another object with each piece, so that its row is drawn again.
   const found: Writing = known?.attempt === attempt ? { ...known, lengths: { ...known.lengths } } : fresh
   state.set(key, found)
@@ -26,6 +28,7 @@ function write(state: Live, { key, expert, attempt, part, text, offset, tool }: 
   if (offset === 0) found[part] = text
   else if (offset === found.lengths[part]) found[part] += text
   else return
+  if (part !== 'thinking') found.steps = offset === 0 ? steps : [...found.steps, ...steps]
   found.lengths[part] = offset + [...text].length
 }
 

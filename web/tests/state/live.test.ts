@@ -3,7 +3,7 @@ import type { PageDelta, PageEvent } from '@/api/page_events'
 import { live } from '@/state/live'
 
 const piece = (text: string, offset: number, more: Partial<PageDelta> = {}): PageDelta => ({
-  kind: 'delta', key: 'k', scope: '', expert: null, part: 'text', text, offset, attempt: 1, tool: '', call: 0, ...more,
+  kind: 'delta', key: 'k', scope: '', expert: null, part: 'text', text, offset, attempt: 1, tool: '', call: 0, steps: [], ...more,
 })
 
 test('pieces are joined in order', () => {
@@ -46,4 +46,12 @@ test('counts characters as the server does', () => {
   const state = live.initial()
   for (const one of [piece('a 🦉 ', 0), piece('flies', 4)]) live.write(state, one)
   expect(state.get('k')?.text).toBe('a 🦉 flies')
+})
+
+test('steps of a plan are kept in order, and a part that begins again has its own', () => {
+  const state = live.initial()
+  for (const one of [piece('a', 0, { steps: ['step 1'] }), piece('b', 1, { steps: ['step 2'] })]) live.write(state, one)
+  expect(state.get('k')?.steps).toEqual(['step 1', 'step 2'])
+  live.write(state, piece('ab', 0, { steps: ['step 1', 'step 2'] }))
+  expect(state.get('k')?.steps).toEqual(['step 1', 'step 2'])
 })

@@ -67,10 +67,10 @@ class ModelTurn:
         settings, has_tools = self._settings(model), bool(tools.definitions)
         cache = plan_cache(profile_of(client.model), agent.cache, settings, turn, agent.name, has_tools=has_tools)
         self._conversation = ModelConversation.of_turn(turn, agent.name, marks_shared=cache.marks_shared)
-        self._requests = ModelRequests(agent, model, ctx, client, _output_cap(agent, model, turn), self._answer)
+        self._requests = ModelRequests(agent, model, ctx, client, _output_cap(agent, model, turn, client), self._answer)
         prescribed = agent.output_mode_for(model)
         agent.last_request_template = self._template = make_request_template(
-            _instructions(agent, model, turn, self._answer, (instructions, *tools.context)),
+            _instructions(agent, model, turn, client, self._answer, (instructions, *tools.context)),
             tools.definitions,
             settings | cache.settings,
             self._answer,
@@ -219,6 +219,8 @@ class ModelTurn:
         try:
             return self._take_data(text)
         except InvalidOutput as error:
+            if answer.preferred and self._requests.truncated:  # the next one would be cut as well
+                return self._reply(text, answer.parse_text(text))
             return self._correct(str(error), text)
 
     def _take_data(self, text: str, signal: Signal | None = None) -> Reply:
@@ -313,19 +315,30 @@ async def run_turn(
     return await model_turn.run()
 
 
-def _output_cap(agent: ModelAgent, model: AnyModel, turn: Turn) -> int | None:
-    """Return the output cap of each request, if the agent, its model or the asker sets one."""
-    return agent.settings_for(model).get("max_tokens") or turn.max_output
+def _output_cap(agent: ModelAgent, model: AnyModel, turn: Turn, client: ModelClient) -> int | None:
+    """Return the output cap of each request, if the agent, its model or the asker sets one.
+
+    What a model thinks counts as its output, so an asker that coordinates caps no model that may think.
+    """
+    own = agent.settings_for(model).get("max_tokens")
+    if own or turn.max_output is None or turn.purpose != "coordinate":
+        return own or turn.max_output
+    return None if profile_of(client.model).get("supports_thinking") else turn.max_output
 
 
 def _instructions(
-    agent: ModelAgent, model: AnyModel, turn: Turn, answer: AnswerSchema | None, context: Sequence[str]
+    agent: ModelAgent,
+    model: AnyModel,
+    turn: Turn,
+    client: ModelClient,
+    answer: AnswerSchema | None,
+    context: Sequence[str],
 ) -> str:
     """Join the agent's instructions and their context, those for a note beside text, and the budget notice."""
     note = note_instructions(turn.envelope_limits) if turn.envelope_limits is not None and answer is None else ""
     little = ""
     if turn.left is not None:
-        little = low_budget_notice(turn, model, "\n\n".join(context), _output_cap(agent, model, turn))
+        little = low_budget_notice(turn, model, "\n\n".join(context), _output_cap(agent, model, turn, client))
     return "\n\n".join(filter(None, (*context, note, little))).strip()
 
 

@@ -24,7 +24,7 @@ from teamwright.values.events.agent import AgentCallFailed, AgentFailed, AgentRe
 from teamwright.values.events.event import AnyDelta, ArgumentsDelta, Event
 from teamwright.values.events.run import RunResumed
 from teamwright.values.events.team import TeamHandoff, TeamStarted
-from teamwright.values.text.display import cut, number_text, seconds_text
+from teamwright.values.text.display import count_text, cut, number_text, seconds_text
 from teamwright.values.text.secret_patterns import MaskedStream
 
 if TYPE_CHECKING:
@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 
 WIDEST_LINE = 160
 CUT = " (cut at its output cap)"
+HEAD_WIDTH = 18
+"""The width of the number and the time of a line."""
+TOKEN_CHARACTERS = 4
 PULSE_SECONDS = 30.0
 """How long plain lines say nothing before they say who is at work."""
 MOST_AT_WORK = 3
@@ -121,6 +124,7 @@ class PlainLines:
     async def show(self, item: Event | AnyDelta) -> None:
         """Print the line of an event, if it has one."""
         if not isinstance(item, Event):
+            self._show_steps(item)
             return
         if self._pulse is not None and self._timer is None:
             self._now = steady_clock(time.time, time.monotonic, item.time)
@@ -136,6 +140,16 @@ class PlainLines:
         elif text:
             for line in self._repeats.lines(text, once=isinstance(item.fact, AgentReplied)):
                 self._write(line)
+
+    def _show_steps(self, delta: AnyDelta) -> None:
+        """Print the steps of a plan that is being written, which are no events and have no numbers."""
+        self.board.apply(delta)
+        if not delta.steps or (row := self.board.row_of(delta.key)) is None:
+            return
+        head = " " * HEAD_WIDTH if self._numbered else ""
+        for step in delta.steps:
+            self._write(f"{head}{_name_column(row.member, row.depth)} … {one_line(step)}")
+        self._last_line = time.monotonic()
 
     def close(self) -> None:
         """Print the count of repeated lines that is still due."""
@@ -157,7 +171,8 @@ class PlainLines:
         at_work = [row for row in self.board.rows() if row.is_active and not row.is_team and row.state != "waiting"]
         for row in at_work[:MOST_AT_WORK]:
             elapsed = seconds_text(row.elapsed(self._now()))
-            self._write(f"{_name_column(row.member, row.depth)} … {row_words(row)}, for {elapsed} so far")
+            size = f", about {count_text(row.written // TOKEN_CHARACTERS + 1, 'token')}" if row.written else ""
+            self._write(f"{_name_column(row.member, row.depth)} … {row_words(row)}{size}, for {elapsed} so far")
         if len(at_work) > MOST_AT_WORK:
             self._write(f"  and {len(at_work) - MOST_AT_WORK} more at work")
         self._set_timer(pulse, pulse)
@@ -311,6 +326,7 @@ class DeltaLines:
     def __init__(self) -> None:
         self._masked, self._offset = MaskedStream(), 0
         self._last: AnyDelta | None = None
+        self._steps: list[str] = []
 
     def add(self, delta: AnyDelta) -> None:
         """Print the next piece, as far as it is known to be no secret."""
@@ -320,11 +336,13 @@ class DeltaLines:
     def finish(self) -> None:
         """Print what was held back."""
         if self._last is not None:
-            self._print(self._last, self._masked.flush())
+            self._print(self._last.changed(steps=()), self._masked.flush())
 
     def _print(self, delta: AnyDelta, text: str) -> None:
+        self._steps += delta.steps
         if text:
-            write_json_line(_line(delta, text, self._offset))
+            write_json_line(_line(delta.changed(steps=tuple(self._steps)), text, self._offset))
+            self._steps.clear()
             self._offset += len(text)
 
 

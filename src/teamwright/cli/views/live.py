@@ -81,6 +81,9 @@ class LiveView:
             self._tools.apply(item)
             self._failures.apply(item)
         self.board.apply(item)
+        if not isinstance(item, Event) and item.steps and (row := self.board.row_of(item.key)) is not None:
+            for step in item.steps:
+                self._print(Text(f"{row.member} … {one_line(step)}", style="dim"))
 
     def close(self) -> None:
         """Remove the members' lines and show the cursor again."""

@@ -174,6 +174,7 @@ class Ask:
         child.call_announced, child.tier = asked.called, asked.tier
         if not self.turn.may_retry:
             child.may_retry = False
+        child.plans = self.turn.purpose == "coordinate" and self.turn.output_schema is not None
         if child.limits is not None:
             run.record_limits(full, child.limits)
         if child.compact is not None:

@@ -6,6 +6,8 @@ follows later gets all of it so far from the bus, until it is finished or discar
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pydantic import JsonValue
 from pydantic_core import from_json, to_json
 
@@ -17,6 +19,8 @@ from teamwright.values.events.agent import AgentCallRejected, AgentCompacted
 from teamwright.values.events.event import ENGINE_FACTS, AnyDelta, ArgumentsDelta, Delta, Fact, ThinkingDelta
 from teamwright.values.events.run import Custom
 from teamwright.values.events.team import TeamEnded
+from teamwright.values.text.secret_patterns import mask_text
+from teamwright.values.text.written_steps import WrittenSteps
 from teamwright.values.value import Record, misfit_of
 
 
@@ -73,12 +77,14 @@ def _json(data: JsonValue) -> JsonValue:
 class PartStream:
     """Publishes the pieces of one part, each with its offset; what may be the beginning of a secret is held back."""
 
-    __slots__ = ("_attempt", "_offset", "_part", "_redacted", "_scope", "_shown")
+    __slots__ = ("_attempt", "_offset", "_part", "_redacted", "_scope", "_shown", "_steps")
 
     def __init__(self, scope: Scope, attempt: int, part: ReplyPart) -> None:
         self._scope, self._attempt, self._part = scope, attempt, part
         self._redacted, self._offset = RedactedStream(scope.run.redactor), 0
         self._shown: list[str] = []
+        writes = part.kind == "text" or part.output is not None
+        self._steps = WrittenSteps() if scope.plans and writes else None
         scope.run.bus.open_part(scope.run.run_id, self)
 
     def feed(self, piece: str) -> None:
@@ -100,18 +106,20 @@ class PartStream:
         """Return all of the part so far as one piece."""
         if len(self._shown) > 1:
             self._shown = ["".join(self._shown)]
-        return self._delta(self._shown[0], 0) if self._shown else None
+        return self._delta(self._shown[0], 0, self._steps.lines if self._steps else ()) if self._shown else None
 
     def _publish(self, text: str) -> None:
         if not text:
             return
         self._shown.append(text)
+        steps = self._steps.feed(text) if self._steps else ()
         bus = self._scope.run.bus
         if bus.is_followed(self._scope.run.run_id):
-            bus.publish_delta(self._delta(text, self._offset))
+            bus.publish_delta(self._delta(text, self._offset, steps))
 
-    def _delta(self, text: str, offset: int) -> AnyDelta:
+    def _delta(self, text: str, offset: int, steps: Sequence[str]) -> AnyDelta:
         scope, part = self._scope, self._part
+        lines = tuple(map(mask_text, steps)) if steps else ()
         if part.kind == "arguments":
             return ArgumentsDelta(
                 run_id=scope.run.run_id,
@@ -121,6 +129,7 @@ class PartStream:
                 offset=offset,
                 text=text,
                 output=part.output,
+                steps=lines,
                 tool=part.tool,
                 call=part.call,
             )
@@ -132,4 +141,5 @@ class PartStream:
             offset=offset,
             text=text,
             output=part.output,
+            steps=lines,
         )

@@ -444,7 +444,7 @@ class PageDelta(PageValue, frozen=True, tag_field="kind", tag=kind_of):
     """A piece of what a model is writing, never stored; the expert's result replaces all pieces of its `key`.
 
     `offset` counts the characters of the same part before it: at 0 the part begins again. A client that joins in the
-    middle of a part first gets all of it so far, as one piece.
+    middle of a part first gets all of it so far, as one piece. `steps` are the steps of a plan that it completes.
     """
 
     key: str
@@ -456,6 +456,7 @@ class PageDelta(PageValue, frozen=True, tag_field="kind", tag=kind_of):
     attempt: int = 1
     tool: str = ""
     call: int = 0
+    steps: tuple[str, ...] = ()
 
 
 encode = msgspec.json.Encoder().encode

@@ -206,6 +206,7 @@ class DeltaStreams:
             text=piece.text,
             offset=piece.offset,
             attempt=piece.attempt,
+            steps=piece.steps,
             tool=piece.tool if is_call else "",
             call=piece.call if is_call else 0,
         )
@@ -218,6 +219,9 @@ class _MaskedPart:
     first: AnyDelta
     stream: MaskedStream = field(default_factory=MaskedStream)
     shown: list[str] = field(default_factory=list[str])
+    steps: list[str] = field(default_factory=list[str])
+    held_steps: list[str] = field(default_factory=list[str])
+    """Steps whose text is held back."""
     length: int = 0
 
 
@@ -237,18 +241,22 @@ class MaskedDeltas:
         if part is None or part.first.attempt != delta.attempt:
             return None
         shown, offset = part.stream.feed(delta.text), part.length
+        part.held_steps += delta.steps
         if not shown:
             return None
+        steps = tuple(part.held_steps)
+        part.steps += steps
+        part.held_steps.clear()
         part.shown.append(shown)
         part.length += len(shown)
-        return delta.changed(text=shown, offset=offset)
+        return delta.changed(text=shown, offset=offset, steps=steps)
 
     def written(self) -> list[AnyDelta]:
         """Return what is shown so far of each part, as one piece that begins it."""
         found: list[AnyDelta] = []
         for part in (one for parts in self._turns.values() for one in parts.values() if one.shown):
             part.shown = ["".join(part.shown)]
-            found.append(part.first.changed(text=part.shown[0], offset=0))
+            found.append(part.first.changed(text=part.shown[0], offset=0, steps=tuple(part.steps)))
         return found
 
     def end(self, event: Event) -> None:

@@ -17,12 +17,13 @@ from teamwright.errors import InvalidName, InvalidValue, nearest
 from teamwright.strategies.expressions.conditions_and_templates import literal_template
 from teamwright.strategies.plan.changes.change import PlanChange
 from teamwright.strategies.plan.schedule.scheduler import plan_faults
-from teamwright.strategies.reply_parsing import ParseFailure, candidate_values, read_answer
+from teamwright.strategies.reply_parsing import MOST_CHARACTERS, ParseFailure, candidate_values, read_answer
 from teamwright.values.names import NAME, suggest_name
 from teamwright.values.specs.evaluation import Criterion, Evaluate
 from teamwright.values.specs.manifest import JsonSchema
 from teamwright.values.specs.plan import CreatedRole, Merge, Parallel, Part, Plan, Role, Roster, Step
 from teamwright.values.turns.turn import Reply
+from teamwright.values.typed_data import parse_partial
 from teamwright.values.value import Value
 
 T = TypeVar("T", bound="Lenient")
@@ -213,9 +214,9 @@ class StepForm:
         fields: dict[str, JsonValue] = {"reason": TEXT, "steps": steps} if reason else {"steps": steps}
         return {"type": "object", "properties": fields, "required": list[JsonValue](fields)}
 
-    def change_schema(self) -> JsonSchema:
-        """Return the JSON Schema of a change of the plan."""
-        put: JsonValue = {"type": "array", "items": self.step_schema()}
+    def change_schema(self, most: int) -> JsonSchema:
+        """Return the JSON Schema of a change of at most so many steps of the plan."""
+        put: JsonValue = {"type": "array", "items": self.step_schema(), "maxItems": most}
         removed: JsonValue = {"type": "array", "items": TEXT}
         return {"type": "object", "properties": {"put": put, "remove": removed, "reason": TEXT}}
 
@@ -382,8 +383,33 @@ def within(planned: Sequence[PlannedStep], most: int, repaired: list[str]) -> tu
 
 
 def read_form(reply: Reply, form: type[T]) -> T | ParseFailure:
-    """Return the one value of a form in a reply."""
-    return read_answer(reply, cast("TypeAdapter[T]", _adapter(form)))
+    """Return the one value of a form in a reply; of one that was cut at its output cap, what is complete."""
+    adapter = cast("TypeAdapter[T]", _adapter(form))
+    found = read_answer(reply, adapter)
+    if not isinstance(found, ParseFailure) or not reply.truncated:
+        return found
+    complete = read_answer(Reply(data=_complete_steps(reply.text)), adapter)
+    if isinstance(complete, ParseFailure):
+        return ParseFailure(f"it was cut at its end; {found.problem}")
+    return complete
+
+
+def cut_notes(reply: Reply, steps: Sequence[PlannedStep]) -> list[str]:
+    """Return what is to be said of a plan that was cut; nothing if it was complete all the same."""
+    if not reply.truncated or not isinstance(read_answer(reply, _adapter(PlannedSteps)), ParseFailure):
+        return []
+    return [f"the answer was cut at its output cap, so its {len(steps)} complete steps are the plan"]
+
+
+def _complete_steps(text: str) -> JsonValue:
+    """Return an answer that was cut without its last step, which may not be complete; None if there is no other."""
+    data = parse_partial(text[:MOST_CHARACTERS])
+    if isinstance(data, list):
+        data = {"steps": data}
+    steps = data.get("steps") if isinstance(data, dict) else None
+    if not isinstance(data, dict) or not isinstance(steps, list):
+        return None
+    return {**data, "steps": steps[:-1]} if len(steps) > 1 else None
 
 
 @cache
@@ -396,7 +422,7 @@ def read_plan(reply: Reply, form: StepForm, most: int) -> ReadSteps | ParseFailu
     plan = read_form(reply, PlannedSteps)
     if isinstance(plan, ParseFailure):
         return plan
-    repaired: list[str] = []
+    repaired = cut_notes(reply, plan.steps)
     found = form.read_steps(within(plan.steps, most, repaired))
     return found if isinstance(found, ParseFailure) else found._replace(repaired=(*repaired, *found.repaired))
 

@@ -24,6 +24,7 @@ from teamwright.strategies.plan.planned_steps import (
     PlannedSteps,
     ReadSteps,
     StepForm,
+    cut_notes,
     plain_reason,
     read_change,
     read_form,
@@ -158,7 +159,8 @@ class Planner:
         text = REDIRECT.format(said=said, plan=lines, form=self._introduced())
         history = state.learnt(state.outputs.graph.order)
         read = partial(self._read_change, state.plan)
-        found = await state.consult(text, history, ctx, "redirect", state.form.change_schema(), read)
+        schema = state.form.change_schema(state.options.max_steps)
+        found = await state.consult(text, history, ctx, "redirect", schema, read)
         return self._usable(found)
 
     async def decide(self, number: int, most: int, ctx: Context) -> tuple[ReadSteps, str] | Failure | None:
@@ -176,7 +178,7 @@ class Planner:
         state = self._state
         history = [*state.inputs_of(step), *state.unfinished(step.id)]
         read = partial(self._read_change, state.plan)
-        schema = state.form.change_schema()
+        schema = state.form.change_schema(state.options.max_steps)
         return self._usable(await state.consult(f"{text}\n\n{state.about(step)}", history, ctx, key, schema, read))
 
     def _usable(self, found: PlanChange | Failure | None) -> PlanChange:
@@ -204,7 +206,7 @@ class Planner:
         ]
         if problems:
             return ParseFailure("; ".join(problems))
-        repaired: list[str] = []
+        repaired = cut_notes(reply, plan.steps)
         steps = within(plan.steps, self._state.options.max_steps, repaired)
         read = form.read_steps(steps, progress.ended, self._state.plan.by_id)
         if isinstance(read, ParseFailure):
@@ -239,7 +241,7 @@ class Planner:
             return ReadSteps(()) if earlier else ParseFailure("no step was done yet; decide on one")
         if not found.steps:
             return ParseFailure("it has no steps")
-        repaired: list[str] = []
+        repaired = cut_notes(reply, found.steps)
         planned = within(found.steps, most, repaired)
         read = state.form.read_steps(planned, earlier)
         if isinstance(read, ParseFailure):

@@ -32,6 +32,8 @@ PROPOSE = (
     "If the plan of your team should change, end your answer with a JSON object in a fenced block:"
     ' {"plan_change": {"put": [steps that are new or replaced], "remove": [ids], "reason": "…"}}. The lead decides.'
 )
+PLAN_TOKENS, STEP_TOKENS, SHARED_STEP_TOKENS = 400, 150, 300
+"""What bounds the output of a lead that plans: tokens of the answer, and of each step that it may have."""
 LAST = 1 << 20
 """The place of what the lead made of a step, after the work of its members."""
 
@@ -137,6 +139,12 @@ class PlanState:
         files = self.task.attachments
         return Turn(task, said, 1, "coordinate", output_schema=schema, attachments=files, closing=closing)
 
+    @property
+    def plan_tokens(self) -> int:
+        """The most tokens of a plan that the lead writes, or of a change of it."""
+        options = self.options
+        return PLAN_TOKENS + options.max_steps * (SHARED_STEP_TOKENS if options.shared_steps else STEP_TOKENS)
+
     async def consult(
         self,
         text: str,
@@ -154,7 +162,7 @@ class PlanState:
         problem, said = "", list(history)
         for place in () if self.results.is_over else (key, f"{key}-again"):
             asked = f"{text}\n\nYour last answer could not be used: {problem}. Answer again." if problem else text
-            turn = replace(self.lead_turn(asked, said, schema), number=number)
+            turn = replace(self.lead_turn(asked, said, schema), number=number, max_output=self.plan_tokens)
             reply = await ctx.ask(self.team.lead, turn, key=place)
             if isinstance(reply, Failure):
                 self.is_short_of_budget |= reply.error == BUDGET

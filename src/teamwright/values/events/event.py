@@ -72,7 +72,8 @@ class _Piece(Record, frozen=True, kw_only=True):
     """A piece of what a model is writing. It is no event and never stored; the recorded response replaces it.
 
     `key` is the turn, and `offset` the characters of the same part before it: a piece at 0 begins the part. `output`
-    says that it is a piece of the member's structured output, in JSON.
+    says that it is a piece of the member's structured output, in JSON. `steps` are the steps of a plan that it
+    completes, a line for each.
     """
 
     kind: ClassVar[str]
@@ -83,6 +84,7 @@ class _Piece(Record, frozen=True, kw_only=True):
     offset: int
     text: str
     output: OutputForm | None = None
+    steps: tuple[str, ...] = ()
 
 
 class Delta(_Piece, frozen=True):
