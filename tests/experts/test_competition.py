@@ -9,11 +9,14 @@ from functools import partial
 from typing import Any
 
 import anyio
+import pytest
 
 from teamwright.agents.contract.agent import Context
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
 from teamwright.agents.functions.agent import FunctionAgent
+from teamwright.agents.scripted import Rule, ScriptedAgent
 from teamwright.errors import InvalidRequest, Refused, ServiceError
+from teamwright.teams.team import Team
 from teamwright.values.call_limits import RetryPolicy
 from teamwright.values.events.team import TeamMerged
 from teamwright.values.limits import Limits, Usage
@@ -203,14 +206,74 @@ async def test_one_expert_may_compete_with_itself() -> None:  # A-04
     assert sorted(contents(result.messages)[:2]) == ["one", "two"]
 
 
-async def test_competitors_share_the_limits_of_their_phase() -> None:  # A-04
-    """Two calls for three competitors: the third is refused, and the phase goes on without it."""
+async def test_competitors_share_the_limits_of_their_phase_and_leave_the_merge_its_part() -> None:  # A-04
+    """Three calls for three competitors and the lead: the third is refused, and the lead picks one of two."""
     fakes = FakeMembers()
     lead = fakes.member("lead", deciding(winner={"winner": "answer-1", "reason": "."}))
-    steps = [{**BEST[0], "limits": {"calls": 2}}]
+    steps = [{**BEST[0], "limits": {"calls": 3}}]
     result, events = await run(collaboration(fakes, steps, members={"lead": lead}))
-    assert len(facts(events, TeamMerged)[0].entries) == 2
-    assert (result.status, result.stop_reason) == ("degraded", "done")
+    (merged,) = facts(events, TeamMerged)
+    assert (len(merged.entries), merged.by) == (2, "lead")
+    assert (result.status, result.stop_reason) == ("degraded", "budget")
+
+
+def tight(merge: str, limits: Limits, enough: int | None = None, **options: Any) -> Team:
+    """Three competitors with long answers, and a lead who merges."""
+    rules = [
+        Rule(match="(?i)pick the best|vote for", reply='{"winner": "answer-1", "reason": "It is good."}'),
+        Rule(match="Merge them", reply="All of them, merged."),
+        Rule(match="Put the answer together", reply="The answer of the lead."),
+        Rule(reply="A long answer. " * 40),
+    ]
+    step: dict[str, Any] = {"id": "title", "parallel": RACE, "agents": ["a", "b", "c"], "merge": merge}
+    if enough is not None:
+        step["enough"] = enough
+    members = [ScriptedAgent(name, rules) for name in ("lead", "a", "b", "c")]
+    given: dict[str, Any] = {"steps": [step], "lead": "lead", **options}
+    return Team("t", members=members, strategy="expert", options=given, limits=limits)
+
+
+@pytest.mark.parametrize("limits", [Limits(calls=3), Limits(tokens=850)], ids=["calls", "tokens"])
+@pytest.mark.parametrize("merge", ["best", "vote", "fusion"])
+async def test_the_merge_is_paid_where_the_budget_does_not_cover_all_competitors(
+    merge: str, limits: Limits
+) -> None:  # A-04
+    result, events = await run(tight(merge, limits))
+    (merged,) = facts(events, TeamMerged)
+    assert len(merged.entries) == 2
+    assert merged.by == ("" if merge == "vote" else "lead")
+    assert any(merged.votes.values()) == (merge == "vote")
+    assert (result.status, result.stop_reason) == ("degraded", "budget")
+    assert result.output == "All of them, merged." if merge == "fusion" else str(result.output).startswith("A long")
+    assert any("failed and was skipped (budget: " in text for text in result.warnings)
+
+
+@pytest.mark.parametrize("limits", [Limits(calls=3), Limits(tokens=850)], ids=["calls", "tokens"])
+async def test_a_competition_that_ends_early_leaves_enough_for_its_merge(limits: Limits) -> None:  # A-04
+    result, events = await run(tight("fusion", limits, 2))
+    assert facts(events, TeamMerged)[0].by == "lead"
+    assert (result.status, result.output) == ("completed", "All of them, merged.")
+
+
+async def test_the_merge_and_the_answer_of_the_lead_are_both_paid() -> None:  # A-04
+    result, events = await run(tight("fusion", Limits(calls=4), answer="lead"))
+    (merged,) = facts(events, TeamMerged)
+    assert (len(merged.entries), merged.by) == (2, "lead")
+    assert (result.status, result.stop_reason) == ("degraded", "budget")
+    assert result.output == "The answer of the lead."
+
+
+async def test_where_no_merge_can_be_paid_the_first_answer_counts() -> None:  # A-04
+    steps: list[Any] = [{**BEST[0], "merge": "fusion"}]
+    fakes = FakeMembers()
+    members = {"lead": fakes.member("lead", limits=Limits(calls=0))}
+    result, events = await run(
+        collaboration(fakes, steps, members=members, answer=None, lead="lead", on_failure="fail")
+    )
+    (merged,) = facts(events, TeamMerged)
+    assert (merged.winner, merged.reason) == ("answer-1", "the budget did not cover the merge, and it is the first")
+    assert (result.status, result.stop_reason) == ("degraded", "budget")
+    assert result.output == "a is done"
 
 
 async def test_what_cancelled_competitors_had_reserved_is_free_again() -> None:  # A-04

@@ -18,7 +18,7 @@ from teamwright.teams.team import Team
 from teamwright.testing.strategy import StrategyConformance
 from teamwright.testing.trial import TASK as TRIAL
 from teamwright.values.events.event import Event, Fact
-from teamwright.values.events.team import TeamPlanChanged, TeamStepFailed
+from teamwright.values.events.team import TeamPlanChanged, TeamStepCompleted, TeamStepFailed
 from teamwright.values.limits import Limits
 from teamwright.values.turns.results import RunResult
 from teamwright.values.turns.turn import Turn
@@ -247,3 +247,18 @@ async def test_with_the_default_plan_the_others_go_on_without_the_first_member()
     result, _ = await run(Team("t", members=members, strategy="expert"))
     assert (result.status, result.output) == ("degraded", "c is done")
     assert [message.name for message in fakes.last_turn("c").history] == ["b"]
+
+
+async def test_of_two_steps_side_by_side_one_is_done_and_reviewed_where_the_budget_does_not_cover_both() -> None:
+    """A-03, Z-10: a part is kept back for the judge, so no work is left that none reviewed."""
+    fakes = FakeMembers()
+    passing = {"criteria": [{"id": "good", "passed": True, "score": 1.0, "reason": "It is."}]}
+    judge = fakes.member("judge", lambda turn: json.dumps(passing))
+    evaluate: dict[str, Any] = {"judge": "judge", "criteria": [{"id": "good", "judge": "Is it good?"}]}
+    options = {"steps": [{"id": "a"}, {"id": "b"}], "evaluate": evaluate}
+    members = fakes.members("a b")
+    team = Team("t", members=members, helpers=[judge], strategy="expert", options=options, limits=Limits(calls=2))
+    result, events = await run(team)
+    verdicts = [event.fact.verdict for event in events if isinstance(event.fact, TeamStepCompleted)]
+    assert sorted(map(str, verdicts)) == ["None", "pass"]
+    assert (result.status, result.stop_reason) == ("degraded", "budget")

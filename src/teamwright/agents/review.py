@@ -104,16 +104,18 @@ class EvaluationRounds:
     """The rounds of one piece of work: each attempt of the author, and the verdict on it.
 
     `work` is the key of the ask that is evaluated next, and `author` who was asked there; the keys of a round begin
-    with its number.
+    with its number. `closing` says that a part of the budget is kept back for the evaluator.
     """
 
-    def __init__(self, ctx: Context, author: Agent, evaluator: Evaluator, turn: Turn, key: str) -> None:
+    def __init__(
+        self, ctx: Context, author: Agent, evaluator: Evaluator, turn: Turn, key: str, *, closing: bool = False
+    ) -> None:
         self._ctx, self.author, self._evaluator, self._turn, self._key = ctx, author, evaluator, turn, key
         self._attempts: list[Reply] = []
         self.verdicts: list[EvaluationVerdict] = []
         self._notes: dict[int, str] = {}
         """What a person wrote to the author after a review, by the number of the review."""
-        self.work, self._revises = key, ""
+        self.work, self._revises, self._closing = key, "", closing
 
     @property
     def are_over(self) -> bool:
@@ -153,7 +155,7 @@ class EvaluationRounds:
         full = reply.full
         files = (*self._turn.attachments, *full.artifacts)
         work = EvaluatedWork(self.author.name, full.data, files, full.tool_uses)
-        question = Turn(full.text, History.of((asked,)), self._turn.number, "judge", work=work)
+        question = Turn(full.text, History.of((asked,)), self._turn.number, "judge", work=work, closing=self._closing)
         return _verdict_in(await self._ctx.ask(self._evaluator, question, key=key))
 
     async def settle(self, reply: Reply) -> Reply | Failure | None:

@@ -21,6 +21,7 @@ from teamwright.strategies.plan.planned_steps import Lenient
 from teamwright.strategies.plan.steps.shared_steps import Entries
 from teamwright.strategies.plan.steps.step_work import Work
 from teamwright.strategies.reply_parsing import ParseFailure, read_answer
+from teamwright.strategies.team_conversation import BUDGET
 from teamwright.values.events.team import TeamMerged, TeamReplyRejected
 from teamwright.values.specs.manifest import JsonSchema
 from teamwright.values.turns.turn import Failure, Reply
@@ -77,12 +78,19 @@ class _Merge:
             case "vote":
                 return await self._won(await self._vote(ctx), ctx)
             case "fusion":
-                work = await self._entries.attempt.ask_lead(FUSE, self._entries.shown(names), "fuse", ctx)
-                if isinstance(work, Work):
-                    await self._record(Pick("", self._state.team.lead.name), ctx)
-                return work
+                return await self._fuse(names, ctx)
             case _:
                 assert_never(self._step.merge)
+
+    async def _fuse(self, names: Sequence[str], ctx: Context) -> Work | Failure:
+        """Let the lead merge all answers; the first one counts, with a warning, where the budget does not cover it."""
+        work = await self._entries.attempt.ask_lead(FUSE, self._entries.shown(names), "fuse", ctx)
+        if isinstance(work, Work):
+            await self._record(Pick("", self._state.team.lead.name), ctx)
+        elif work.error == BUDGET:
+            self._state.go_on_without(work)
+            return await self._won(self._first(names, "the budget did not cover the merge"), ctx)
+        return work
 
     async def _pick(self, text: str, names: Sequence[str], ctx: Context, key: str) -> Pick:
         """Let one decide who has no answer among these; the first counts, with a warning, if none does."""
@@ -117,7 +125,7 @@ class _Merge:
             turn = state.lead_turn(asked, self._entries.shown(names), choice_schema(names), closing=True)
             reply = await ctx.ask(decider, turn, key=at)
             if isinstance(reply, Failure):
-                state.warn(reply.skipped)
+                state.go_on_without(reply)
                 return None
             state.warn(reply.lasting_warnings)
             found = read_choice(reply, names)
@@ -155,12 +163,12 @@ class _Merge:
         start = place % len(others)
         names = [*others[start:], *others[:start]]
         text = f"{VOTE}\n\n{self._state.about(self._step)}"
-        asked = self._state.lead_turn(text, self._entries.shown(names), choice_schema(names))
+        asked = self._state.lead_turn(text, self._entries.shown(names), choice_schema(names), closing=True)
         if RETRYABLE & self._errors_of(voter):
             asked = replace(asked, may_retry=False)
         reply = await ctx.ask(voter, asked, key="ballot")
         if isinstance(reply, Failure):
-            self._state.warn(reply.skipped)
+            self._state.go_on_without(reply)
             return
         choice = read_choice(reply, names)
         if not isinstance(choice, ParseFailure):

@@ -63,6 +63,14 @@ class DegradationLadder(Protocol):
         """Return which of its models the member of this name answers with now."""
         ...
 
+    def closing_recent(self) -> int | None:
+        """Return how many of the latest messages a closing ask gets in full; `None` for all."""
+        ...
+
+    def least_closing_recent(self) -> int | None:
+        """Return how many it gets if it is cut back as far as it can be."""
+        ...
+
     def shorten(self, turn: Turn) -> Turn:
         """Return the turn with as much of its history as members receive now."""
         ...

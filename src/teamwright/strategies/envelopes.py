@@ -7,7 +7,7 @@ team; a strategy reaches them only as `reply.full`, for decisions.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection, Iterable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractContextManager, asynccontextmanager
 from dataclasses import replace
 from typing import TypeVar
 
@@ -32,7 +32,7 @@ from teamwright.strategies.escalation import RISKY, Escalation
 from teamwright.strategies.parts import WORK
 from teamwright.strategies.protocol import Members, Strategy, Task, run_strategy
 from teamwright.values.events.event import Fact
-from teamwright.values.limits import CHARACTERS_PER_TOKEN, Cutback, Limits
+from teamwright.values.limits import CHARACTERS_PER_TOKEN, ClosingAsk, Cutback, Limits
 from teamwright.values.owned_paths import Owned
 from teamwright.values.people import Answer, Question
 from teamwright.values.text.display import cut
@@ -297,6 +297,10 @@ class EnvelopeContext:
         """Open a named scope."""
         async with self._inner.scope(name, limits, owns, priority, working=working) as inner:
             yield EnvelopeContext(inner, self._writer, self._place or name)
+
+    def keep_back(self, closing: Sequence[ClosingAsk], *, closes: bool = False) -> AbstractContextManager[None]:
+        """Keep a part of the budget back."""
+        return self._inner.keep_back(closing, closes=closes)
 
     @asynccontextmanager
     async def branches(self, limit: int, *, until: Callable[[], bool] | None = None) -> AsyncGenerator[Branches]:

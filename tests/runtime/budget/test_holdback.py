@@ -293,3 +293,60 @@ async def test_a_call_that_waits_is_served_when_less_is_kept_back() -> None:
     team.keep_back(Cost(300, 0, 1), Cost(0, 0, 0))
     assert team.reserve_now(ReservationRequest(300, 10, model=True)) is not None
     held.cancel()
+
+
+def test_a_part_with_closing_asks_keeps_back_besides_the_team_to_which_it_is_one_ask() -> None:
+    team = account(calls=10)
+    outer = Holdback(team, [ClosingAsk("lead")])
+    inner = Holdback(team, [ClosingAsk("lead", 2)], outer=outer, is_part=True)
+    outer.part_begins(closing=False)
+    for _ in range(2):
+        inner.ask_begins(closing=False)
+    assert team.kept == [0, 0, 2]
+    for _ in range(2):
+        inner.ask_ended(used(100), closing=False)
+    inner.ask_begins(closing=True)
+    assert team.kept[2] == 1  # what is kept for the answer of the team
+    inner.ask_ended(used(10), closing=True)
+    inner.release()
+    outer.part_ended(inner, closing=False)
+    assert team.kept[2] == 1
+    outer.release()
+    assert team.kept == [0, 0, 0]
+
+
+def test_a_team_that_closes_with_a_part_keeps_nothing_else_while_it_runs() -> None:
+    team = account(calls=10)
+    outer = Holdback(team, [ClosingAsk("a")])
+    ask(outer, used(100))
+    inner = Holdback(team, [ClosingAsk("lead", 2)], outer=outer, is_part=True)
+    outer.part_begins(closing=True)
+    assert team.kept[2] == 0
+    inner.ask_begins(closing=False)
+    inner.ask_begins(closing=False)
+    assert team.kept[2] == 1
+
+
+def test_the_closing_asks_of_a_team_read_one_reply_of_a_part() -> None:
+    def kept(replies: int) -> int:
+        team = account(tokens=100_000)
+        outer = Holdback(team, [ClosingAsk("lead")])
+        inner = Holdback(team, [], outer=outer, is_part=True)
+        outer.part_begins(closing=False)
+        for _ in range(replies):
+            ask(inner, used(100))
+        outer.part_ended(inner, closing=False)
+        return team.kept[0]
+
+    assert kept(5) == kept(9)
+
+
+def test_a_part_beside_others_keeps_back_before_its_first_reply_and_one_alone_does_not() -> None:
+    team = account(calls=10)
+    part = Holdback(team, [ClosingAsk("judge", 1)], is_part=True)
+    part.ask_begins(closing=False)
+    assert team.kept[2] == 0
+    team.add_branches(2)
+    part.ask_ended(None, closing=False)
+    part.ask_begins(closing=False)
+    assert team.kept[2] == 1

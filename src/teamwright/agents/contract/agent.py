@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from functools import cache
 from typing import (
     TYPE_CHECKING,
@@ -27,7 +27,7 @@ from teamwright.agents.contract.effect import Effect, Returned
 from teamwright.errors import UsageError
 from teamwright.values.call_limits import DEFAULT_RETRY, MAX_BYTES, Recovery
 from teamwright.values.events.event import Fact
-from teamwright.values.limits import Cutback, Limits
+from teamwright.values.limits import ClosingAsk, Cutback, Limits
 from teamwright.values.owned_paths import Owned
 from teamwright.values.people import Answer, Question, TeamChange, Tell
 from teamwright.values.specs.evaluation import Evaluate
@@ -349,6 +349,13 @@ class Context(Protocol):
         A scope with `owns` waits until no other scope of the run owns an overlapping key, and holds all its keys until
         it ends; among waiting scopes, the highest priority goes first. With an empty `owns` it may write nothing.
         Within another owning scope it may own only keys of that scope: raises `NotOwned` otherwise.
+        """
+        ...
+
+    def keep_back(self, closing: Sequence[ClosingAsk], *, closes: bool = False) -> AbstractContextManager[None]:
+        """Keep a part of the budget back for these asks, which close the work inside; their turns have `closing` set.
+
+        They get it before other asks inside. With `closes`, all of it together is what the team closes with.
         """
         ...
 

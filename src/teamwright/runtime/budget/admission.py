@@ -277,8 +277,8 @@ class BudgetedAsk:
         if self._ladder is not None:
             if self._is_counted:
                 self._ladder.ask_ended(key, charged)
-        elif self._holdback is not None and self._holdback.forecast is not None:
-            self._holdback.forecast.ask_ended(key, charged)
+        elif self._holdback is not None:
+            self._holdback.ask_charged(key, charged)
         if self._holdback is not None:
             _report_ending(self._holdback, self.ending, self._turn)
 

@@ -129,20 +129,24 @@ class _Replies:
         self.most_usd = max(self.most_usd, picodollars(usage.usd))
         self.longest_output = max(self.longest_output, usage.output_tokens)
         self.most_used = max(self.most_used, usage.total_tokens)
-        self.read_tokens += read
-        self.largest_read = max(self.largest_read, read)
+        self.add_read(read)
+
+    def add_read(self, tokens: int) -> None:
+        self.read_tokens += tokens
+        self.largest_read = max(self.largest_read, tokens)
 
 
 class Holdback:
     """What one team keeps back for its closing asks.
 
-    Nothing is kept before its first reply, unless asks run side by side: there would be nothing to close. `cutback`
-    says with what a closing ask is made now.
+    Nothing is kept before its first reply, unless work goes on side by side: there would be nothing to close. `cutback`
+    says with what a closing ask is made now. A part of the work with closing asks of its own has its own holdback: to
+    the `outer` one of the team it is a single ask, from whose replies the closing asks of the team read one.
     """
 
     __slots__ = (
-        "_account", "_closing", "_cutback", "_kept", "_replies", "_requests", "_running", "_running_closing",
-        "forecast",
+        "_account", "_closing", "_cutback", "_forecast", "_is_part", "_kept", "_outer", "_parts", "_replies",
+        "_requests", "_running", "_running_closing",
     )  # fmt: skip
 
     def __init__(
@@ -151,11 +155,15 @@ class Holdback:
         closing: Sequence[ClosingAsk],
         cutback: ClosingCutback | None = None,
         forecast: AskForecast | None = None,
+        outer: Holdback | None = None,
+        *,
+        is_part: bool = False,
     ) -> None:
         self._account, self._closing, self._kept = account, tuple(closing), NO_COST
-        self._cutback, self.forecast = cutback, forecast
+        self._cutback, self._forecast, self._outer = cutback, forecast, outer
         self._requests, self._replies = _Requests(), _Replies()
-        self._running = self._running_closing = 0
+        self._running = self._running_closing = self._parts = 0
+        self._is_part = is_part
         account.watchers.append(self._update)
 
     def ask_begins(self, *, closing: bool) -> None:
@@ -164,19 +172,38 @@ class Holdback:
         self._running_closing += closing
         self._update()
 
+    def part_begins(self, *, closing: bool) -> None:
+        """Count a part of the work that has closing asks of its own; with `closing`, the team closes with it."""
+        self._parts += 1
+        self._running_closing += closing
+        self._update()
+
+    def part_ended(self, part: Holdback, *, closing: bool) -> None:
+        """Count a part as done: others read one of its replies."""
+        self._parts -= 1
+        self._running_closing -= closing
+        self._replies.add_read(part._replies.largest_read)
+        self._update()
+
     def call_sized(self, request: ReservationRequest, tier: Tier) -> None:
         """Learn the price of a model request, before anything is reserved for it."""
+        if self._outer is not None:
+            self._outer.call_sized(request, tier)
         if request.rate is not None:
             self._requests.add_rate(request.rate, tier)
             self._update()
 
     def call_reserved(self, request: ReservationRequest) -> None:
         """Learn from a model request that has its reservation: its prompt and its output cap."""
+        if self._outer is not None:
+            self._outer.call_reserved(request)
         self._requests.add(request.prompt, request.cap)
         self._update()
 
     def call_returned(self, reserved: int, read: int) -> None:
         """Learn how many tokens a prompt had, beside those that were reserved for it."""
+        if self._outer is not None:
+            self._outer.call_returned(reserved, read)
         self._requests.texts_reserved += max(0, reserved - FRAMES)
         self._requests.texts_read += read
 
@@ -186,7 +213,21 @@ class Holdback:
         self._running_closing -= closing
         if usage is not None:
             self._replies.add(usage, usage.output_tokens if read is None else min(read, usage.output_tokens))
+            if self._outer is not None:
+                self._outer.learn(usage)
         self._update()
+
+    def learn(self, usage: Usage) -> None:
+        """Learn from the usage of an ask in a part of the work, whose reply the closing asks do not read."""
+        self._replies.add(usage, 0)
+        self._update()
+
+    def ask_charged(self, key: str, charged: tuple[int, int]) -> None:
+        """Tell the forecast of the team what an ask was charged, in tokens and picodollars."""
+        if self._outer is not None:
+            self._outer.ask_charged(key, charged)
+        elif self._forecast is not None:
+            self._forecast.ask_ended(key, charged)
 
     def cutback_changed(self) -> None:
         """Keep as much as closing asks need with what the team cuts back from now on."""
@@ -200,11 +241,16 @@ class Holdback:
             self._account.watchers.remove(self._update)
 
     def _update(self) -> None:
-        has_begun = self._replies.count > 0 or self._running > 1
-        kept = self._estimate() if self._closing and has_begun and not self._running_closing else NO_COST
+        kept = self._estimate() if self._closing and self._has_begun and not self._running_closing else NO_COST
         if kept != self._kept:
             self._kept, before = kept, self._kept
             self._account.keep_back(before, kept)
+
+    @property
+    def _has_begun(self) -> bool:
+        """Whether there is something to close, or others beside may use up what closes it."""
+        beside = self._parts > 0 or (self._is_part and self._account.branches > 1)
+        return self._replies.count > 0 or self._running > 1 or beside
 
     def _estimate(self) -> Cost:
         """Return what all closing asks will need, as far as the limits around the team leave room for it."""
@@ -261,9 +307,9 @@ class Holdback:
 
     def _fits(self, closing: Cost) -> bool:
         """Whether all of the work probably fits the limits around the team."""
-        if self.forecast is None or not self._replies.count:
+        if self._forecast is None or not self._replies.count:
             return False
-        others = self.forecast.remaining(len(self._closing), self._begun)
+        others = self._forecast.remaining(len(self._closing), self._begun)
         if others is None:
             return False
         return all(
@@ -323,7 +369,7 @@ class Holdback:
 
         It gets only so many `recent` messages in full, or as many as now.
         """
-        replies, running = self._replies, self._running
+        replies, running = self._replies, self._running + self._parts
         read, count = replies.read_tokens + running * reply, replies.count + running
         if ask.reads is not None:
             read, count = ask.reads * reply, ask.reads

@@ -6,8 +6,8 @@ through it is recorded.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Generator, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from functools import partial
 
 from msgspec import structs
@@ -27,6 +27,7 @@ from teamwright.agents.evaluators import require_evaluator
 from teamwright.agents.review import pass_gate, reviewed_turn
 from teamwright.errors import AgentTimeout, MisplacedEffect, UsageError
 from teamwright.runtime.budget.admission import BudgetedAsk
+from teamwright.runtime.budget.holdback import Holdback
 from teamwright.runtime.context.ask import Ask
 from teamwright.runtime.context.branches import RunBranches
 from teamwright.runtime.context.effect import EffectCall
@@ -42,7 +43,7 @@ from teamwright.strategies.plan.talk.member_requests import RequestSender
 from teamwright.values.events.event import Fact
 from teamwright.values.events.team import StepHeldUp
 from teamwright.values.key import escape_place, join_key
-from teamwright.values.limits import NO_CUTBACK, Cutback, Limits
+from teamwright.values.limits import NO_CUTBACK, ClosingAsk, Cutback, Limits
 from teamwright.values.owned_paths import UNOWNED, Owned
 from teamwright.values.people import Answer, Question
 from teamwright.values.turns.turn import Failure, Reply, Turn, check_turn
@@ -231,6 +232,25 @@ class RunContext:
         if deadline.expired:
             await child.run.delivery.rejoin(child.lane)
             raise AgentTimeout(f"{name!r} used up its {limits.seconds:g} seconds")
+
+    @contextmanager
+    def keep_back(self, closing: Sequence[ClosingAsk], *, closes: bool = False) -> Generator[None]:
+        """Keep a part of the budget back for the asks with which a part of the work closes."""
+        scope = self._scope
+        if scope.account is None or not closing:
+            yield
+            return
+        outer = scope.holdback
+        scope.holdback = inner = Holdback(scope.account, closing, scope.degradation, outer=outer, is_part=True)
+        if outer is not None:
+            outer.part_begins(closing=closes)
+        try:
+            yield
+        finally:
+            inner.release()
+            scope.holdback = outer
+            if outer is not None:
+                outer.part_ended(inner, closing=closes)
 
     def branches(self, limit: int, *, until: Callable[[], bool] | None = None) -> AbstractAsyncContextManager[Branches]:
         """Run branches concurrently, at most `limit` at once, until all have ended or `until` holds."""

@@ -112,7 +112,8 @@ class StepCrew:
         if step.is_shared:
             number = self._attempts(step.id)
             turn_for = partial(self._turn_of, step)
-            shared = SharedStep(self._state, step, number, key.removesuffix(WORK), turn_for, self._done_parts)
+            prefix = key.removesuffix(WORK)
+            shared = SharedStep(self._state, step, number, prefix, turn_for, self._done_parts, turn.closing)
             return await shared.run(ctx)
         reply = await ctx.ask(agent, turn, key=key)
         if isinstance(reply, Failure):

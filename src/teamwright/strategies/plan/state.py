@@ -90,6 +90,11 @@ class PlanState:
         """Add warnings, each once."""
         self.warnings += (text for text in texts if text not in self.warnings)
 
+    def go_on_without(self, failure: Failure) -> None:
+        """Warn that the work goes on without one who failed, and note where the budget did not cover it."""
+        self.warn(failure.skipped)
+        self.is_short_of_budget |= failure.error == BUDGET
+
     def add(self, step: str, attempt: int, place: int, reply: Reply) -> None:
         """Keep a piece of work on a step."""
         self.said.setdefault(step, {})[attempt, place] = reply

@@ -14,6 +14,7 @@ from teamwright.strategies.parts import WORK
 from teamwright.strategies.plan.state import PlanState
 from teamwright.strategies.plan.steps.step_outputs import as_message
 from teamwright.strategies.plan.steps.step_work import Work
+from teamwright.values.limits import ClosingAsk
 from teamwright.values.specs.plan import Part, Step
 from teamwright.values.turns.messages import Message
 from teamwright.values.turns.turn import Failure, Turn
@@ -39,6 +40,8 @@ class SharedStep:
     turn_for: TurnFor
     done_parts: dict[tuple[str, Part], Work]
     """The parts that are done stay so: another attempt asks only for those that are new or failed."""
+    closes: bool = False
+    """Whether the team closes with this step."""
 
     @property
     def width(self) -> int:
@@ -48,10 +51,14 @@ class SharedStep:
     async def run(self, ctx: Context) -> Work | Failure:
         """Let all work, and make one result of what they give."""
         if self.step.parallel == "competitive_parallel":
-            return await self._compete(ctx)
+            names = self.step.workers(self.state.team.roster)
+            with ctx.keep_back(self._merge_asks(names), closes=self.closes):
+                return await self._compete(names, ctx)
         names = dict.fromkeys(self.step.workers(self.state.team.roster) or self.state.team.names)
         parts = self.step.parts or tuple(Part(id=name, agent=name) for name in names)
-        return await self._in_parts(parts, ctx)
+        closing = [ClosingAsk(self.state.team.lead.name, len(parts))] if len(parts) > 1 else []
+        with ctx.keep_back(closing, closes=self.closes):
+            return await self._in_parts(parts, ctx)
 
     async def ask(self, member: Agent, turn: Turn, place: int, at: str, ctx: Context) -> Work | Failure:
         """Ask a member for work; `at` is the branch of the step in which the context is."""
@@ -65,7 +72,7 @@ class SharedStep:
         """Let the lead make one result of several."""
         state = self.state
         history = [*state.inputs_of(self.step), *results]
-        turn = state.lead_turn(f"{text}\n\n{state.about(self.step)}", history)
+        turn = state.lead_turn(f"{text}\n\n{state.about(self.step)}", history, closing=True)
         key = f"{self.prefix}{key}"
         reply = await ctx.ask(state.team.lead, turn, key=key)
         if isinstance(reply, Failure):
@@ -84,7 +91,8 @@ class SharedStep:
                     branches.start(at, partial(self._do_part, part, place, at, done, failed))
         if fatal := [name for name, failure in failed.items() if not failure.optional]:
             return _failure(parts, failed, fatal)
-        self.state.warn(text for failure in failed.values() for text in failure.skipped)
+        for failure in failed.values():
+            self.state.go_on_without(failure)
         in_order = [part.id for part in parts if part.id in done]
         if not in_order:
             return _failure(parts, failed, list(failed))
@@ -103,9 +111,16 @@ class SharedStep:
         else:
             done[part.id] = self.done_parts[self.step.id, part] = work
 
-    async def _compete(self, ctx: Context) -> Work | Failure:
+    def _merge_asks(self, names: Sequence[str]) -> list[ClosingAsk]:
+        """Return the asks that make one of the answers of these competitors: of the lead, or the votes of all."""
+        if len(names) == 1:
+            return []
+        count = len(names) if self.step.enough is None else min(self.step.enough, len(names))
+        asked = [self.state.team.lead.name, *(self.state.team.names if self.step.merge == "vote" else ())]
+        return [ClosingAsk(name, count) for name in asked] if count > 1 else []
+
+    async def _compete(self, names: Sequence[str], ctx: Context) -> Work | Failure:
         """Let all compete until there are enough answers, and make one of them."""
-        names = self.step.workers(self.state.team.roster)
         entries = Entries(self, {}, {})
         enough = self.step.enough
         async with ctx.branches(
@@ -117,7 +132,8 @@ class SharedStep:
         if not entries.works:
             first = entries.failed[min(entries.failed)]
             return first.changed(message=f"{first.message} (all {len(names)} competitors failed)", optional=False)
-        self.state.warn(text for _, failure in sorted(entries.failed.items()) for text in failure.skipped)
+        for _, failure in sorted(entries.failed.items()):
+            self.state.go_on_without(failure)
         entries.works = dict(sorted(entries.works.items(), key=lambda one: int(one[0].rpartition("-")[2])))
         return await merge_port()(entries, ctx)
 

@@ -23,6 +23,7 @@ from teamwright.strategies.plan.options import FailureLadder
 from teamwright.strategies.plan.steps.states import FinalState, StepMachine
 from teamwright.strategies.team_conversation import BUDGET
 from teamwright.values.events.team import FailureRung, TeamHandoff, TeamStepAssigned, TeamStepCompleted, TeamStepFailed
+from teamwright.values.limits import ClosingAsk
 from teamwright.values.specs.evaluation import EvaluationVerdict, VerdictOutcome
 from teamwright.values.specs.plan import Role, Step
 from teamwright.values.text.display import LONGEST_ERROR, cut
@@ -179,6 +180,16 @@ class StepExecution:
         return TeamStepAssigned(step=self._step.id, member=self.agent.name, role=role, attempt=attempt, members=members)
 
     async def _work(self, turn: Turn, ctx: Context) -> Reply | Failure:
+        """Work on the step, with a part of the budget kept back for its judges: work that none reviewed is lost."""
+        evaluator = self._assigned.evaluator
+        if evaluator is None or not evaluator.declaration.asks_judges:
+            return await self._work_and_review(turn, ctx)
+        declared = evaluator.declaration
+        asks = [ClosingAsk(name, 1) for name in declared.judges for _ in range(declared.times)]
+        with ctx.keep_back(asks, closes=turn.closing):
+            return await self._work_and_review(turn, ctx)
+
+    async def _work_and_review(self, turn: Turn, ctx: Context) -> Reply | Failure:
         """Ask, and review in rounds."""
         work = await self._climb(turn, WORK, ctx, alone=False)
         evaluator = self._assigned.evaluator
@@ -187,7 +198,7 @@ class StepExecution:
         if isinstance(work, Reply) or evaluator is None:  # not reviewed here; its state moves on all the same
             self._machine.move("evaluating")
             return work if isinstance(work, Reply) else work.reply
-        rounds = EvaluationRounds(ctx, work.author, evaluator, work.turn, work.key)
+        rounds = EvaluationRounds(ctx, work.author, evaluator, work.turn, work.key, closing=True)
         while isinstance(work, Work):
             self._machine.move("evaluating")
             self._nothing_found = self._step.nothing_found and states_nothing_found(work.reply)
