@@ -103,6 +103,11 @@ class _Requests:
     def highest_rate(self) -> Rate:
         return _highest(*self.rates.values()) if self.rates else _FREE
 
+    @property
+    def excess(self) -> float:
+        """How many tokens are reserved for one of a prompt: more than one where its tokens can only be bounded."""
+        return max(1.0, self.texts_reserved / self.texts_read) if self.texts_read else 1.0
+
 
 @dataclass(slots=True)
 class _Replies:
@@ -213,13 +218,9 @@ class Holdback:
         self._running_closing -= closing
         if usage is not None:
             self._replies.add(usage, usage.output_tokens if read is None else min(read, usage.output_tokens))
-            if self._outer is not None:
-                self._outer.learn(usage)
-        self._update()
-
-    def learn(self, usage: Usage) -> None:
-        """Learn from the usage of an ask in a part of the work, whose reply the closing asks do not read."""
-        self._replies.add(usage, 0)
+            if self._outer is not None:  # whose closing asks do not read this reply
+                self._outer._replies.add(usage, 0)
+                self._outer._update()
         self._update()
 
     def ask_charged(self, key: str, charged: tuple[int, int]) -> None:
@@ -377,13 +378,7 @@ class Holdback:
             recent = self._cutback.closing_recent()
         if recent is not None and recent < count:
             read = min(read, recent * reply + (count - recent) * EXCERPT_TOKENS)
-        return ceil(self._excess * (read + ask.characters / CHARACTERS_PER_TOKEN))
-
-    @property
-    def _excess(self) -> float:
-        """How many tokens are reserved for one of a prompt: more than one where its tokens can only be bounded."""
-        requests = self._requests
-        return max(1.0, requests.texts_reserved / requests.texts_read) if requests.texts_read else 1.0
+        return ceil(self._requests.excess * (read + ask.characters / CHARACTERS_PER_TOKEN))
 
 
 _FREE = Rate(0, 0)

@@ -132,11 +132,7 @@ class StepExecution:
         self._outcome, self.failure, self.awaits = None, None, ""
         try:
             async with AsyncExitStack() as stack:
-                inner = ctx
-                for name, limits in ((LIMITS_OF_ROLE, self._assigned.role.limits), (LIMITS_OF_STEP, self._step.limits)):
-                    if limits is not None:
-                        inner = await stack.enter_async_context(inner.scope(name, limits))
-                ending = await self._work(turn, inner)
+                ending = await self._work(turn, await _limited(ctx, self._assigned, turn, stack))
             if isinstance(ending, Reply) and self._warnings:  # a failure names its message already
                 ending = ending.changed(warnings=(*ending.warnings, *self._warnings))
         except AgentTimeout as error:
@@ -180,16 +176,6 @@ class StepExecution:
         return TeamStepAssigned(step=self._step.id, member=self.agent.name, role=role, attempt=attempt, members=members)
 
     async def _work(self, turn: Turn, ctx: Context) -> Reply | Failure:
-        """Work on the step, with a part of the budget kept back for its judges: work that none reviewed is lost."""
-        evaluator = self._assigned.evaluator
-        if evaluator is None or not evaluator.declaration.asks_judges:
-            return await self._work_and_review(turn, ctx)
-        declared = evaluator.declaration
-        asks = [ClosingAsk(name, 1) for name in declared.judges for _ in range(declared.times)]
-        with ctx.keep_back(asks, closes=turn.closing):
-            return await self._work_and_review(turn, ctx)
-
-    async def _work_and_review(self, turn: Turn, ctx: Context) -> Reply | Failure:
         """Ask, and review in rounds."""
         work = await self._climb(turn, WORK, ctx, alone=False)
         evaluator = self._assigned.evaluator
@@ -390,17 +376,31 @@ class StepExecution:
         """Move to the final state and record it."""
         state = _final_state(ending)
         self._machine.move(state)
-        await ctx.emit(
-            TeamStepCompleted(
-                step=self._step.id,
-                member=self.agent.name,
-                state=state,
-                attempts=max(1, self._attempts),
-                verdict=self._outcome,
-                score=None if self._verdict is None else self._verdict.score,
-                nothing_found=self._nothing_found,
-            )
+        fact = TeamStepCompleted(
+            step=self._step.id,
+            member=self.agent.name,
+            state=state,
+            attempts=max(1, self._attempts),
+            verdict=self._outcome,
+            score=None if self._verdict is None else self._verdict.score,
+            nothing_found=self._nothing_found,
         )
+        await ctx.emit(fact)
+
+
+async def _limited(ctx: Context, assigned: StepAssignment, turn: Turn, stack: AsyncExitStack) -> Context:
+    """Return the context of a step within its limits and those of its role.
+
+    A part of the budget is kept back for its judges: work that none reviewed is lost.
+    """
+    for name, limits in ((LIMITS_OF_ROLE, assigned.role.limits), (LIMITS_OF_STEP, assigned.step.limits)):
+        if limits is not None:
+            ctx = await stack.enter_async_context(ctx.scope(name, limits))
+    declared = None if assigned.evaluator is None else assigned.evaluator.declaration
+    if declared is not None and declared.asks_judges:
+        asks = [ClosingAsk(name, 1) for name in declared.judges for _ in range(declared.times)]
+        stack.enter_context(ctx.keep_back(asks, closes=turn.closing))
+    return ctx
 
 
 def _final_state(ending: Reply | Failure) -> FinalState:
