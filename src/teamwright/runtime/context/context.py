@@ -170,7 +170,7 @@ class RunContext:
         scope, run = self._scope, self._scope.run
         if (run.closing or run.abandoned) and scope.is_closed:
             await run.park_until_cancelled()
-        if check is not None and scope.is_outermost:
+        if check is not None and check != run.check_change and scope.is_outermost:
             run.check_change = check
         if run.interventions is None:
             return ()

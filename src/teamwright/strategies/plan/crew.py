@@ -41,8 +41,11 @@ class StepCrew:
         self.board = StepBoard(state.results, options, self) if options.keeps_states else None
         self.lead = Lead(state.team.lead, state.task) if options.is_led else None
         members = state.members
-        named = None if options.has_one_worker else members
+        self._has_one_worker = options.has_one_worker
+        named = None if self._has_one_worker else members
         self._pool = WorkerPool(options.workers_of(members), options.width_for(members), named)
+        self._are_named = self.board is None and not options.pool and not self._has_one_worker
+        """Whether each step without a role names its agent, or has the name of one."""
         self.discussion = Discussion(state, ctx) if options.talks else None
         self.runner = StepRunner(
             state.task,
@@ -80,7 +83,7 @@ class StepCrew:
         steps = plan.steps
         self._pool.set_workers(
             self._options.workers_of(Members(self._state.team, [self._state.team.lead])),
-            None if self._options.has_one_worker else self._state.members,
+            None if self._has_one_worker else self._state.members,
         )
         if self.board is not None or self._options.pool:
             self.bound.bind(steps)
@@ -141,11 +144,8 @@ class StepCrew:
 
     def assign(self, step: Step, ctx: Context) -> Agent:
         """Return the agent of a step that starts now."""
-        if self.board is None and not self._options.pool and not self._options.has_one_worker:
-            return self._state.team.named(step.agent or step.id) if step.role is None else self._agent_of(step, ctx)
-        return self._agent_of(step, ctx)
-
-    def _agent_of(self, step: Step, ctx: Context) -> Agent:
+        if self._are_named and step.role is None:
+            return self._state.team.named(step.agent or step.id)
         agent = self.bound.agent_of(step)
         return self._pool.acquire(step, ctx) if agent is None or self._options.pool else agent
 

@@ -93,6 +93,7 @@ def has_password(value: str) -> bool:
     return any(_of_address(value)) if "://" in value else _PASSWORD.search(value) is not None
 
 
+@lru_cache(maxsize=4096)
 def is_secret(parent: str, name: str) -> bool:
     """Whether the text of a manifest's field is a secret, by the names of the field and its parent."""
     return (

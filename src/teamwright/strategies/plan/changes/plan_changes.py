@@ -11,7 +11,7 @@ from functools import partial
 from teamwright.agents.contract.agent import Context
 from teamwright.strategies.plan.changes.change import PlanChange
 from teamwright.strategies.plan.changes.change_decision import ChangeDecision, decide_change
-from teamwright.strategies.plan.changes.versions import NO_EDITS, open_steps
+from teamwright.strategies.plan.changes.versions import open_steps
 from teamwright.strategies.plan.closing import PlanAnswer, closer_of
 from teamwright.strategies.plan.crew import StepCrew
 from teamwright.strategies.plan.options import own_key
@@ -35,6 +35,7 @@ class PlanChanges:
     def __init__(self, state: PlanState, crew: StepCrew, planner: Planner, answer: PlanAnswer, ctx: Context) -> None:
         self._state, self._crew, self._planner, self._answer, self._outer = state, crew, planner, answer, ctx
         self._options, self._is_led = state.options, state.options.is_led
+        self._prefix = "" if state.options.timeout is None else f"{SCOPE}/"
         self._proposals = self._decisions = self._asides = 0
         self.decided_enough = state.options.decide == "ahead"
         """Whether the lead decides on nothing more."""
@@ -45,16 +46,19 @@ class PlanChanges:
         """Take what people changed before this branch starts; return whether the plan has changed."""
         versions = self._state.versions
         assert versions is not None
-        edits = await versions.take_edits(self.outer_place(place), self._outer)
+        done = await self._outer.changes(
+            before=self.outer_place(place), apply=versions.apply, messages=True, check=versions.problem
+        )
         step = self._crew.runner.steps.get(place) if self._is_led else None
         splits = step is not None and step.parallel == "subtask_parallel" and not step.parts
-        if edits is NO_EDITS and not splits:
+        if not done and not splits:
             return False
+        said = await versions.announce_edits(done, self._outer)
         if splits and step is not None:
             name = own_key(f"split-{self._next_aside()}/{place}")
             self._consult(name, partial(self._split, step), frozenset((place,)))
         if self._is_led and self._crew.board is not None and self._options.decide == "ahead":
-            for text in edits.said:
+            for text in said:
                 held = open_steps(self._state.plan.steps)
                 self._consult(own_key(f"redirect-{self._next_aside()}"), partial(self._redirect, text), held)
         await self._crew.set_steps(ctx)
@@ -62,7 +66,7 @@ class PlanChanges:
 
     def outer_place(self, place: str) -> str:
         """Return a place of the plan as it is seen from outside of its time limit, where people change it."""
-        return place if self._options.timeout is None else f"{SCOPE}/{place}"
+        return self._prefix + place
 
     def _next_aside(self) -> int:
         self._asides += 1

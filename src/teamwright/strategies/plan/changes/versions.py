@@ -6,8 +6,6 @@ Only the loop over steps changes the plan, so that a resumed run changes it in t
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
 from typing import cast
 
 from pydantic import JsonValue, ValidationError
@@ -34,17 +32,6 @@ from teamwright.values.text.validation_messages import reasons_of
 NO_PLAN = "it is no plan: write an object with  steps, or a change of the plan with  put  and  remove"
 
 
-@dataclass(frozen=True, slots=True)
-class PlanEdits:
-    """What people did at a place: whether something changed, and what they said to the team or its lead."""
-
-    changed: bool = False
-    said: tuple[str, ...] = ()
-
-
-NO_EDITS = PlanEdits()
-
-
 class PlanVersions:
     """The present plan, the versions before it, and what its members read about changes."""
 
@@ -53,6 +40,9 @@ class PlanVersions:
         self.statuses: Callable[[], Mapping[str, StepStatus]] | None = None
         """Returns how far each step is that has started; without it none has."""
         self._by_number = {plan.version: plan}
+        self._lead = team.lead.name
+        """The lead that was announced last."""
+        self._unannounced: list[TeamPlanChanged] = []
         self.notices: dict[str, list[str]] = {}
         """What members read about changes of the plan, by their names."""
 
@@ -114,20 +104,14 @@ class PlanVersions:
             reason=change.reason,
         )
 
-    async def take_edits(self, place: str, ctx: Context) -> PlanEdits:
-        """Apply what people changed before the branch of this name starts, and return what they said besides."""
-        versions: list[TeamPlanChanged] = []
-        lead = self._team.lead.name
-        apply = partial(self._apply, versions=versions)
-        done = await ctx.changes(before=place, apply=apply, messages=True, check=self.problem)
-        if not done:
-            return NO_EDITS
+    async def announce_edits(self, done: Sequence[AppliedChange], ctx: Context) -> list[str]:
+        """Announce what people changed and `apply` has carried out; return what they said to the team or its lead."""
+        versions, self._unannounced = self._unannounced, []
         for fact in versions:
             await ctx.emit(fact)
         if any(isinstance(one.change, AddMember | RemoveMember) for one in done):
-            await self._announce_members(lead, ctx)
-        said = tuple(one.change.text for one in done if isinstance(one.change, Tell))
-        return PlanEdits(len(said) < len(done), said)
+            await self._announce_members(ctx)
+        return [one.change.text for one in done if isinstance(one.change, Tell)]
 
     def problem(self, change: TeamChange) -> str | None:
         """Return why a change of people can't be made now, before it is acknowledged; None if it can."""
@@ -144,30 +128,31 @@ class PlanVersions:
                 without = self._without(name)
                 return without if isinstance(without, str) else None
 
-    async def _announce_members(self, lead: str, ctx: Context) -> None:
+    async def _announce_members(self, ctx: Context) -> None:
         """Record who is in the team now, and who has left."""
         team = self._team.roster
-        reason = f"{team.lead} leads now" if team.lead != lead else "the members changed"
+        reason = f"{team.lead} leads now" if team.lead != self._lead else "the members changed"
+        self._lead = team.lead
         left = tuple(self._team.left)
         await ctx.emit(TeamLife(state="executing", lead=team.lead, members=team.members, left=left, reason=reason))
 
-    def _apply(self, applied: AppliedChange, versions: list[TeamPlanChanged]) -> str | None:
+    def apply(self, applied: AppliedChange) -> str | None:
         """Make the version that a person wants, or return why that is impossible now."""
         edit = applied.change
         if isinstance(edit, Tell):
             return None
         if not isinstance(edit, EditPlan):
-            return self._change_members(applied, versions)
+            return self._change_members(applied)
         change = self._edit(edit)
         if isinstance(change, str):
             return change
         if problems := self.problems(change):
             return "; ".join(problems)
         reason = change.reason or (f"edited by {edit.by}" if edit.by else "")
-        versions.append(self._next_version(change.model_copy(update={"reason": reason}), "", by_person=True))
+        self._unannounced.append(self._next_version(change.model_copy(update={"reason": reason}), "", by_person=True))
         return None
 
-    def _change_members(self, applied: AppliedChange, versions: list[TeamPlanChanged]) -> str | None:
+    def _change_members(self, applied: AppliedChange) -> str | None:
         """Let a member join or leave, or return why that is impossible now. Others take over the steps of a leaver."""
         change, reassigned = applied.change, None
         if (problem := self._team.problem(change)) is not None:
@@ -178,7 +163,7 @@ class PlanVersions:
                 return reassigned
         self._team.apply(applied)
         if reassigned:
-            versions.append(self._next_version(reassigned, "", by_person=False))
+            self._unannounced.append(self._next_version(reassigned, "", by_person=False))
         return None
 
     def _without(self, leaver: str) -> PlanChange | str:

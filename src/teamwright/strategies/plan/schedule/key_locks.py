@@ -44,7 +44,9 @@ class LockTable:
     def add(self, name: str, keys: Iterable[str] = (), priority: int = 0, number: int | None = None) -> Claim:
         """Add a waiting claim; `number` breaks ties of priority, by default in the order of adding."""
         self._added += 1
-        claim = Claim(name, tuple(dict.fromkeys(keys)), (-priority, self._added if number is None else number))
+        claim = Claim(
+            name, tuple(dict.fromkeys(keys)) if keys else (), (-priority, self._added if number is None else number)
+        )
         for key in claim.keys:
             if key not in self._conflicts:
                 self._add_key(key)
@@ -104,6 +106,8 @@ class LockTable:
         self._conflicts[key] = sum(other in self._holders for other in near)
 
     def _can_hold(self, claim: Claim) -> bool:
+        if not claim.keys:
+            return True
         if any(self._conflicts[key] for key in claim.keys):
             return False
         lines = (near for key in claim.keys for near in self._overlaps.overlapping(key))

@@ -119,6 +119,7 @@ class StepRunner:
         self._branch_names: dict[str, str] = {}
         """The branches of steps that are tried again."""
         self._checked: set[str] = set()
+        """The branches before which the plan could change; each is asked for once."""
         self.queue.set_steps(steps, closing)
 
     @property
@@ -182,10 +183,12 @@ class StepRunner:
         """Let steps be worked on in another way than by one ask of their agent, whose reply is evaluated."""
         self._step_work = work
 
-    def _work_of(self, step: Step) -> PartWork:
+    def _work_of(self, step: Step) -> PartWork | None:
+        """Return how a step is worked on, if it is not by one ask alone."""
         if self._step_work is not None:
             return partial(self._step_work, step)
-        return partial(ask_evaluated, key=WORK, evaluator=self.evaluator_for(step))
+        evaluator = self._evaluators.get(step.id)
+        return None if evaluator is None else partial(ask_evaluated, key=WORK, evaluator=evaluator)
 
     def evaluator_for(self, step: Step) -> Evaluator | None:
         """Return the evaluator of a step's results, if it has one."""
@@ -208,7 +211,8 @@ class StepRunner:
             async for branch in branches.finished():
                 if branch.name in self._awaiting_prelude:
                     self._completed_preludes.add(branch.name)
-                    self._start(self._awaiting_prelude.pop(branch.name), branches)
+                    for step in self._awaiting_prelude.pop(branch.name):
+                        self._start(step, branches)
                 elif branch.name in self._asides:
                     await self._asides.pop(branch.name)(branch.result(), ctx)
                 else:
@@ -263,41 +267,36 @@ class StepRunner:
         queue = self.queue
         while len(queue.running) < width and (claim := queue.claims.grant_next()) is not None:
             step = queue.steps[claim.name]
-            if self._before_start is not None and await self._has_changed(step, ctx):
-                await self._queue_ready(only, ctx)  # the claims of another plan
-                if self.results.is_over or self.is_held:
-                    return
-                continue
+            if self._before_start is not None and (place := self._hooks.place_of(step)) not in self._checked:
+                self._checked.add(place)
+                if await self._before_start(place, ctx):
+                    await self._queue_ready(only, ctx)  # the claims of another plan
+                    if self.results.is_over or self.is_held:
+                        return
+                    continue
             queue.running[step.id], self.workers[step.id] = claim, self._hooks.assign(step, ctx)
-            self._start([step], branches)
+            self._start(step, branches)
         for claim in queue.claims.held_up:
             keys, ahead = queue.claims.ahead_of(claim)
             by = tuple(one.name for one in ahead[:MOST_NAMED])
             await ctx.emit(StepHeldUp(step=claim.name, keys=tuple(keys), by=by))
         queue.claims.held_up.clear()
 
-    async def _has_changed(self, step: Step, ctx: Context) -> bool:
-        """Return whether the plan has changed before this step starts; each place is asked for once."""
-        place = self._hooks.place_of(step)
-        if place in self._checked or self._before_start is None:
-            return False
-        self._checked.add(place)
-        return await self._before_start(place, ctx)
-
-    def _start(self, steps: Sequence[Step], branches: Branches) -> None:
-        """Start these steps, or the prelude that they wait for."""
-        for step in () if self.results.is_over else steps:
-            worker = self.workers[step.id]
-            prelude = self._hooks.prelude(step, worker)
-            if prelude is None or prelude.name in self._completed_preludes:
-                name = self._branch_names.get(step.id, step.id)
-                self._started[name] = step.id
-                branches.start(name, partial(self._work, step, worker))
-            elif prelude.name in self._awaiting_prelude:
-                self._awaiting_prelude[prelude.name].append(step)
-            else:
-                self._awaiting_prelude[prelude.name] = [step]
-                branches.start(prelude.name, prelude.work)
+    def _start(self, step: Step, branches: Branches) -> None:
+        """Start a step, or the prelude that it waits for."""
+        if self.results.is_over:
+            return
+        worker = self.workers[step.id]
+        prelude = self._hooks.prelude(step, worker)
+        if prelude is None or prelude.name in self._completed_preludes:
+            name = self._branch_names.get(step.id, step.id)
+            self._started[name] = step.id
+            branches.start(name, partial(self._work, step, worker))
+        elif prelude.name in self._awaiting_prelude:
+            self._awaiting_prelude[prelude.name].append(step)
+        else:
+            self._awaiting_prelude[prelude.name] = [step]
+            branches.start(prelude.name, prelude.work)
 
     async def _work(self, step: Step, worker: Agent, ctx: Context) -> None:
         """Ask the worker and process its result."""
