@@ -24,6 +24,12 @@ def test_a_judge_of_the_same_model_is_refused_where_another_is_required() -> Non
         check_evaluations(team.everyone())
 
 
+def test_a_judge_is_refused_that_has_the_stronger_model_of_the_author_where_another_is_required() -> None:
+    critic, writer = ModelAgent("critic", model=OTHER), ModelAgent("writer", model=ONE, stronger=OTHER)
+    assert "'critic' has the model of 'writer'" in dependence_of(critic, writer, words(require_other_model=True))
+    assert dependence_of(critic, writer, words(require_other_model=False)) == ""
+
+
 @pytest.mark.parametrize(("judge", "require"), [(OTHER, True), (ONE, False)])
 def test_any_other_judge_may_judge(judge: str, require: bool) -> None:
     check_evaluations(evaluated_team(ONE, judge, require=require).everyone())

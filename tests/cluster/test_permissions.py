@@ -57,6 +57,7 @@ HOSTILE = [
     (manifest({"model": "scripted:../../secret.yaml"}), "--allow-root ../../secret.yaml"),
     (manifest({"model": "local:/weights.gguf"}), "--allow-root /weights.gguf"),
     (manifest({"model": "local:hostile.gguf"}), "--allow-root hostile.gguf"),
+    (manifest({"model": MODEL, "stronger": "local:/weights.gguf"}), "--allow-root /weights.gguf"),
     (manifest({"model": MODEL, "economy": "local:/weights.gguf"}), "--allow-root /weights.gguf"),
     (manifest({"model": MODEL, "instructions": "Tell ${HOME}"}), "--allow env:HOME"),
     (with_tool({"mcp": {"url": "https://x.example", "headers": {"A": "${SHOP_TOKEN}"}}}), "--allow env:SHOP_TOKEN"),

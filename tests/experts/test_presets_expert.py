@@ -183,7 +183,7 @@ async def test_a_team_that_is_short_of_budget_closes_with_what_there_is() -> Non
     steps: list[Any] = [{"id": "a"}, {"id": "c"}, {"id": "b", "needs": ["a", "c"]}]
     result, events = await run(Team("t", members=members, strategy="expert", options={"steps": steps}))
     assert (result.status, result.stop_reason, result.output) == ("degraded", "budget", "b is done")
-    assert facts(events, TeamStepFailed)[0].passed_over == ("retry", "downgrade_model")
+    assert facts(events, TeamStepFailed)[0].passed_over == ("retry", "upgrade_model", "downgrade_model")
 
 
 def test_a_team_is_drawn_with_its_steps_and_with_the_roles_of_its_planner() -> None:

@@ -124,10 +124,20 @@ async def test_a_team_that_can_answer_is_let_pass(monkeypatch: pytest.MonkeyPatc
 
 
 async def test_a_model_in_place_of_every_one_is_in_place_of_the_cheap_one_too(tmp_path: Path) -> None:
-    (tmp_path / "team.yaml").write_text("agents: {a: {model: 'openai:a', economy: cheap}}\nmodels: {cheap: 'openai:b'}")
+    spec = "{model: 'openai:a', economy: cheap, stronger: cheap}"
+    (tmp_path / "team.yaml").write_text(f"agents: {{a: {spec}}}\nmodels: {{cheap: 'openai:b'}}")
     team = load_team(tmp_path / "team.yaml", model="local")
     assert isinstance(agent := team.members[0], ModelAgent)
-    assert (agent.model, agent.policy.economy) == ("local", None)
+    assert (agent.model, agent.policy.economy, agent.policy.stronger) == ("local", None, None)
+
+
+def test_the_models_of_other_tiers_have_defaults_by_their_names(tmp_path: Path) -> None:
+    models = "{economy: 'openai:small', stronger: 'openai:large'}"
+    agents = "{a: {model: 'openai:x'}, b: {model: 'openai:large', stronger: 'openai:huge'}, c: {model: 'openai:large'}}"
+    (tmp_path / "team.yaml").write_text(f"models: {models}\nagents: {agents}\nteams: {{t: {{members: [a, b, c]}}}}")
+    found = [member.policy for member in load_team(tmp_path / "team.yaml").members]
+    assert [one.economy for one in found] == ["openai:small"] * 3
+    assert [one.stronger for one in found] == ["openai:large", "openai:huge", None]
 
 
 def test_a_limit_that_is_set_beside_the_policy_is_refused_and_not_ignored() -> None:

@@ -91,13 +91,18 @@ def failure_text(failure: Failure) -> str:
     return f"failed ({failure.error}{about})"
 
 
-def models_within(agent: Agent) -> set[str]:
-    """Return the models of an agent, or of all members of a team and of teams within it; a script prefers nothing."""
+def models_within(agent: Agent, *, other_tiers: bool = False) -> set[str]:
+    """Return the models of an agent, or of all members of a team and of teams within it; a script prefers nothing.
+
+    With `other_tiers`, also those that replace its regular one.
+    """
     members: tuple[Agent, ...] = getattr(agent, "members", ())
     if members:
-        return set[str]().union(*map(models_within, members))
-    model = agent_spec_of(agent).model
-    return set() if model is None or agent.kind == SCRIPTED else {model_key(model)}
+        return set[str]().union(*(models_within(one, other_tiers=other_tiers) for one in members))
+    if agent.kind == SCRIPTED:
+        return set()
+    others = (agent.policy.economy, agent.policy.stronger) if other_tiers else ()
+    return {model_key(model) for model in (agent_spec_of(agent).model, *others) if model is not None}
 
 
 def check_evaluations(agents: Sequence[Agent]) -> None:
@@ -121,7 +126,7 @@ def dependence_of(judge: Agent, author: Agent, declared: Evaluate) -> str:
     """Return why a judge is not independent of an author as the evaluation requires it; empty if it is."""
     if any(one is author for one in _within(judge)):
         return f"the judge {judge.name!r} of {author.name!r} can't judge its own work"
-    if declared.require_other_model and (same := models_within(author) & models_within(judge)):
+    if declared.require_other_model and (same := models_within(author, other_tiers=True) & models_within(judge)):
         return f"the judge {judge.name!r} has the model of {author.name!r}, {', '.join(sorted(same))}, which is refused"
     return ""
 

@@ -35,6 +35,8 @@ LEFT_OUT = "the evaluator gave no result for it"
 BROKE_OFF = "the review broke off"
 LONGEST_REASON, MOST_NAMED = 500, 20
 """How much of what an evaluator says is kept in a verdict, which the author reads in every further round."""
+SECOND = "second"
+"""The first part of the keys of a review that follows the author's own evaluation."""
 REVISION = (
     "Your answer was reviewed and does not pass yet. Answer the task again, in full, so that every criterion passes."
 )
@@ -89,9 +91,14 @@ async def pass_gate(
     key: str,
     ending: Reply | Failure,
     again: AskAgain,
+    *,
+    own: bool = False,
 ) -> Reply | Failure:
-    """Return the author's reply if it passes, in one of the rounds; otherwise a failure or a reply with a warning."""
-    rounds = EvaluationRounds(ctx, author, evaluator, turn, key)
+    """Return the author's reply if it passes, in one of the rounds; otherwise a failure or a reply with a warning.
+
+    The evaluation is the author's `own`, or one besides it.
+    """
+    rounds = EvaluationRounds(ctx, author, evaluator, turn, key, own=own)
     while isinstance(ending, Reply):
         await rounds.evaluate(ending)
         if (settled := await rounds.settle(ending)) is not None:
@@ -108,9 +115,19 @@ class EvaluationRounds:
     """
 
     def __init__(
-        self, ctx: Context, author: Agent, evaluator: Evaluator, turn: Turn, key: str, *, closing: bool = False
+        self,
+        ctx: Context,
+        author: Agent,
+        evaluator: Evaluator,
+        turn: Turn,
+        key: str,
+        *,
+        own: bool = False,
+        closing: bool = False,
     ) -> None:
-        self._ctx, self.author, self._evaluator, self._turn, self._key = ctx, author, evaluator, turn, key
+        self._ctx, self.author, self._evaluator, self._turn = ctx, author, evaluator, turn
+        is_second = not own and author.policy.evaluate is not None
+        self._key = f"{SECOND}/{key}" if is_second else key
         self._attempts: list[Reply] = []
         self.verdicts: list[EvaluationVerdict] = []
         self._notes: dict[int, str] = {}

@@ -168,6 +168,7 @@ def _answer_detail(answer: Answer) -> str:
 
 RUNG_TEXTS: dict[FailureRung, str] = {
     "retry": "it is tried again",
+    "upgrade_model": "it is tried with a stronger model",
     "downgrade_model": "it is tried with a cheaper model",
     "replan": "the lead plans again",
     "skip_step": "the team continues without it",

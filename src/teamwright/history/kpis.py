@@ -415,7 +415,7 @@ class _KpiFold:
                 self._verdicts[join_key(event.scope, fact.work)] = fact.verdict
                 if fact.revises:
                     self._revised.add(join_key(event.scope, fact.revises))
-            case TeamStepFailed(rung="retry" | "downgrade_model") as fact:
+            case TeamStepFailed(rung="retry" | "upgrade_model" | "downgrade_model") as fact:
                 self._revised.add(join_key(event.scope, fact.work))
             case StepSkipped(reason="failure") as fact:
                 self._skipped[event.scope, fact.step] = self._around(event.scope)

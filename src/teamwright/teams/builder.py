@@ -46,8 +46,8 @@ LeafAgent = FunctionAgent | ModelAgent | ScriptedAgent
 
 SCRIPTED = "scripted:"
 
-ECONOMY = "economy"
-"""The name of the default economy model, for agents that declare none."""
+ECONOMY, STRONGER = "economy", "stronger"
+"""The names of the default models for other tiers, for agents that declare none."""
 ADDED_LATER = frozenset(("fallback", "evaluate", "expert"))
 """Settings whose declarations name other agents or templates."""
 
@@ -199,16 +199,17 @@ class Builder:
             idle_timeout=spec.idle_timeout,
             cache=spec.cache,
             models=self.models,
-            economy=self._economy_model(spec, model),
+            economy=self._other_model(spec.economy, ECONOMY, model),
+            stronger=self._other_model(spec.stronger, STRONGER, model),
             priority=spec.priority,
             compact=spec.compact,
             **_keywords(spec),
         )
 
-    def _economy_model(self, spec: AgentSpec, model: AnyModel) -> AnyModel | None:
-        """The economy model of an agent; `None` if it is the same as its regular model."""
-        cheaper = self._resolve_model(spec.economy or (ECONOMY if ECONOMY in self.manifest.models else None))
-        return None if cheaper == model else cheaper
+    def _other_model(self, written: AnyModel | None, default: str, model: AnyModel) -> AnyModel | None:
+        """A model of an agent for another tier; `None` if it is the same as its regular model."""
+        other = self._resolve_model(written or (default if default in self.manifest.models else None))
+        return None if other == model else other
 
     def _resolve_model(self, written: AnyModel | None) -> AnyModel | None:
         """Replace a name from the manifest's `models` by the model declared there."""
@@ -333,7 +334,7 @@ def replace_models(manifest: Manifest, model: AnyModel) -> Manifest:
 
 
 def _with_model(spec: AgentSpec, model: AnyModel) -> AgentSpec:
-    changes: dict[str, object] = {} if spec.function else {"model": model, "economy": None}
+    changes: dict[str, object] = {} if spec.function else {"model": model, "economy": None, "stronger": None}
     if isinstance(spec.fallback, FallbackModel):
         changes["fallback"] = FallbackModel(model=model)
     return spec.model_copy(update=changes)

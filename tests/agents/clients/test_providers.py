@@ -94,7 +94,9 @@ def test_one_that_is_near_to_none_gets_the_whole_list() -> None:
         ModelAgent("a", model="zzzzzz:gpt-5")
 
 
-@pytest.mark.parametrize("field", ["model: opena:x", "economy: opena:x", "fallback: {model: opena:x}"])
+@pytest.mark.parametrize(
+    "field", ["model: opena:x", "economy: opena:x", "stronger: opena:x", "fallback: {model: opena:x}"]
+)
 def test_an_unknown_provider_is_refused_in_a_manifest(tmp_path: Path, field: str) -> None:
     model = "" if field.startswith("model") else "model: local, "
     (problem,) = problems(tmp_path, f"agents: {{a: {{{model}{field}}}}}")
@@ -108,8 +110,9 @@ def test_a_declared_model_is_checked_where_it_is_declared(tmp_path: Path) -> Non
     assert [one.message.partition(":")[0] for one in found] == ["model 'm'", "model 'n'"]
 
 
-def test_a_misspelt_name_of_a_cheaper_model_is_refused(tmp_path: Path) -> None:
-    (problem,) = problems(tmp_path, "models: {small: local}\nagents: {a: {model: 'openai:x', economy: smal}}")
+@pytest.mark.parametrize("field", ["economy", "stronger"])
+def test_a_misspelt_name_of_another_model_is_refused(tmp_path: Path, field: str) -> None:
+    (problem,) = problems(tmp_path, f"models: {{small: local}}\nagents: {{a: {{model: 'openai:x', {field}: smal}}}}")
     assert (problem.message, problem.suggestion) == ("agent 'a': there is no model 'smal'", "did you mean 'small'?")
 
 

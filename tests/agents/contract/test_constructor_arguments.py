@@ -109,6 +109,7 @@ CASES: list[tuple[Maker, dict[str, object], str]] = [
     (model_agent, {"temperature": 0}, r"takes no 'temperature': write  settings=\{'temperature': …\}"),
     (model_agent, {"idle_timeout": "soon"}, "idle_timeout: expects a number"),
     (model_agent, {"economy": 3}, "economy"),
+    (model_agent, {"stronger": 3}, "stronger"),
     (model_agent, {"economy": b"x"}, "economy: expects text"),
     (model_agent, {"priority": True}, "priority: expects a whole number, found true"),
     (model_agent, {"check_input": 3}, "check_input"),

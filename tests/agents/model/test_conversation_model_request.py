@@ -131,7 +131,7 @@ async def test_a_member_that_sees_only_the_output_of_another_sees_no_files() -> 
     assert [one.files() for one in eyes] == [[PNG], []]
 
 
-@pytest.mark.parametrize("tier", ["primary", "economy"])
+@pytest.mark.parametrize("tier", ["primary", "economy", "stronger"])
 def test_the_files_of_a_turn_do_not_depend_on_the_model_that_answers(tier: Tier) -> None:  # L-A-3
     turn = Turn("Look.", tier=tier, attachments=(Artifact(hash="ab", name="a.png", media_type="image/png"),))
     assert [one.artifact.name for one in ModelConversation.of_turn(turn, "looker").files] == ["a.png"]

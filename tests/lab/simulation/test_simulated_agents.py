@@ -83,12 +83,12 @@ def test_a_stand_in_keeps_all_that_the_engine_looks_at() -> None:
 
 
 def test_a_tight_budget_makes_simulated_members_fall_to_their_cheaper_model() -> None:
-    dear, cheap = ({"model": "openai:x", "price": {"input": n, "output": n}} for n in (100, 1))
-    spec = AgentSpec.model_validate({"model": dear, "economy": cheap, "priority": -1})
+    best, dear, cheap = ({"model": "openai:x", "price": {"input": n, "output": n}} for n in (1000, 100, 1))
+    spec = AgentSpec.model_validate({"model": dear, "economy": cheap, "stronger": best, "priority": -1})
     stand_in = SimulatedAgent("a", spec, constant(1000, 1.0))
     assert (stand_in.policy.economy, stand_in.policy.priority) == (spec.economy, -1)
     costs: list[float | None] = []
-    for tier in ("primary", "economy"):
+    for tier in ("primary", "economy", "stronger"):
 
         async def run(task: Task, members: Members, ctx: Context, tier: Tier = tier) -> Outcome:
             reply = await ctx.ask(stand_in, Turn(task.text, tier=tier), key="a")
@@ -101,7 +101,7 @@ def test_a_tight_budget_makes_simulated_members_fall_to_their_cheaper_model() ->
                 await engine.run(Team("t", members=[stand_in], strategy=FunctionStrategy(run)), "go")
 
         run_virtually(main)
-    assert costs == [0.1, 0.001]
+    assert costs == [0.1, 0.001, 1.0]
 
 
 def test_the_real_team_is_left_as_it_is() -> None:

@@ -144,7 +144,7 @@ async def test_without_another_plan_a_step_that_can_not_be_skipped_fails_the_tea
     result, events = await run(team(FakeMembers(), planner("no", "no"), on_failure=ladder))
     assert (result.status, result.stop_reason) == ("failed", "error")
     assert [(one.rung, one.passed_over) for one in facts(events, TeamStepFailed)] == [
-        ("replan", ("downgrade_model",)), ("abort_team", ("replan",)),
+        ("replan", ("upgrade_model", "downgrade_model")), ("abort_team", ("replan",)),
     ]  # fmt: skip
 
 

@@ -32,8 +32,9 @@ from teamwright.values.owned_paths import Owned
 from teamwright.values.people import Answer, Question, TeamChange, Tell
 from teamwright.values.specs.evaluation import Evaluate
 from teamwright.values.specs.manifest import AgentSettings, AgentSpec, ExpertProfile, FallbackModel
+from teamwright.values.specs.models import AnyModel
 from teamwright.values.turns.artifacts import Artifact, SharedValue
-from teamwright.values.turns.turn import Failure, Reply, Turn
+from teamwright.values.turns.turn import Failure, Reply, Tier, Turn
 
 if TYPE_CHECKING:
     from teamwright.agents.clients.client_pool import Models
@@ -163,6 +164,10 @@ class Policy(AgentSettings):
     can_terminate: bool = Field(default=False, description="whether it may end its team")
     talks: bool = Field(default=False, description="whether its tools reach the other members of its team")
     one_call: bool = Field(default=False, description="whether each of its turns is one effect and nothing else")
+
+    def model_at(self, tier: Tier) -> AnyModel | None:
+        """Return the model that replaces the regular one at this tier, if there is one."""
+        return self.economy if tier == "economy" else self.stronger if tier == "stronger" else None
 
     @property
     def reply_bytes(self) -> int:

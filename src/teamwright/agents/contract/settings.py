@@ -69,12 +69,13 @@ class ModelKeywords(AgentKeywords, total=False):
     idle_timeout: float | None
     cache: CacheMode
     economy: AnyModel | None
+    stronger: AnyModel | None
     priority: int | None
     compact: Compact | None
 
 
 SCHEMAS = frozenset(("input_schema", "output_schema"))
-POLICY = PolicySettings.__optional_keys__ | {"economy", "priority", "compact"}
+POLICY = PolicySettings.__optional_keys__ | {"economy", "stronger", "priority", "compact"}
 """The keywords that become fields of the policy."""
 
 

@@ -64,7 +64,8 @@ class ModelAgent(Agent):
     `model` is `provider:name` (as in pydantic-ai), `local`, `local:/path.gguf`, or a server of your own; the long forms
     `NamedModel` and `ServerModel` also set the rate limit of the model for the whole engine. An instance of a model of
     pydantic-ai brings a client of your own; a run of such an agent resumes only with its team passed.
-    `economy` is the model that replaces it when the team saves budget, for members of lower `priority` first.
+    `economy` is the model that replaces it when the team saves budget, for members of lower `priority` first, and
+    `stronger` the one that tries a step again that failed.
     `settings` are those of its requests, such as `temperature`, spelled as in pydantic-ai; `output_mode` is how an
     answer with a schema is given, and `max_requests` bounds the requests of a turn (50).
     `timeout` bounds a whole reply (default 600 seconds) and each tool call, `idle_timeout` the silence within a stream
@@ -110,6 +111,7 @@ class ModelAgent(Agent):
         self.settings = collect(check_settings, f"the agent {name!r}", settings)
         self.input_schema, self.output_schema, own = shared.input_schema, shared.output_schema, shared.policy
         collect(check_provider, name, own.economy)
+        collect(check_provider, name, own.stronger)
         all_tools = (*(collect(listed, owner, "tools", tools) or ()), *(collect(_memory_tools, owner, memory) or ()))
         self.toolbox = collect(Toolbox, all_tools, own.confirm, name, own.reply_bytes)
         mistakes.raise_all()
@@ -160,7 +162,7 @@ class ModelAgent(Agent):
 
     def undeclared_models(self) -> list[str]:
         """Return why names among its models are no models: a manifest may declare them elsewhere, Python can't."""
-        written = (None if self._own_model is not None else self.model, self.policy.economy)
+        written = (None if self._own_model is not None else self.model, self.policy.economy, self.policy.stronger)
         names = [one.model if isinstance(one, NamedModel) else one for one in written]
         return [text for name in names if isinstance(name, str) and (text := undeclared_reason(name))]
 
@@ -196,7 +198,7 @@ class ModelAgent(Agent):
             turn, warnings = await self.guardrails.admit(turn, ctx)
         dynamic = self.dynamic_instructions
         instructions = self.instructions if dynamic is None else await dynamic.render(turn, ctx)
-        model = self.policy.economy if turn.tier == "economy" and self.policy.economy is not None else self.model
+        model = self.policy.model_at(turn.tier) or self.model
         async with self._client(model) as client:
             from teamwright.agents.model.turn import run_turn
 
@@ -224,7 +226,7 @@ class ModelAgent(Agent):
     async def preflight(self, models: Models) -> list[str]:
         """Return configuration problems (a missing extra, key or model) without making a request."""
         found = self.toolbox.problems()
-        for model in (self.model, self.policy.economy):
+        for model in (self.model, self.policy.economy, self.policy.stronger):
             if model is not None:
                 try:
                     await (await self._client_of(model, models)).check()

@@ -82,7 +82,8 @@ def _quantiles(values: Iterable[float], digits: int = 2) -> Quantiles:
 def _has_known_prices(team: Team) -> bool:
     """Whether the price of every model of the team is known; what uses no model costs nothing."""
     specs = (agent.spec for agent in team.everyone() if agent.kind != "team")
-    models = [spec.model for spec in specs if isinstance(spec, AgentSpec) and spec.model is not None]
+    declared = (model for spec in specs if isinstance(spec, AgentSpec) for model in (spec.model, spec.stronger))
+    models = [model for model in declared if model is not None]
     rates: list[Rate | None] = [rate_of(model, 1) for model in models]
     return None not in rates
 

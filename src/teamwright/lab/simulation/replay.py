@@ -376,9 +376,9 @@ class TurnReplay:
         self._share = 1.0
         """The share of the last response that fits its output cap."""
         self._model = agent.model
-        if turn.tier == "economy" and agent.policy.economy is not None:
-            self._model = agent.policy.economy
-            agent.replay.note_change(f"{agent.name!r} answers with its economy model")
+        if (other := agent.policy.model_at(turn.tier)) is not None:
+            self._model = other
+            agent.replay.note_change(f"{agent.name!r} answers with its {turn.tier} model")
 
     async def repeat(self, batch: Sequence[TimedCall]) -> None:
         """Make these calls again, at the same time if there are several."""

@@ -175,9 +175,9 @@ class SimulatedAgent(Agent):
 
     async def respond(self, turn: Turn, ctx: Context) -> Reply:
         """Simulate one turn, which makes one call."""
-        if turn.tier == "economy" and self.policy.economy is not None:
-            cheaper = self.declared.model_copy(update={"model": self.policy.economy})
-            return await replace(self, declared=cheaper).respond(structs.replace(turn, tier="primary"), ctx)
+        if (model := self.policy.model_at(turn.tier)) is not None:
+            other = self.declared.model_copy(update={"model": model})
+            return await replace(self, declared=other).respond(structs.replace(turn, tier="primary"), ctx)
         chance = Random(ctx.clock.random())
         simulation = self.simulation
         right = chance.random() < (simulation.skill or 0.0)

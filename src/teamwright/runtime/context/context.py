@@ -113,7 +113,8 @@ class RunContext:
             if counted is not None:
                 counted.end()
         if evaluator is not None:
-            ending = await pass_gate(self, member, evaluator, turn, key, ending, partial(self._ask_again, member))
+            again = partial(self._ask_again, member)
+            ending = await pass_gate(self, member, evaluator, turn, key, ending, again, own=True)
         if not isinstance(ending, Reply) and policy.optional:
             return ending.changed(optional=True)
         return ending

@@ -112,7 +112,7 @@ def _project_plan(builder: EventBuilder, fact: Fact) -> bool:
             (builder.team.shared.add if members else builder.team.shared.discard)(step)
             builder.set_step(step, "running", attempt=attempt, members=members or (member,))
         case TeamStepFailed(step=step, member=member, attempt=attempt, error=error, rung=rung):
-            state = "running" if rung in ("retry", "downgrade_model") else "failed"
+            state = "running" if rung in ("retry", "upgrade_model", "downgrade_model") else "failed"
             builder.set_step(step, state, attempt=attempt, members=_workers(builder.team, step, member), reason=error)
             return False  # the note says what happens now
         case TeamStepCompleted() as done:

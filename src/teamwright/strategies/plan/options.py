@@ -39,6 +39,7 @@ class FailureLadder(Value):
     retry: int = Field(default=1, ge=0, le=20, description="how often a step is tried again")
     other_member: bool = Field(default=False, description="whether another member tries it, if one can")
     adjust: bool = Field(default=False, description="whether the lead may change the step before it is tried again")
+    upgrade_model: bool = Field(default=True, description="then once with the member's `stronger` model, if it has one")
     downgrade_model: bool = Field(
         default=True, description="then once with the member's `economy` model, if it has one"
     )

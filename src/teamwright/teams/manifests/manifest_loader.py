@@ -236,7 +236,7 @@ def relocate(kind: str, value: JsonValue, move: Move, folder: Callable[[str], Pa
     if kind != "agent" or not isinstance(value, dict):
         return value
     moved = dict(value)
-    for name in ("model", "economy", "fallback"):
+    for name in ("model", "economy", "stronger", "fallback"):
         if name in moved:
             moved[name] = _relocate_model(moved[name], move)
     if isinstance(tools := moved.get("tools"), list):

@@ -9,7 +9,7 @@ from teamwright.values.turns.envelope import RiskLevel
 from teamwright.values.turns.results import StopReason
 from teamwright.values.value import JsonValue, Record
 
-FailureRung = Literal["retry", "downgrade_model", "replan", "skip_step", "finish", "abort_team"]
+FailureRung = Literal["retry", "upgrade_model", "downgrade_model", "replan", "skip_step", "finish", "abort_team"]
 """What happens after a failed attempt at a step, from the cheapest to the last resort."""
 
 

@@ -121,6 +121,10 @@ class AgentSettings(MemberSettings):
     economy: AnyModel | None = Field(
         default=None, description="a cheaper model for a tight budget; `economy` of `models` by default"
     )
+    stronger: AnyModel | None = Field(
+        default=None,
+        description="a model for steps that failed with the regular one; `stronger` of `models` by default",
+    )
     priority: int = Field(
         default=0, description="members below the highest priority of their team get the cheaper model first"
     )

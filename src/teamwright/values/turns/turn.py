@@ -23,7 +23,7 @@ from teamwright.values.value import JsonValue, Record, misfit_of
 Purpose = Literal["work", "coordinate", "judge"]
 PURPOSES = get_args(Purpose)
 Signal = Literal["terminate"]
-Tier = Literal["primary", "economy"]
+Tier = Literal["primary", "economy", "stronger"]
 
 AT_ITS_LIMIT = "stopped at its limit of "
 """Prefix of the warning that a team stopped at a limit on its turns."""

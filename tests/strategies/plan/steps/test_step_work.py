@@ -64,14 +64,18 @@ class Cell:
 
 COMPLETED, DEGRADED, TIMEOUT = ("completed", "done"), ("degraded", "done"), ("timeout", "deadline")
 FAILED, EXCEEDED, UNPLANNED = ("failed", "error"), ("failed", "review_exceeded"), ("failed", "planning")
-RETRY, DOWNGRADE, SKIP, ABORT_TEAM = "retry", "downgrade_model", "skip_step", "abort_team"
+RETRY, UPGRADE, DOWNGRADE = "retry", "upgrade_model", "downgrade_model"
+SKIP, ABORT_TEAM = "skip_step", "abort_team"
 ONE: dict[str, Any] = {"steps": [{"id": "a"}]}
 CHAIN: dict[str, Any] = {"steps": [{"id": "a"}, {"id": "b", "needs": ["a"]}, {"id": "c", "needs": ["b"]}]}
 BESIDE: dict[str, Any] = {"steps": [{"id": "a"}, {"id": "b", "needs": ["a"]}, {"id": "c"}]}
 CHEAP: dict[str, Any] = {"steps": [{"id": "e"}]}
+STRONG: dict[str, Any] = {"steps": [{"id": "s"}]}
 REQUIRED: dict[str, Any] = {"steps": [{"id": "a", "required": True}, *STEPS[1:]]}
+KEPT: dict[str, Any] = {"on_failure": {"upgrade_model": False}}
 ABORT: dict[str, Any] = {"on_failure": {"skip_step": False}}
 FALLBACK = {"on_planner_failure": "single_step_fallback"}
+LOW = {"risk": "low"}
 AUTO_PASS = {"risk": "low", "on_unreviewed": "pass"}
 
 TABLE = [
@@ -80,6 +84,10 @@ TABLE = [
     Cell("generator: retry", {"a": [ERROR]}, {}, COMPLETED, "c", (RETRY,)),
     Cell("generator: retry twice", {"a": [ERROR, ERROR]}, {"on_failure": {"retry": 2}}, COMPLETED, "c", (RETRY, RETRY)),
     Cell("generator: downgrade", {"e": [ERROR, ERROR]}, {**CHEAP}, DEGRADED, "e", (RETRY, DOWNGRADE)),
+    Cell("generator: upgrade", {"s": [ERROR, ERROR]}, {**STRONG}, COMPLETED, "s", (RETRY, UPGRADE)),
+    Cell("generator: upgrade, downgrade", {"s": [ERROR] * 3}, {**STRONG}, DEGRADED, "s", (RETRY, UPGRADE, DOWNGRADE)),
+    Cell("generator: no upgrade", {"s": [ERROR] * 2}, {**STRONG, **KEPT}, DEGRADED, "s", (RETRY, DOWNGRADE)),
+    Cell("generator: a wrong setting of both", {"s": WRONG}, {**STRONG}, FAILED, None, (SKIP,)),
     Cell("generator: a wrong setting", {"e": WRONG}, {**CHEAP}, FAILED, None, (SKIP,)),
     Cell("generator: a wrong setting, skip", {"a": WRONG}, {}, DEGRADED, "c", (SKIP,)),
     Cell("generator: a wrong setting, abort", {"a": WRONG}, {**ABORT}, FAILED, None, (ABORT_TEAM,)),
@@ -99,6 +107,8 @@ TABLE = [
     Cell("timeout while planning", {"p": never}, {"lead": "p", "timeout": 0.05}, TIMEOUT, None),
     Cell("review overrun: low", {}, {"risk": "low", "evaluate": NEVER}, DEGRADED, "c"),
     Cell("review overrun: medium", {}, {**ONE, "evaluate": NEVER}, EXCEEDED, "a", (), 1),
+    Cell("review overrun: upgrade", {}, {**STRONG, "evaluate": NEVER}, EXCEEDED, "s", (UPGRADE,), 1),
+    Cell("review overrun: upgrade, low", {}, {**STRONG, **LOW, "evaluate": NEVER}, DEGRADED, "s", (UPGRADE,)),
     Cell("review overrun: high", {}, {**ONE, "risk": "high", "evaluate": NEVER}, EXCEEDED, "a", (), 1),
 ]  # fmt: skip
 """The failure table: planner, generator, evaluator, timeout, review loop."""
@@ -113,10 +123,11 @@ def answers(given: object) -> object:
 
 
 def expert(fakes: FakeMembers, wrong: dict[str, object], **options: Any) -> Team:
-    made = {name: fakes.member(name, answers(wrong.get(name))) for name in "abcep"}
+    made = {name: fakes.member(name, answers(wrong.get(name))) for name in "abcesp"}
     made["e"].policy = Policy(economy="server/cheap")
+    made["s"].policy = Policy(economy="server/cheap", stronger="server/strong")
     given: dict[str, Any] = {} if "lead" in options else {"steps": STEPS}
-    members = [made[name] for name in "abce"]
+    members = [made[name] for name in "abces"]
     return Team("t", members=members, helpers=[made["p"]], strategy="expert", options={**given, **options})
 
 
@@ -163,16 +174,83 @@ async def test_where_the_cheaper_model_fails_too_the_failure_names_both() -> Non
     assert "the regular one fails; its economy model failed too: the cheap one fails" in result.failure.message
 
 
+async def test_a_stronger_model_answers_after_the_rung_that_upgrades() -> None:
+    fakes = FakeMembers()
+    result, events = await run(expert(fakes, {"s": [ERROR, ERROR]}, steps=[{"id": "s"}]))
+    assert [turn.tier for _, turn in fakes.received] == ["primary", "primary", "stronger"]
+    asked = [event.fact.to_json() for event in events if event.kind == "agent.asked" and event.key.endswith("work")]
+    assert [one["tier"] for one in asked if one["member"] == "s"] == ["primary", "primary", "stronger"]
+    assert (result.status, result.warnings) == ("completed", ())
+    assert (completed(events)["s"].state, completed(events)["s"].attempts) == ("completed", 3)
+
+
+async def test_a_stronger_model_revises_work_that_did_not_pass_in_any_round_and_reads_the_reviews() -> None:
+    fakes = FakeMembers()
+    good = {"criteria": [{"id": "says_it", "contains": "strong words"}]}
+
+    def write(turn: Turn) -> str:
+        return "strong words" if turn.tier == "stronger" else "weak words"
+
+    options: dict[str, Any] = {"evaluate": good, "revisions": 1}
+    result, events = await run(expert(fakes, {"s": write}, steps=[{"id": "s"}], **options))
+    assert (result.status, result.output) == ("completed", "strong words")
+    assert [turn.tier for _, turn in fakes.received] == ["primary", "primary", "stronger"]
+    last = fakes.received[-1][1]
+    assert "Review 2: score 0.00" in last.task
+    assert [message.content for message in last.history][-2:] == ["weak words", "weak words"]
+    assert rungs(events) == ("upgrade_model",)
+    assert (completed(events)["s"].verdict, completed(events)["s"].attempts) == ("pass", 3)
+
+
+async def test_a_stronger_model_tries_work_that_failed_the_own_evaluation_of_its_member() -> None:
+    fakes = FakeMembers()
+    picky = Rubric(Evaluate(criteria=(Criterion(id="says_it", contains="strong words"),)))
+    write = fakes.member("s", lambda turn: "strong words" if turn.tier == "stronger" else "weak", evaluate=picky)
+    write.policy = write.policy.changed(stronger="server/strong")
+    result, events = await run(Team("t", members=[write], strategy="expert", options={"steps": [{"id": "s"}]}))
+    assert (result.status, result.output, rungs(events)) == ("completed", "strong words", ("upgrade_model",))
+
+
+@pytest.mark.parametrize("strategy", ["expert", "dag"])
+async def test_work_that_passed_the_own_evaluation_of_its_member_is_reviewed_by_the_step_too(strategy: str) -> None:
+    fakes = FakeMembers()
+    done = Evaluate(criteria=(Criterion(id="done", contains="done"),), rounds=2)
+    texts = iter(["not yet", "done, and now", "done and good"])
+    member = fakes.member("a", lambda _: next(texts), evaluate=Rubric(done))
+    good = {"criteria": [{"id": "good", "contains": "good"}], "rounds": 2}
+    steps = [{"id": "a", "evaluate": good}]
+    result, _ = await run(Team("t", members=[member], strategy=strategy, options={"steps": steps}))
+    assert (result.status, result.output) == ("completed", "done and good")
+
+
+async def test_where_every_model_fails_the_failure_names_them() -> None:
+    result, events = await run(expert(FakeMembers(), {"s": ERROR}, steps=[{"id": "s"}]))
+    assert result.failure is not None
+    assert "; its stronger and economy models failed too: the words of an error" in result.failure.message
+    assert rungs(events) == ("retry", "upgrade_model", "downgrade_model", "skip_step")
+
+
+@pytest.mark.parametrize("preset", ["plan", "dag", "expert", "dispatch", "collaborate", "live"])
+async def test_a_ladder_of_every_preset_tries_the_stronger_model(preset: str) -> None:
+    fakes = FakeMembers()
+    weak = fakes.member("s", lambda turn: None if turn.tier == "stronger" else ERROR)
+    weak.policy = Policy(stronger="server/strong")
+    options: dict[str, Any] = {"steps": [{"id": "one", "agent": "s"}], "answer": "one", "on_failure": {"retry": 0}}
+    result, events = await run(Team("t", members=[weak, fakes.member("b")], strategy=preset, options=options))
+    assert (result.status, rungs(events)) == ("completed", ("upgrade_model",))
+
+
 async def test_rungs_that_can_not_help_a_wrong_setting_are_passed_over_visibly() -> None:
     _, events = await run(expert(FakeMembers(), {"e": WRONG}, steps=[{"id": "e"}]))
     (only,) = [event.fact for event in events if isinstance(event.fact, TeamStepFailed)]
-    assert (only.passed_over, only.error) == (("retry", "downgrade_model"), "invalid_request")
+    assert (only.passed_over, only.error) == (("retry", "upgrade_model", "downgrade_model"), "invalid_request")
 
 
 async def test_a_rung_that_does_not_apply_is_passed_over_visibly() -> None:  # K-06
     _, events = await run(expert(FakeMembers(), {"a": ERROR}))
     last = [event.fact for event in events if isinstance(event.fact, TeamStepFailed)][-1]
-    assert (last.rung, last.passed_over, last.attempt, last.error) == ("skip_step", ("downgrade_model",), 2, "refused")
+    assert (last.rung, last.passed_over) == ("skip_step", ("upgrade_model", "downgrade_model"))
+    assert (last.attempt, last.error) == (2, "refused")
 
 
 async def test_a_step_that_uses_up_its_own_time_is_skipped_and_the_others_go_on() -> None:  # K-06

@@ -33,7 +33,7 @@ NOTHING_FOUND = "NOTHING FOUND"
 LIMITS_OF_ROLE, LIMITS_OF_STEP = "role-limits", "step-limits"
 LAST_RUNGS: frozenset[FailureRung] = frozenset(("replan", "skip_step", "finish", "abort_team"))
 """The rungs after which the step itself is not tried again."""
-TIERS: dict[FailureRung, Tier] = {"downgrade_model": "economy"}
+TIERS: dict[FailureRung, Tier] = {"upgrade_model": "stronger", "downgrade_model": "economy"}
 """The model with which a rung tries a step."""
 
 
@@ -104,7 +104,7 @@ class StepExecution:
         self.agent, self._machine, self._crew = agent, machine, crew
         self._attempts = self._retries = 0
         self._tier: Tier = "primary"
-        self._tried_tiers: set[Tier] = set()
+        self._tried_tiers: list[Tier] = []
         self._nothing_found = False
         self._may_retry = True
         self._warnings: list[str] = []
@@ -137,7 +137,7 @@ class StepExecution:
                 ending = ending.changed(warnings=(*ending.warnings, *self._warnings))
         except AgentTimeout as error:
             failure = Failure(member=self.agent.name, error=error.kind, message=str(error))
-            ending = await self._give_up(failure, ctx, ("retry", "downgrade_model"))
+            ending = await self._give_up(failure, ctx, ("retry", *TIERS))
         if isinstance(ending, Failure) and self.awaits:
             self.failure = ending
         else:
@@ -192,14 +192,42 @@ class StepExecution:
                 return work.reply
             rounds.work, rounds.author = work.key, work.author
             await rounds.evaluate(work.reply)
-            settled = await rounds.settle(work.reply)
-            self._verdict, self._outcome = rounds.verdicts[-1], rounds.verdicts[-1].outcome
-            if settled is not None:
-                return await self._settle_review(settled, ctx)
+            if not (is_upgraded := self._may_upgrade_after(rounds)):
+                settled = await rounds.settle(work.reply)
+                self._verdict, self._outcome = rounds.verdicts[-1], rounds.verdicts[-1].outcome
+                if settled is not None:
+                    return await self._settle_review(settled, ctx)
             self._outcome = "revise"
             self._machine.move("generating")
-            work = await self._revise(work, rounds.revision_turn(work.reply), rounds.work, ctx)
+            turn = rounds.revision_turn(work.reply)
+            if is_upgraded:
+                rounds.work = await self._upgrade(work, rounds.work, ctx)
+            work = await self._revise(work, turn, rounds.work, ctx)
         return work
+
+    def _may_upgrade_after(self, rounds: EvaluationRounds) -> bool:
+        """Return whether a stronger model revises work that did not pass in any of its rounds."""
+        return rounds.verdicts[-1].outcome == "revise" and rounds.are_over and self._may_upgrade
+
+    def _may_upgrade_own(self, failure: Failure) -> bool:
+        """Return whether a stronger model tries work that failed the member's own evaluation, unless a person did."""
+        own = self.agent.policy.evaluate
+        is_own = own is not None and failure.member == self.agent.name and declaration_of(own).on_exceeded != "ask"
+        return is_own and self._may_upgrade
+
+    @property
+    def _may_upgrade(self) -> bool:
+        """Whether a stronger model comes next after a review, not a change of the lead."""
+        return self._is_left("upgrade_model") and not (self._may_adjust and self._retries < self._ladder.retry)
+
+    async def _upgrade(self, work: Work, key: str, ctx: Context) -> str:
+        """Let the author continue with its stronger model; return the key of its next attempt."""
+        self.agent, self._key = work.author, work.key
+        exceeded = Failure(member=work.author.name, error=REVIEW_EXCEEDED, message="")
+        await ctx.emit(self._failed(exceeded, "upgrade_model", ()))
+        self._tier = "stronger"
+        self._tried_tiers.append(self._tier)
+        return f"{self._tier}/{key}"
 
     async def _revise(self, work: Work, turn: Turn, key: str, ctx: Context) -> Work | Failure:
         """Ask the author of work that did not pass."""
@@ -212,7 +240,11 @@ class StepExecution:
         ending = await self._attempt(turn, key, ctx, alone=alone)
         while isinstance(ending, Failure):
             if ending.error == REVIEW_EXCEEDED:  # the member's own evaluation
-                return await self._exceed_own(ending, ctx)
+                if not self._may_upgrade_own(ending):
+                    return await self._exceed_own(ending, ctx)
+                await ctx.emit(self._failed(ending, "upgrade_model", ()))
+                ending = await self._change_model("upgrade_model", ending, turn, key, ctx, alone=alone)
+                continue
             successor = self._successor(ending)
             rung, passed_over = self._next_rung(ending, successor)
             if rung in LAST_RUNGS:
@@ -244,9 +276,10 @@ class StepExecution:
     ) -> Work | Failure:
         """Try the step once with another model of the member."""
         self._tier = TIERS[rung]
-        self._tried_tiers.add(self._tier)
-        self._earlier_failure = failure
-        self._warn(failure, f"its {self._tier} model took over")
+        self._tried_tiers.append(self._tier)
+        self._earlier_failure = self._earlier_failure or failure
+        if self._tier == "economy":
+            self._warn(failure, f"its {self._tier} model took over")
         return await self._attempt(turn, f"{self._tier}/{key}", ctx, alone=alone)
 
     def _warn(self, failure: Failure, then: str) -> None:
@@ -291,16 +324,22 @@ class StepExecution:
         passed_over: list[FailureRung] = []
         if self._retries < self._ladder.retry or failure.error == BUDGET:
             passed_over.append("retry")
-        policy, is_hopeless = self.agent.policy, failure.error in (*FUTILE, REJECTED) or bool(self._assigned.members)
-        models: tuple[tuple[FailureRung, Tier, bool, object], ...] = (
-            ("downgrade_model", "economy", self._ladder.downgrade_model, policy.economy),
-        )
-        for rung, tier, wanted, model in models:
-            if wanted and tier not in self._tried_tiers:
-                if model is not None and not is_hopeless:
-                    return rung, tuple(passed_over)
+        is_hopeless = failure.error in (*FUTILE, REJECTED) or bool(self._assigned.members)
+        for rung, tier in TIERS.items():
+            is_dearer = tier == "stronger" and failure.error == BUDGET
+            if self._is_left(rung) and not is_hopeless and not is_dearer:
+                return rung, tuple(passed_over)
+            if self._is_wanted(rung) and tier not in self._tried_tiers:
                 passed_over.append(rung)
         return self._last_rung(failure), tuple(passed_over)
+
+    def _is_wanted(self, rung: FailureRung) -> bool:
+        return self._ladder.upgrade_model if rung == "upgrade_model" else self._ladder.downgrade_model
+
+    def _is_left(self, rung: FailureRung) -> bool:
+        """Return whether the member has another model for this rung, with which it has not tried yet."""
+        tier = TIERS[rung]
+        return self._is_wanted(rung) and tier not in self._tried_tiers and self.agent.policy.model_at(tier) is not None
 
     def _last_rung(self, failure: Failure, *, last: bool = False) -> FailureRung:
         """Return what follows when there is no further attempt. A used-up budget skips what it does not cover."""
@@ -316,7 +355,7 @@ class StepExecution:
     ) -> Failure:
         rung = self._last_rung(failure, last=last)
         if self._earlier_failure is not None and self._earlier_failure is not failure:
-            text = f"{self._earlier_failure.message}; its {self._tier} model failed too: {failure.message}"
+            text = f"{self._earlier_failure.message}; its {self._tried_models} failed too: {failure.message}"
             failure = failure.changed(message=cut(text, LONGEST_ERROR))
         await ctx.emit(self._failed(failure, rung, passed_over))
         self.aborts_team = rung == "abort_team" and self._assigned.fails_at_once
@@ -324,6 +363,10 @@ class StepExecution:
         self.awaits = "plan" if rung == "replan" else ""
         # A step that the budget did not cover is no optional one: the step that closes the team still runs.
         return failure.changed(optional=rung == "skip_step" and failure.error != BUDGET)
+
+    @property
+    def _tried_models(self) -> str:
+        return f"{' and '.join(self._tried_tiers)} model{'s' if len(self._tried_tiers) > 1 else ''}"
 
     def _failed(self, failure: Failure, rung: FailureRung, passed_over: tuple[FailureRung, ...]) -> TeamStepFailed:
         return TeamStepFailed(

@@ -68,7 +68,7 @@ class _ImportChecks:
     def check_models(self, agent: Declaration) -> None:
         """Check the agent's scripts and inline models."""
         fallback = agent.fields.get("fallback")  # a text is the name of an agent
-        for node in (agent.fields.get("model"), agent.fields.get("economy"), fallback):
+        for node in (*map(agent.fields.get, ("model", "economy", "stronger")), fallback):
             if node is not None and (node is not fallback or isinstance(node, Fields)):
                 self.check_model(node, agent)
 

@@ -47,7 +47,7 @@ KEYWORDS = {"function": AgentKeywords, "model": ModelKeywords}
 ELSEWHERE = frozenset(("function", "model", "tools", "memory", "simulation"))
 """Fields that say what kind of agent it is, are checked by themselves, or are not for the agent itself."""
 
-INLINE_MODELS = (("model",), ("economy",), ("fallback", "model"))
+INLINE_MODELS = (("model",), ("economy",), ("stronger",), ("fallback", "model"))
 """Where an agent may declare a model in place."""
 
 

@@ -32,7 +32,7 @@ from teamwright.values.text.secret_names import NAMED_BY_OTHERS, OWN_SECRETS, is
 from teamwright.values.text.secret_patterns import secret_spans
 from teamwright.values.text.variable_references import REFERENCE, resolved, variables_of
 
-MODELS = frozenset(("model", "economy", "fallback"))
+MODELS = frozenset(("model", "economy", "stronger", "fallback"))
 """The fields of an agent that declare models."""
 ON_COMMAND_LINES = frozenset(("command", "args"))
 OWN_HINT = "it holds an address or a secret of Teamwright itself, which no manifest may use"
@@ -250,9 +250,9 @@ def _receivers(fields: Mapping[str, JsonValue], models: Mapping[str, JsonValue])
     if isinstance(command := fields.get("command"), str):
         yield Destination("program", command)
         return
-    named = [fields.get(name) for name in ("model", "economy", "fallback")]
-    if "model" in fields and "economy" not in fields:
-        named.append("economy" if "economy" in models else None)
+    named = [fields.get(name) for name in ("model", "economy", "stronger", "fallback")]
+    if "model" in fields:
+        named += [name for name in ("economy", "stronger") if name not in fields and name in models]
     for model in named:
         yield from _model_receivers(model, models)
 
