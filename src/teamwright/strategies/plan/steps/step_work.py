@@ -12,7 +12,6 @@ from typing import Literal, Protocol
 
 from msgspec.structs import replace
 
-from teamwright.agents.approval import REJECTED
 from teamwright.agents.contract.agent import Agent, Context, declaration_of
 from teamwright.agents.contract.retry import FUTILE, RETRYABLE
 from teamwright.agents.evaluators import Evaluator
@@ -20,6 +19,7 @@ from teamwright.agents.review import REVIEW_EXCEEDED, EvaluationRounds
 from teamwright.errors import AgentTimeout
 from teamwright.strategies.parts import WORK
 from teamwright.strategies.plan.options import FailureLadder
+from teamwright.strategies.plan.steps.rungs import LAST_RUNGS, TIERS, Climb, Helpers
 from teamwright.strategies.plan.steps.states import FinalState, StepMachine
 from teamwright.strategies.team_conversation import BUDGET
 from teamwright.values.events.team import FailureRung, TeamHandoff, TeamStepAssigned, TeamStepCompleted, TeamStepFailed
@@ -27,14 +27,10 @@ from teamwright.values.limits import ClosingAsk
 from teamwright.values.specs.evaluation import EvaluationVerdict, VerdictOutcome
 from teamwright.values.specs.plan import Role, Step
 from teamwright.values.text.display import LONGEST_ERROR, cut
-from teamwright.values.turns.turn import Failure, Reply, Tier, Turn
+from teamwright.values.turns.turn import Failure, Reply, Turn
 
 NOTHING_FOUND = "NOTHING FOUND"
 LIMITS_OF_ROLE, LIMITS_OF_STEP = "role-limits", "step-limits"
-LAST_RUNGS: frozenset[FailureRung] = frozenset(("replan", "skip_step", "finish", "abort_team"))
-"""The rungs after which the step itself is not tried again."""
-TIERS: dict[FailureRung, Tier] = {"upgrade_model": "stronger", "downgrade_model": "economy"}
-"""The model with which a rung tries a step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,25 +60,11 @@ class Work:
     reply: Reply
 
 
-class Crew(Protocol):
+class Crew(Helpers, Protocol):
     """Those who work on the steps of a team."""
-
-    @property
-    def can_replan(self) -> bool:
-        """Whether the lead may plan again after a failure."""
-        ...
-
-    @property
-    def can_adjust(self) -> bool:
-        """Whether the lead may change a step before it is tried again."""
-        ...
 
     async def produce(self, step: Step, agent: Agent, turn: Turn, key: str, ctx: Context) -> Work | Failure:
         """Let the agent, or all who work on the step, do it once."""
-        ...
-
-    def exchange(self, step: Step, failed: Agent) -> Agent:
-        """Return who tries a step again after this agent has failed: the same one, or another."""
         ...
 
 
@@ -100,11 +82,9 @@ class StepExecution:
     """
 
     def __init__(self, assignment: StepAssignment, agent: Agent, machine: StepMachine, crew: Crew) -> None:
-        self._assigned, self._step, self._ladder = assignment, assignment.step, assignment.ladder
+        self._assigned, self._step, self._ladder = assignment, assignment.step, Climb(assignment.ladder, crew)
         self.agent, self._machine, self._crew = agent, machine, crew
-        self._attempts = self._retries = 0
-        self._tier: Tier = "primary"
-        self._tried_tiers: list[Tier] = []
+        self._attempts = 0
         self._nothing_found = False
         self._may_retry = True
         self._warnings: list[str] = []
@@ -118,11 +98,6 @@ class StepExecution:
         """The failure after which the step waits."""
         self.awaits: Literal["", "adjustment", "plan"] = ""
         self.aborts_team = self.abandons_plan = False
-
-    @property
-    def _may_adjust(self) -> bool:
-        """Whether the lead may change the step before it is tried again."""
-        return self._ladder.adjust and self._crew.can_adjust
 
     async def run(self, turn: Turn, ctx: Context) -> Reply | Failure:
         """Work on the step until it has an answer that counts, fails, or waits; record its assignment and its end."""
@@ -151,7 +126,7 @@ class StepExecution:
         """
         before, failure = self.agent, self.failure
         self._assigned, self._step, self.agent = assignment, assignment.step, agent
-        self._retries += 1
+        self._ladder.retries += 1
         if failure is None or failure.error not in FUTILE:
             return True
         return failure.asked not in assignment.members if assignment.members else agent is not before
@@ -207,27 +182,20 @@ class StepExecution:
 
     def _may_upgrade_after(self, rounds: EvaluationRounds) -> bool:
         """Return whether a stronger model revises work that did not pass in any of its rounds."""
-        return rounds.verdicts[-1].outcome == "revise" and rounds.are_over and self._may_upgrade
+        return rounds.verdicts[-1].outcome == "revise" and rounds.are_over and self._ladder.may_upgrade(self.agent)
 
     def _may_upgrade_own(self, failure: Failure) -> bool:
         """Return whether a stronger model tries work that failed the member's own evaluation, unless a person did."""
         own = self.agent.policy.evaluate
         is_own = own is not None and failure.member == self.agent.name and declaration_of(own).on_exceeded != "ask"
-        return is_own and self._may_upgrade
-
-    @property
-    def _may_upgrade(self) -> bool:
-        """Whether a stronger model comes next after a review, not a change of the lead."""
-        return self._is_left("upgrade_model") and not (self._may_adjust and self._retries < self._ladder.retry)
+        return is_own and self._ladder.may_upgrade(self.agent)
 
     async def _upgrade(self, work: Work, key: str, ctx: Context) -> str:
         """Let the author continue with its stronger model; return the key of its next attempt."""
         self.agent, self._key = work.author, work.key
         exceeded = Failure(member=work.author.name, error=REVIEW_EXCEEDED, message="")
         await ctx.emit(self._failed(exceeded, "upgrade_model", ()))
-        self._tier = "stronger"
-        self._tried_tiers.append(self._tier)
-        return f"{self._tier}/{key}"
+        return f"{self._ladder.change_model('upgrade_model')}/{key}"
 
     async def _revise(self, work: Work, turn: Turn, key: str, ctx: Context) -> Work | Failure:
         """Ask the author of work that did not pass."""
@@ -245,12 +213,12 @@ class StepExecution:
                 await ctx.emit(self._failed(ending, "upgrade_model", ()))
                 ending = await self._change_model("upgrade_model", ending, turn, key, ctx, alone=alone)
                 continue
-            successor = self._successor(ending)
+            successor = self._ladder.successor(ending, self.agent, self._step)
             rung, passed_over = self._next_rung(ending, successor)
             if rung in LAST_RUNGS:
                 return await self._give_up(ending, ctx, passed_over)
             await ctx.emit(self._failed(ending, rung, passed_over))
-            if rung == "retry" and self._may_adjust and not alone:
+            if rung == "retry" and self._ladder.may_adjust and not alone:
                 self.awaits = "adjustment"
                 return ending
             if successor is not None:
@@ -263,24 +231,23 @@ class StepExecution:
         self, agent: Agent, failure: Failure, turn: Turn, key: str, ctx: Context, *, alone: bool
     ) -> Work | Failure:
         """Try the step again, with another member where the team exchanges it."""
-        self._retries += 1
+        self._ladder.retries += 1
         before, self.agent = self.agent, agent
         if self.agent is not before:
             if failure.error in FUTILE:
                 self._warn(failure, f"{self.agent.name!r} took over")
             await ctx.emit(self._assignment_fact())
-        return await self._attempt(turn, f"retry-{self._retries}/{key}", ctx, alone=alone)
+        return await self._attempt(turn, f"retry-{self._ladder.retries}/{key}", ctx, alone=alone)
 
     async def _change_model(
         self, rung: FailureRung, failure: Failure, turn: Turn, key: str, ctx: Context, *, alone: bool
     ) -> Work | Failure:
         """Try the step once with another model of the member."""
-        self._tier = TIERS[rung]
-        self._tried_tiers.append(self._tier)
+        tier = self._ladder.change_model(rung)
         self._earlier_failure = self._earlier_failure or failure
-        if self._tier == "economy":
-            self._warn(failure, f"its {self._tier} model took over")
-        return await self._attempt(turn, f"{self._tier}/{key}", ctx, alone=alone)
+        if tier == "economy":
+            self._warn(failure, f"its {tier} model took over")
+        return await self._attempt(turn, f"{tier}/{key}", ctx, alone=alone)
 
     def _warn(self, failure: Failure, then: str) -> None:
         text = f"{failure.member!r} failed at the step {self._step.id!r} ({failure.error}: {failure.message})"
@@ -288,8 +255,8 @@ class StepExecution:
 
     async def _attempt(self, turn: Turn, key: str, ctx: Context, *, alone: bool) -> Work | Failure:
         self._attempts, self._key = self._attempts + 1, key
-        if self._tier != "primary":
-            turn = replace(turn, tier=self._tier)
+        if self._ladder.tier != "primary":
+            turn = replace(turn, tier=self._ladder.tier)
         if not self._may_retry:
             turn = replace(turn, may_retry=False)
         if alone:
@@ -305,57 +272,18 @@ class StepExecution:
             self.agent = done.author
         return done
 
-    def _successor(self, failure: Failure) -> Agent | None:
-        """Return who makes another attempt, if one is left and may help.
-
-        Where the settings or the input of a member are wrong, only another member may help, or a change of the lead.
-        """
-        if failure.error in (BUDGET, REJECTED) or self._retries >= self._ladder.retry:
-            return None
-        if self._may_adjust:
-            return self.agent
-        agent = self._crew.exchange(self._step, self.agent) if self._ladder.other_member else self.agent
-        return None if failure.error in FUTILE and agent is self.agent else agent
-
     def _next_rung(self, failure: Failure, successor: Agent | None) -> tuple[FailureRung, tuple[FailureRung, ...]]:
         """Return the next rung that applies, and those before it that do not."""
         if successor is not None:
             return "retry", ()
-        passed_over: list[FailureRung] = []
-        if self._retries < self._ladder.retry or failure.error == BUDGET:
-            passed_over.append("retry")
-        is_hopeless = failure.error in (*FUTILE, REJECTED) or bool(self._assigned.members)
-        for rung, tier in TIERS.items():
-            is_dearer = tier == "stronger" and failure.error == BUDGET
-            if self._is_left(rung) and not is_hopeless and not is_dearer:
-                return rung, tuple(passed_over)
-            if self._is_wanted(rung) and tier not in self._tried_tiers:
-                passed_over.append(rung)
-        return self._last_rung(failure), tuple(passed_over)
-
-    def _is_wanted(self, rung: FailureRung) -> bool:
-        return self._ladder.upgrade_model if rung == "upgrade_model" else self._ladder.downgrade_model
-
-    def _is_left(self, rung: FailureRung) -> bool:
-        """Return whether the member has another model for this rung, with which it has not tried yet."""
-        tier = TIERS[rung]
-        return self._is_wanted(rung) and tier not in self._tried_tiers and self.agent.policy.model_at(tier) is not None
-
-    def _last_rung(self, failure: Failure, *, last: bool = False) -> FailureRung:
-        """Return what follows when there is no further attempt. A used-up budget skips what it does not cover."""
-        if self._crew.can_replan and not last and not failure.optional and failure.error != BUDGET:
-            return "replan"
-        can_skip = (self._ladder.skip_step and not self._step.required) or failure.optional or failure.error == BUDGET
-        if can_skip:
-            return "skip_step"
-        return "finish" if self._ladder.finish else "abort_team"
+        return self._ladder.next_rung(failure, self.agent, self._step, is_shared=bool(self._assigned.members))
 
     async def _give_up(
         self, failure: Failure, ctx: Context, passed_over: tuple[FailureRung, ...], *, last: bool = False
     ) -> Failure:
-        rung = self._last_rung(failure, last=last)
+        rung = self._ladder.last_rung(failure, self._step, last=last)
         if self._earlier_failure is not None and self._earlier_failure is not failure:
-            text = f"{self._earlier_failure.message}; its {self._tried_models} failed too: {failure.message}"
+            text = f"{self._earlier_failure.message}; its {self._ladder.tried_models} failed too: {failure.message}"
             failure = failure.changed(message=cut(text, LONGEST_ERROR))
         await ctx.emit(self._failed(failure, rung, passed_over))
         self.aborts_team = rung == "abort_team" and self._assigned.fails_at_once
@@ -363,10 +291,6 @@ class StepExecution:
         self.awaits = "plan" if rung == "replan" else ""
         # A step that the budget did not cover is no optional one: the step that closes the team still runs.
         return failure.changed(optional=rung == "skip_step" and failure.error != BUDGET)
-
-    @property
-    def _tried_models(self) -> str:
-        return f"{' and '.join(self._tried_tiers)} model{'s' if len(self._tried_tiers) > 1 else ''}"
 
     def _failed(self, failure: Failure, rung: FailureRung, passed_over: tuple[FailureRung, ...]) -> TeamStepFailed:
         return TeamStepFailed(
@@ -403,11 +327,11 @@ class StepExecution:
         Without such a rung it fails the team.
         """
         self._outcome = REVIEW_EXCEEDED
-        if self._may_adjust and self._retries < self._ladder.retry:
+        if self._ladder.will_adjust:
             await ctx.emit(self._failed(failure, "retry", ()))
             self.awaits = "adjustment"
             return failure.changed(optional=False)
-        if self._ladder.finish:
+        if self._ladder.ladder.finish:
             await ctx.emit(self._failed(failure, "finish", ()))
             self.abandons_plan = True
             return failure.changed(optional=False)
