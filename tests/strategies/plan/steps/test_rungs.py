@@ -53,7 +53,8 @@ def rungs(climb: Climb, agent: Agent, failure: Failure) -> list[str]:
     [
         ({}, "refused", ["retry", "no upgrade_model", "no downgrade_model", "skip_step"]),
         ({"stronger": "s/x"}, "refused", ["retry", "upgrade_model", "no downgrade_model", "skip_step"]),
-        ({"economy": "s/y"}, "refused", ["retry", "no upgrade_model", "downgrade_model", "skip_step"]),
+        ({"economy": "s/y"}, "refused", ["retry", "no upgrade_model", "downgrade_model", "no upgrade_model",
+                                          "skip_step"]),
         ({"stronger": "s/x", "economy": "s/y"}, "refused", ["retry", "upgrade_model", "downgrade_model", "skip_step"]),
         ({"stronger": "s/x", "economy": "s/y"}, "budget", ["no retry", "no upgrade_model", "downgrade_model",
                                                             "no retry", "no upgrade_model", "skip_step"]),

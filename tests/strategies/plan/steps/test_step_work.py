@@ -218,8 +218,8 @@ async def test_work_that_passed_the_own_evaluation_of_its_member_is_reviewed_by_
     texts = iter(["not yet", "done, and now", "done and good"])
     member = fakes.member("a", lambda _: next(texts), evaluate=Rubric(done))
     good = {"criteria": [{"id": "good", "contains": "good"}], "rounds": 2}
-    steps = [{"id": "a", "evaluate": good}]
-    result, _ = await run(Team("t", members=[member], strategy=strategy, options={"steps": steps}))
+    options: dict[str, Any] = {"steps": [{"id": "a", "evaluate": good}]}
+    result, _ = await run(Team("t", members=[member], strategy=strategy, options=options))
     assert (result.status, result.output) == ("completed", "done and good")
 
 
