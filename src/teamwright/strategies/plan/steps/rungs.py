@@ -1,4 +1,4 @@
-"""The failure ladder of one step: which rung comes next after a failure, and what was tried before. It asks nobody."""
+"""The failure ladder of one step: which rung comes next after a failure, and what was tried before. It makes no ask."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class Climb:
     def next_rung(
         self, failure: Failure, agent: Agent, step: Step, *, is_shared: bool
     ) -> tuple[FailureRung, tuple[FailureRung, ...]]:
-        """Return the next rung that applies where nobody makes another attempt, and those before it that do not."""
+        """Return the next rung that applies where no further attempt is made, and those before it that do not."""
         passed_over: list[FailureRung] = []
         if self.retries < self.ladder.retry or failure.error == BUDGET:
             passed_over.append("retry")
