@@ -16,6 +16,7 @@ from teamwright.values.people import (
     Question as Question,
     RaiseBudget as RaiseBudget,
     RemoveMember as RemoveMember,
+    RestorePlan as RestorePlan,
     ResumeMember as ResumeMember,
     Tell as Tell,
     Undo as Undo,

@@ -30,6 +30,7 @@ from teamwright.values.people import (
     PauseMember,
     RaiseBudget,
     RemoveMember,
+    RestorePlan,
     Steer,
     Tell,
 )
@@ -72,6 +73,7 @@ SENT = st.lists(
     | st.builds(PauseMember, member=NAMES)
     | st.builds(RaiseBudget, calls=st.integers(1, 90))
     | st.builds(EditPlan, plan=phases.map(lambda steps: {"steps": steps}))
+    | st.builds(RestorePlan, plan_version=st.integers(1, 4))
     | st.builds(AddMember, member=st.sampled_from(["new", "a"]), spec=st.just(NEWCOMER))
     | st.builds(RemoveMember, member=NAMES),
     max_size=5,

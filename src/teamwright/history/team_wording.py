@@ -31,6 +31,7 @@ from teamwright.values.people import (
     PauseMember,
     RaiseBudget,
     RemoveMember,
+    RestorePlan,
     ResumeMember,
     Tell,
     Undo,
@@ -139,18 +140,14 @@ def _text(intervention: Intervention) -> str:
     match intervention:
         case Tell(text=text, to=to):
             return f"{f'to {to}: ' if to else ''}{cut(visible(text), LONGEST)!r}"
-        case PauseMember(member=member):
-            return f"pause {member}"
-        case ResumeMember(member=member):
-            return f"resume {member}"
+        case PauseMember() | ResumeMember() | AddMember() | RemoveMember():
+            return f"{intervention.kind.removesuffix('_member')} {intervention.member}"
         case RaiseBudget() as raise_:
             return f"raise the budget to {_amounts(raise_)}"
         case EditPlan():
             return "another plan"
-        case AddMember(member=member):
-            return f"add {member}"
-        case RemoveMember(member=member):
-            return f"remove {member}"
+        case RestorePlan(plan_version=version):
+            return f"version {version} of the plan again"
         case Answered() | Cancel() | Pause() | Mark() | Undo() | ActionClaim():
             return intervention.kind
         case _:

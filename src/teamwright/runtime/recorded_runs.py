@@ -34,6 +34,7 @@ from teamwright.values.people import (
     PauseMember,
     RaiseBudget,
     RemoveMember,
+    RestorePlan,
     ResumeMember,
     Steer,
     Tell,
@@ -95,6 +96,15 @@ class RunInterventions(ABC):
         """
         edited = _plain("The plan", plan)
         return await self._steer(run_id, EditPlan(plan=edited, by=by), wait=wait)
+
+    async def restore_plan(self, run_id: str, version: int, *, by: str = "", wait: bool = False) -> Receipt:
+        """Make the plan of a run's team as it was in an earlier version; what has begun since, and what is done, stays.
+
+        This makes a new version, which counts as an edit of a person. Raises `InterventionRefused` if that can't be.
+        """
+        if not isinstance(version, int) or isinstance(version, bool) or version < 1:  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise UsageError(f"The version of a plan is a number from 1, not {version!r:.100}.")
+        return await self._steer(run_id, RestorePlan(plan_version=version, by=by), wait=wait)
 
     async def add_member(
         self, run_id: str, name: str, spec: AgentSpec | Mapping[str, JsonValue], *, by: str = "", wait: bool = False

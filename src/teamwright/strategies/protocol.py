@@ -97,7 +97,9 @@ ExpectedAsks = Mapping[str, int]
 """Expected asks by key, or by the first part of the key, with the tokens each should take; 0 if unknown."""
 
 
-InterventionName = Literal["say", "pause", "raise_budget", "edit_plan", "add_member", "remove_member"]
+InterventionName = Literal[
+    "say", "pause", "raise_budget", "edit_plan", "restore_plan", "add_member", "remove_member"
+]  # fmt: skip
 """What a person can change while a run is going on, besides cancelling it."""
 STEERABLE: tuple[InterventionName, ...] = ("say", "pause", "raise_budget")
 """The interventions that the engine carries out around the asks of any strategy."""
@@ -201,7 +203,7 @@ class Strategy(ABC):
     the team fields that the strategy ignores; a manifest that sets one gets a warning. `share` is the default for teams
     that set none. `peers` says that members also talk to each other; degradation switches that off first.
     `takes_handoffs` says that a member may name the next speaker. `interventions` are those that a person may send to a
-    run of the team; a strategy that names `edit_plan`, `add_member` or `remove_member` carries them out, see
+    run of the team; a strategy that names others than those of `STEERABLE` carries them out, see
     `Context.changes`.
     """
 

@@ -335,6 +335,14 @@ class EditPlan(Record, frozen=True, tag_field="kind", tag="edit_plan"):
     by: str = ""
 
 
+class RestorePlan(Record, frozen=True, tag_field="kind", tag="restore_plan"):
+    """Make the plan of the outermost team as it was in an earlier version; what is done stays done."""
+
+    kind: ClassVar = "restore_plan"
+    plan_version: int
+    by: str = ""
+
+
 class AddMember(Record, frozen=True, tag_field="kind", tag="add_member"):
     """Add a member to the outermost team; `spec` is its declaration, as in a manifest."""
 
@@ -352,12 +360,12 @@ class RemoveMember(Record, frozen=True, tag_field="kind", tag="remove_member"):
     by: str = ""
 
 
-TeamChange = EditPlan | AddMember | RemoveMember
+TeamChange = EditPlan | RestorePlan | AddMember | RemoveMember
 """A change that the strategy of a team carries out."""
 Steer = Tell | PauseMember | ResumeMember | RaiseBudget | TeamChange
 """An intervention that is accepted or refused by the driver of the run, and then takes effect at a recorded place."""
 
 Intervention = (
     Answered | Cancel | Pause | Mark | Undo | ActionClaim
-    | Tell | PauseMember | ResumeMember | RaiseBudget | EditPlan | AddMember | RemoveMember
+    | Tell | PauseMember | ResumeMember | RaiseBudget | EditPlan | RestorePlan | AddMember | RemoveMember
 )  # fmt: skip

@@ -150,6 +150,9 @@ def test_the_plan_of_a_team_is_edited_and_its_members_change(  # A-10, A-13, A-1
     change = {"put": [{"task": "Build the walls.", "id": "walls", "agent": "joiner"}]}  # as it is
     (tmp_path / "same.yaml").write_text(json.dumps(change))
     assert "nothing was sent" in call("runs", "steer", "one", "plan", "--file", tmp_path / "same.yaml", "--yes").err
+    assert call("runs", "steer", "one", "restore", "1").out == "restore plan: sent\n"
+    assert call("runs", "steer", "one", "plan", "--file", tmp_path / "plan.yaml", "--yes").out == "edit plan: sent\n"
+    assert "'two' is no version of a plan" in call("runs", "steer", "one", "restore", "two").err
     assert call("runs", "steer", "one", "remove", "lead").out == "remove member: sent\n"
     call("runs", "answer", "one", "approve")
     resumed = call("runs", "resume", "one", "--quiet", "--no-input")
@@ -158,6 +161,7 @@ def test_the_plan_of_a_team_is_edited_and_its_members_change(  # A-10, A-13, A-1
     assert call("runs", "resume", "one", "--quiet", "--no-input").code == 0
     shown = call("runs", "show", "one").out
     assert "+ paint (painter); - roof (joiner): Build a green roof." in shown
+    assert "in effect: version 1 of the plan again" in shown
     assert "joiner leads now: joiner, painter; left: lead" in shown
     assert "the team is dissolved; its outputs stay" in shown
     assert "The walls are blue." in shown

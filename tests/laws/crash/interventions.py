@@ -12,6 +12,7 @@ from teamwright.values.people import (
     PauseMember,
     RaiseBudget,
     RemoveMember,
+    RestorePlan,
     Tell,
 )
 from tests.laws.crash.http_members import http_member, http_members, talking_member
@@ -34,8 +35,10 @@ EDITS = (
     ),
     SENT[0],
     EditPlan(plan={"steps": [{"id": "b", "agent": "z"}]}),
+    EditPlan(plan={"put": [{"id": "e", "agent": "d", "needs": ["b"]}]}),
+    RestorePlan(plan_version=2),
 )
-"""A phase is added to a plan, the direction changes, and an edit is refused."""
+"""A phase is added to a plan, the direction changes, an edit is refused, another is made and undone."""
 CHANGES = (
     AddMember(member="e", spec={"function": "tests.laws.crash.interventions:joined"}),
     EditPlan(

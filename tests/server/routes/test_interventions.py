@@ -154,12 +154,16 @@ async def test_a_plan_that_was_shown_masked_is_saved_with_its_secrets(tmp_path: 
         for wrong in (None, "Do it faster.", {"steps": [{"id": "x", "agent": "a", "needs": ["x"]}]}):
             refused = await client.post("/api/runs/r/plan", json={"plan": wrong})
             assert (refused.status_code, refused.json()["error"]["code"]) == (409, "intervention_refused")
+        for wrong, status in (({"version": 9}, 409), ({"version": 1}, 409), ({"version": 0}, 422), ({}, 422)):
+            assert (await client.post("/api/runs/r/plan/restore", json=wrong)).status_code == status
         shown["steps"][1]["priority"] = 2
         sent = await client.post("/api/runs/r/plan", json={"plan": shown})
         assert sent.status_code == 202, sent.text
         item = (await server.state.engine.journal.inbox("r"))[-1]
         assert isinstance(item.intervention, EditPlan)
         assert f"Use {KEY} for it." in str(item.intervention.plan)
+        back = await client.post("/api/runs/r/plan/restore", json={"version": 1})
+        assert (back.status_code, back.json()["intervention"]) == (202, "restore_plan"), back.text
         shown["steps"][1]["task"] = "Use [redacted] for something else."
         refused = await client.post("/api/runs/r/plan", json={"plan": shown})
         assert (refused.status_code, "mask of a secret" in refused.text) == (400, True)

@@ -39,7 +39,7 @@ VerbName = Annotated[
     str,
     typer.Argument(
         metavar="VERB",
-        help="say, budget, plan, add, remove, pause or resume.",
+        help="say, budget, plan, restore, add, remove, pause or resume.",
         autocompletion=_complete_verbs,
     ),
 ]
@@ -47,7 +47,7 @@ What = Annotated[
     str | None,
     typer.Argument(
         metavar="[WHAT]",
-        help="The text to say, where `-` reads it from stdin; else the name of a member.",
+        help="The text to say, where `-` reads it from stdin; else a member, or a version.",
         autocompletion=complete_members,
     ),
 ]
@@ -91,15 +91,16 @@ def steer(
     """Steer a run while it works: its members, its plan, its budget.
 
     `say` tells the members something, which each reads with its next turn. `budget` raises limits of the run and of its
-    team, at once. `plan` opens the plan in $EDITOR, shows the difference, and sends it; what is done stays done. `add`
-    adds a member, whose paths are relative to the folder of the run's team; `remove` removes one, and keeps what it has
-    done. `pause` lets one member wait before its next turn, and `resume` lets it go on. A run without a driver takes
-    all of it with `runs resume`.
+    team, at once. `plan` opens the plan in $EDITOR, shows the difference, and sends it; what is done stays done.
+    `restore` makes the plan as it was in an earlier version. `add` adds a member, whose paths are relative to the
+    folder of the run's team; `remove` removes one, and keeps what it has done. `pause` lets one member wait before its
+    next turn, and `resume` lets it go on. A run without a driver takes all of it with `runs resume`.
 
     Examples:
       teamwright runs steer last say "Shorter, please." --member writer
       teamwright runs steer last budget --max-usd 2
       teamwright runs steer last plan
+      teamwright runs steer last restore 2
       teamwright runs steer last add painter --from team.yaml
       teamwright runs steer last remove painter
       teamwright runs steer last pause writer
@@ -185,6 +186,12 @@ async def _edit_plan(runs: Runs, run_id: str, given: Steering) -> Receipt | None
     return None if plan is None else await runs.edit_plan(run_id, plan, by=given.by, wait=given.wait)
 
 
+async def _restore_plan(runs: Runs, run_id: str, given: Steering) -> Receipt:
+    if not given.name.isdecimal():
+        raise UsageError(f"{given.name!r} is no version of a plan; `teamwright runs show RUN` numbers them from 1.")
+    return await runs.restore_plan(run_id, int(given.name), by=given.by, wait=given.wait)
+
+
 async def _add(runs: Runs, run_id: str, given: Steering) -> Receipt:
     from teamwright.teams.team_loader import read_manifest
 
@@ -212,6 +219,7 @@ VERBS: Mapping[str, Verb] = {
     "say": Verb(_say, "TEXT", ("--member", "--wait")),
     "budget": Verb(_raise_budget, "", ("--max-…",), ("--max-…", RAISE)),
     "plan": Verb(_edit_plan, "", ("--file", "--yes", "--wait")),
+    "restore": Verb(_restore_plan, "VERSION", ("--wait",)),
     "add": Verb(_add, "NAME", ("--from", "--wait"), ("--from", "Name the manifest that declares it: --from MANIFEST.")),
     "remove": Verb(_remove, "NAME", ("--wait",)),
     "pause": Verb(_pause_member, "NAME"),

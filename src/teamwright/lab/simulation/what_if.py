@@ -49,15 +49,7 @@ from teamwright.values.events.event import Event
 from teamwright.values.events.run import PersonAnswered, RunApplied, RunEnded, RunIntervened, ScopeExpired
 from teamwright.values.key import next_attempt
 from teamwright.values.limits import NOTHING, Limits, Usage
-from teamwright.values.people import (
-    AddMember,
-    Answered,
-    EditPlan,
-    Intervention,
-    RaiseBudget,
-    RemoveMember,
-    Tell,
-)
+from teamwright.values.people import Answered, Intervention, RaiseBudget, TeamChange, Tell
 from teamwright.values.specs.manifest import Manifest, Source, TeamSpec
 from teamwright.values.specs.models import AnyModel
 from teamwright.values.turns.artifacts import BYTES, Artifact
@@ -331,7 +323,7 @@ async def what_if(journal: Journal, history: RunHistory, changes: RunChanges) ->
 
 def _check_unchanged(history: RunHistory) -> None:
     """Raise `UsageError` if people changed the team of the run: it is no longer the one that the record declares."""
-    if any(isinstance(one, EditPlan | AddMember | RemoveMember) for one in _applied(history)):
+    if any(isinstance(one, TeamChange) for one in _applied(history)):
         raise UsageError(
             f"People changed the plan or the members of the run {history.events[0].run_id!r} while it worked, so there"
             " is no other run to compute: fork it instead (teamwright runs fork)."

@@ -25,6 +25,7 @@ from teamwright.values.people import (
     PauseMember,
     RaiseBudget,
     RemoveMember,
+    RestorePlan,
     ResumeMember,
     Steer,
     TeamChange,
@@ -49,6 +50,7 @@ NAMES: dict[type[Steer], InterventionName] = {
     ResumeMember: "pause",
     RaiseBudget: "raise_budget",
     EditPlan: "edit_plan",
+    RestorePlan: "restore_plan",
     AddMember: "add_member",
     RemoveMember: "remove_member",
 }
@@ -57,6 +59,7 @@ REFUSALS: dict[InterventionName, str] = {
     "pause": "can't hold one member while the others work",
     "raise_budget": "keeps its budget while it runs",
     "edit_plan": "has no plan that people edit while it runs",
+    "restore_plan": "has no plan with versions",
     "add_member": "keeps its members while it runs",
     "remove_member": "keeps its members while it runs",
 }
@@ -87,7 +90,7 @@ def refusal_of(
             return _unknown(member, team, joined) or (f"{member!r} is not paused" if member not in paused else None)
         case RaiseBudget():
             return _no_raise(steer, limits)
-        case EditPlan() | AddMember():
+        case EditPlan() | RestorePlan() | AddMember():
             return team.strategy.refusal(steer)
         case _:
             assert_never(steer)
@@ -119,7 +122,7 @@ def redacted_steer(steer: Steer, redactor: Redactor) -> Steer:
             steer = steer.changed(plan=redactor.value(plan))
         case AddMember(spec=spec):
             steer = steer.changed(spec=redactor.value(spec))
-        case PauseMember() | ResumeMember() | RaiseBudget() | RemoveMember():
+        case PauseMember() | ResumeMember() | RaiseBudget() | RestorePlan() | RemoveMember():
             pass
     return steer.changed(by=redactor.text(steer.by))
 
@@ -166,7 +169,7 @@ class Interventions:
                 self.paused.pop(member, None)
             case RaiseBudget():
                 self.raises[inbox_id] = steer
-            case EditPlan() | AddMember() | RemoveMember():
+            case EditPlan() | RestorePlan() | AddMember() | RemoveMember():
                 self.changes[inbox_id] = steer
 
     def raised(self, limits: Limits | None) -> Limits | None:

@@ -62,6 +62,7 @@ from teamwright.values.people import (
     PauseMember,
     RaiseBudget,
     RemoveMember,
+    RestorePlan,
     ResumeMember,
     Tell,
     Undo,
@@ -185,6 +186,8 @@ def intervention_fields(intervention: Intervention) -> tuple[str, str, JsonValue
             to, data = member, spec
         case EditPlan(plan=plan):
             data = plan
+        case RestorePlan(plan_version=version):
+            data = {"version": version}
         case RaiseBudget() as raised:
             data = dict[str, JsonValue](raised.by_name)
         case Cancel(reason=reason):

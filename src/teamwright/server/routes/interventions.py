@@ -70,6 +70,13 @@ class GivenPlan(BaseModel):
     plan: PlainJson
 
 
+class GivenVersion(BaseModel):
+    """An earlier version of the plan."""
+
+    model_config = ConfigDict(extra="forbid")
+    version: int = Field(ge=1, le=1_000_000_000)
+
+
 class PresentPlan(BaseModel):
     """The plan of a run's team."""
 
@@ -230,6 +237,13 @@ async def edit_plan(server: Server, visitor: Runner, run_id: str, given: GivenPl
     if contains_mask(plan):
         plan = unmasked(plan, (await server.engine.runs.history(run_id)).plan())
     return _receipt(await server.engine.runs.edit_plan(run_id, plan, by=visitor.name))
+
+
+@router.post("/plan/restore", status_code=202, responses=responses(404, 409))
+async def restore_plan(server: Server, visitor: Runner, run_id: str, given: GivenVersion) -> InterventionReceipt:
+    """Make the plan of a run's team as it was in an earlier version; what is done stays done."""
+    await require_run(server.engine, run_id)
+    return _receipt(await server.engine.runs.restore_plan(run_id, given.version, by=visitor.name))
 
 
 class RaisedLimits(Limits, defer_build=False):

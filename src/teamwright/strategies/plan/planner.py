@@ -195,6 +195,8 @@ class Planner:
         if isinstance(plan, ParseFailure):
             return plan
         ended, lost = {step.id for step in progress.ended}, {step.id for step in progress.lost}
+        if self._state.versions is not None:
+            lost |= self._state.versions.retired
         problems = self._reason_problems(plan.reason)
         problems += [
             f"the step {one.id!r} has ended, and what is done stays done; leave it out"

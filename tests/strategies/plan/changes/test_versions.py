@@ -17,7 +17,7 @@ from teamwright.teams.team import Team
 from teamwright.values.events.event import Event
 from teamwright.values.events.run import RunIntervened, RunRefused
 from teamwright.values.events.team import TeamPlanChanged
-from teamwright.values.people import EditPlan, Tell
+from teamwright.values.people import Answer, EditPlan, RestorePlan, Tell
 from teamwright.values.turns.results import RunResult
 from teamwright.values.turns.turn import Turn
 from tests.kit.collaboration import collaboration, deciding, facts, statuses, steps_of
@@ -46,7 +46,7 @@ class Held:
 
 
 async def edited(
-    team: Team, held: Held, edits: Sequence[EditPlan | Tell], journal: MemoryJournal | None = None
+    team: Team, held: Held, edits: Sequence[EditPlan | RestorePlan | Tell], journal: MemoryJournal | None = None
 ) -> tuple[RunResult, list[Event]]:
     """Run a team, and edit its plan while the held member works."""
     journal = journal or MemoryJournal()
@@ -251,3 +251,84 @@ async def test_a_run_that_is_cut_anywhere_makes_the_same_versions_and_takes_a_la
             & set(again.calls)
             & {event.key.split("/")[1] for event in events[:at] if event.kind == "agent.replied" and "/" in event.key}
         ), at
+
+
+async def restored(
+    version: int, *edits: EditPlan, journal: MemoryJournal | None = None
+) -> tuple[FakeMembers, RunResult, list[Event]]:
+    """Edit the plan while its second step works, and then go back to a version of it."""
+    fakes = FakeMembers()
+    held = Held(fakes, "b")
+    team = collaboration(fakes, STEPS, members={"b": held.member})
+    changes = [*edits, RestorePlan(plan_version=version, by="ann")]
+    result, events = await edited(team, held, changes, journal)
+    return fakes, result, events
+
+
+MINE = edit(*STEPS[:2], {"id": "c", "needs": ["b"], "task": "Mine."})
+MORE = EditPlan(plan={"put": [{"id": "d", "agent": "a", "needs": ["b"]}], "remove": ["c"], "variables": {"n": 1}})
+
+
+async def test_a_person_goes_back_to_an_earlier_version_as_the_next_one() -> None:
+    fakes, result, events = await restored(1, MINE, MORE)
+    assert result.status == "completed"
+    changed = facts(events, TeamPlanChanged)
+    assert [one.plan_version for one in changed] == [1, 2, 3, 4], "versions stay linear"
+    first: Any = changed[0].plan
+    last: Any = changed[-1].plan
+    assert [(one["id"], one.get("task")) for one in last["steps"]] == [("a", None), ("b", None), ("c", None)]
+    assert (last.get("variables"), first.get("variables")) == (None, None)
+    assert changed[-1].reason == "version 1 restored by ann"
+    assert "Mine." not in fakes.last_turn("c").task
+    assert [name for name, turn in fakes.received if turn.purpose == "work"] == ["a", "b", "c", "lead"]
+
+
+async def test_what_goes_back_is_pinned_as_an_edit_of_a_person() -> None:
+    _, _, events = await restored(1, MINE)
+    plan: Any = facts(events, TeamPlanChanged)[-1].plan
+    assert plan["pins"] == {"steps": {"c": ["task"]}}
+
+
+async def test_steps_that_have_begun_since_stay_when_a_person_goes_back() -> None:
+    fakes = FakeMembers()
+    held = Held(fakes, "c")
+    team = collaboration(fakes, STEPS[:1], members={"c": held.member}, confirm=True)
+    journal = MemoryJournal()
+    async with Engine(journal) as engine:
+        await engine.run(team, TASK, run_id=RUN_ID)
+        (key,) = (await engine.runs.history(RUN_ID)).questions()
+        more: JsonValue = {"steps": [*STEPS, {"id": "e", "agent": "b", "needs": ["c"]}]}
+        await engine.runs.answer(RUN_ID, key, Answer.edit(more))
+        handle = await engine.start_resume(RUN_ID, team=team)
+        await held.begun.wait()
+        await engine.runs.restore_plan(RUN_ID, 1)
+        held.go.set()
+        assert (await handle.result()).status == "completed"
+        plan: Any = (await engine.runs.history(RUN_ID)).plan()
+    assert [one["id"] for one in plan["steps"]] == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize(
+    ("version", "why"),
+    [
+        (7, "the plan has no version 7; it has 1 to 1"),
+        (1, "the plan has its version 1 now"),
+    ],
+)
+async def test_a_version_that_can_not_be_restored_is_refused_before_it_is_acknowledged(version: int, why: str) -> None:
+    _, result, events = await restored(version)
+    assert result.status == "completed"
+    assert why in facts(events, RunRefused)[0].reason
+    assert not facts(events, RunIntervened)
+
+
+async def test_a_run_that_is_cut_anywhere_goes_back_to_the_same_version() -> None:
+    journal = MemoryJournal()
+    _, result, events = await restored(1, MINE, MORE, journal=journal)
+    versions = [one.plan_version for one in facts(events, TeamPlanChanged)]
+
+    for at in range(1, len(events)):
+        again, kinds = await cut_and_resume(collaboration(FakeMembers(), STEPS), at, journal)
+        assert (again.status, again.output) == (result.status, result.output), at
+        # Between two of them, what is left takes effect before the next step, where it may be too late.
+        assert kinds.count("team.plan_changed") + kinds.count("run.refused") == len(versions), at

@@ -1,4 +1,4 @@
-"""Which rung of the failure ladder comes next, without anybody being asked."""
+"""Which rung of the failure ladder comes next, without any ask."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.kit.members import FakeMembers
 STEP = Step(id="a")
 
 
-class Nobody:
+class Alone:
     """A team that can do nothing about a failure."""
 
     can_replan = can_adjust = False
@@ -64,15 +64,15 @@ def rungs(climb: Climb, agent: Agent, failure: Failure) -> list[str]:
 def test_rungs_come_in_their_order_and_those_that_do_not_apply_are_named(
     policy: dict[str, str], error: str, expected: list[str]
 ) -> None:
-    assert rungs(Climb(FailureLadder(), Nobody()), member(**policy), failed(error)) == expected
+    assert rungs(Climb(FailureLadder(), Alone()), member(**policy), failed(error)) == expected
 
 
 def test_a_ladder_without_other_models_tries_none() -> None:
     ladder = FailureLadder(retry=0, upgrade_model=False, downgrade_model=False, skip_step=False)
-    assert rungs(Climb(ladder, Nobody()), member(stronger="s/x", economy="s/y"), failed()) == ["abort_team"]
+    assert rungs(Climb(ladder, Alone()), member(stronger="s/x", economy="s/y"), failed()) == ["abort_team"]
 
 
 def test_members_who_share_a_step_have_no_one_model_to_change() -> None:
-    climb = Climb(FailureLadder(retry=0), Nobody())
+    climb = Climb(FailureLadder(retry=0), Alone())
     rung, passed_over = climb.next_rung(failed(), member(stronger="s/x"), STEP, is_shared=True)
     assert (rung, passed_over) == ("skip_step", ("upgrade_model", "downgrade_model"))

@@ -33,6 +33,7 @@ export const plan = {
   'plan.noWork': 'Nobody has worked on this step.',
   'plan.fixed': 'A person can’t change the plan of this team while it works.',
   'plan.edit': 'Edit the plan',
+  'plan.restore': 'Restore',
   'plan.editAs': 'Edit as',
   'plan.asSteps': 'Steps',
   'plan.add': 'Add a step',

@@ -61,6 +61,7 @@ export const steer = {
   'deed.resume_member': 'Expert continues',
   'deed.raise_budget': 'Budget raised',
   'deed.edit_plan': 'Plan edited',
+  'deed.restore_plan': 'Plan restored',
   'deed.add_member': 'Expert added',
   'deed.remove_member': 'Expert removed',
   'reason.person': 'for an answer of a person',

@@ -63,6 +63,7 @@ export const steer: Record<keyof typeof english, string> = {
   'deed.resume_member': '专家继续',
   'deed.raise_budget': '提高预算',
   'deed.edit_plan': '编辑计划',
+  'deed.restore_plan': '恢复计划',
   'deed.add_member': '添加专家',
   'deed.remove_member': '移除专家',
   'reason.person': '等待人工回答',

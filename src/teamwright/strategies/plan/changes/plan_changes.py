@@ -236,6 +236,7 @@ class PlanChanges:
             self._crew.runner.change_steps([*self._crew.runner.steps.values()], closer_of(plan.steps, self._options))
             return
         await board.replace_lost(ctx)
+        state.versions.retired |= lost
         change = change.model_copy(update={"remove": (*change.remove, *(step.id for step in progress.lost))})
         self._answer.earlier = {step.id for step in progress.ended}
         self._crew.runner.forget(*lost)

@@ -25,8 +25,9 @@ from teamwright.strategies.plan.changes.difference import plan_difference
 from teamwright.strategies.plan.changes.present_members import PresentMembers
 from teamwright.strategies.plan.steps.step_options import plan_flaws, template_flaws
 from teamwright.values.events.team import TeamLife, TeamPlanChanged, TeamPlanStatus
-from teamwright.values.people import AddMember, EditPlan, RemoveMember, TeamChange, Tell
+from teamwright.values.people import AddMember, EditPlan, RemoveMember, RestorePlan, TeamChange, Tell
 from teamwright.values.specs.plan import Plan, PlanStatus, Roster, Step, StepStatus
+from teamwright.values.text.display import name_text
 from teamwright.values.text.validation_messages import reasons_of
 
 NO_PLAN = "it is no plan: write an object with  steps, or a change of the plan with  put  and  remove"
@@ -43,6 +44,8 @@ class PlanVersions:
         self._lead = team.lead.name
         """The lead that was announced last."""
         self._unannounced: list[TeamPlanChanged] = []
+        self.retired: set[str] = set()
+        """Steps that began, failed and were planned again: another one can't have their ids."""
         self.notices: dict[str, list[str]] = {}
         """What members read about changes of the plan, by their names."""
 
@@ -78,6 +81,9 @@ class PlanVersions:
 
     def problems(self, change: PlanChange) -> list[str]:
         """Return every reason why the present plan can't be changed so."""
+        used = [step.id for step in change.put if step.id in self.retired]
+        if used:
+            return [f"the step {name_text(id_)} failed and was planned again; choose another id" for id_ in used]
         return change_problems(self.plan, change, self._team.roster, self._check)
 
     async def change(
@@ -86,9 +92,17 @@ class PlanVersions:
         """Make the next version, announce it to those that it affects unless they need not know, and record it."""
         await ctx.emit(self._next_version(change, by, by_person=by_person, told=told))
 
-    def _next_version(self, change: PlanChange, by: str, *, by_person: bool, told: bool = True) -> TeamPlanChanged:
+    def _next_version(
+        self, change: PlanChange, by: str, *, by_person: bool, told: bool = True, order: Plan | None = None
+    ) -> TeamPlanChanged:
+        """Make the next version; what has not begun comes in the order of another plan, if that is given."""
         before, team = self.plan, self._team.roster
-        self._plan = after = apply_change(before, change, by_person=by_person)
+        after = apply_change(before, change, by_person=by_person)
+        if order is not None:
+            places = {step.id: place for place, step in enumerate(order.steps)}
+            steps = sorted(after.steps, key=lambda step: places.get(step.id, -1) if step.is_open else -1)
+            after = after.model_copy(update={"steps": tuple(steps)})
+        self._plan = after
         self._by_number[after.version] = after
         lines, affected = plan_difference(before, after).lines, affected_experts(before, after, team) if told else ()
         text = "\n".join((f"The plan changed (version {after.version}):", *lines))
@@ -116,8 +130,8 @@ class PlanVersions:
     def problem(self, change: TeamChange) -> str | None:
         """Return why a change of people can't be made now, before it is acknowledged; None if it can."""
         match change:
-            case EditPlan():
-                found = self._edit(change)
+            case EditPlan() | RestorePlan():
+                found = self._edit(change) if isinstance(change, EditPlan) else self._restored(change.plan_version)
                 return found if isinstance(found, str) else "; ".join(self.problems(found)) or None
             case AddMember():
                 return self._team.problem(change)
@@ -141,15 +155,18 @@ class PlanVersions:
         edit = applied.change
         if isinstance(edit, Tell):
             return None
-        if not isinstance(edit, EditPlan):
+        if not isinstance(edit, EditPlan | RestorePlan):
             return self._change_members(applied)
-        change = self._edit(edit)
+        earlier = self._by_number.get(edit.plan_version) if isinstance(edit, RestorePlan) else None
+        change = self._edit(edit) if isinstance(edit, EditPlan) else self._restored(edit.plan_version)
         if isinstance(change, str):
             return change
         if problems := self.problems(change):
             return "; ".join(problems)
-        reason = change.reason or (f"edited by {edit.by}" if edit.by else "")
-        self._unannounced.append(self._next_version(change.model_copy(update={"reason": reason}), "", by_person=True))
+        by = f" by {edit.by}" if edit.by else ""
+        reason = f"{change.reason}{by}" if earlier is not None else change.reason or (f"edited{by}" if by else "")
+        told = change.model_copy(update={"reason": reason})
+        self._unannounced.append(self._next_version(told, "", by_person=True, order=earlier))
         return None
 
     def _change_members(self, applied: AppliedChange) -> str | None:
@@ -184,6 +201,20 @@ class PlanVersions:
             plan = without_expert(plan, name, [team.lead, *team.members] if team.lead in team.members else team.members)
         if change := change_between(self.plan, plan, "members have left"):
             await self.change(change, "", ctx)
+
+    def _restored(self, version: int) -> PlanChange | str:
+        """Return what makes the plan as it was in a version, or why it can't be; what has begun stays as it is."""
+        present, earlier = self.plan, self._by_number.get(version)
+        if earlier is None:
+            return f"the plan has no version {version}; it has 1 to {present.version}"
+        if version == present.version:
+            return f"the plan has its version {version} now"
+        begun = {step.id: step for step in present.steps if not step.is_open}
+        kept = [begun.pop(step.id, step) for step in earlier.steps]
+        after = earlier.model_copy(update={"steps": (*begun.values(), *kept)})
+        if change := change_between(present, after, f"version {version} restored"):
+            return change
+        return f"the plan is as in its version {version} already, as far as what has begun allows"
 
     def _edit(self, edit: EditPlan) -> PlanChange | str:
         """Return what a person changed in the version of the plan that it saw, or why the edit can't be read.
