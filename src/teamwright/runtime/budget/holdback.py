@@ -8,7 +8,7 @@ with a small budget works before it closes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import ceil, inf
 from typing import NamedTuple, Protocol
@@ -73,11 +73,18 @@ class ClosingCutback(Protocol):
         ...
 
 
-class ClosingSize(NamedTuple):
-    """The tokens of a closing ask: of its prompt, and of its reply."""
+class ReplyLengths(NamedTuple):
+    """The tokens of replies that an estimate assumes: of those that a closing ask reads, and of its own."""
 
-    prompt: int
-    output: int
+    read: float
+    own: int
+
+
+Bounds = Sequence[tuple[Account, int, int]]
+"""The limits around a team: the account of each, its unit and its amount."""
+
+
+FREE = Rate(0, 0)
 
 
 @dataclass(slots=True)
@@ -90,6 +97,7 @@ class _Requests:
     texts_reserved: int = 0
     texts_read: int = 0
     rates: dict[Tier, Rate] = field(default_factory=dict[Tier, Rate])
+    highest_rate: Rate = FREE
 
     def add(self, prompt_tokens: int, cap: int | None) -> None:
         self.count += 1
@@ -97,11 +105,8 @@ class _Requests:
         self.largest_cap = max(self.largest_cap, inf if cap is None else cap)
 
     def add_rate(self, rate: Rate, tier: Tier) -> None:
-        self.rates[tier] = _highest(self.rates.get(tier, _FREE), rate)
-
-    @property
-    def highest_rate(self) -> Rate:
-        return _highest(*self.rates.values()) if self.rates else _FREE
+        self.rates[tier] = _highest(self.rates.get(tier, rate), rate)
+        self.highest_rate = _highest(self.highest_rate, rate)
 
     @property
     def excess(self) -> float:
@@ -255,17 +260,19 @@ class Holdback:
 
     def _estimate(self) -> Cost:
         """Return what all closing asks will need, as far as the limits around the team leave room for it."""
-        tightest = self._tightest_limit()
-        likely = self._cost(lambda ask: self._likely_size(ask, tightest))
-        if self._fits(likely):
-            most = self._less_error(likely, self._cost(lambda ask: self._least_size(ask, tightest)))
+        bounds = [(level, index, limit) for level in self._account.chain() for index, limit in level.bounds]
+        tightest, recent = self._tightest_limit(bounds), None
+        if self._cutback is not None:
+            recent = self._cutback.closing_recent()
+        likely = self._cost(self._likely_lengths(tightest), recent)
+        if self._fits(likely, bounds):
+            most = self._less_error(likely, tightest, bounds)
         else:
-            most = list(self._cost(lambda ask: self._generous_size(ask, tightest)))
+            most = list(self._cost(self._generous_lengths(tightest), recent))
         percent = MOST_GUESSED_PERCENT if self._is_guess else MOST_KEPT_PERCENT
-        for level in self._account.chain():
-            for index, limit in level.bounds:
-                kept_by_others = level.kept[index] - self._kept[index]
-                most[index] = min(most[index], max(0, limit * percent // 100 - kept_by_others))
+        for level, index, limit in bounds:
+            kept_by_others = level.kept[index] - self._kept[index]
+            most[index] = min(most[index], max(0, limit * percent // 100 - kept_by_others))
         return Cost(*most)
 
     @property
@@ -282,31 +289,37 @@ class Holdback:
         replies = max(self._replies.count, self._account.outermost.lengths.count)
         return not self._replies.count or (self._begun > 1 and replies < LEAST_REPLIES)
 
-    def _less_error(self, likely: Cost, least: Cost) -> list[int]:
+    def _less_error(self, likely: Cost, tightest: float, bounds: Bounds) -> list[int]:
         """Return the likely cost less what a forecast errs by, so that an error refuses no work that fits.
 
-        If it was no error, the closing asks are cut back: what they cost then is never given away.
+        If it was no error, the closing asks are cut back: what they cost then is never given away. Their replies are no
+        shorter for that.
         """
         kept = list(likely)
-        for level in self._account.chain():
-            for index, limit in level.bounds:
-                if index in (TOKENS, USD):
-                    error = limit * (FITTING_PERCENT - 100) // 100
-                    kept[index] = min(kept[index], max(likely[index] - error, least[index]))
+        if self._cutback is None or (recent := self._cutback.least_closing_recent()) is None:
+            return kept
+        own = self._generous_lengths(tightest).own
+        read = likely_mean(self._replies.read_tokens, self._replies.by_models, own)
+        least = self._cost(ReplyLengths(read, own), recent)
+        for _, index, limit in bounds:
+            if index in (TOKENS, USD):
+                error = limit * (FITTING_PERCENT - 100) // 100
+                kept[index] = min(kept[index], max(likely[index] - error, least[index]))
         return kept
 
-    def _cost(self, size_of: Callable[[ClosingAsk], ClosingSize]) -> Cost:
+    def _cost(self, lengths: ReplyLengths, recent: int | None) -> Cost:
+        """Return the cost of all closing asks; they get only so many `recent` messages in full, or all."""
         tokens = usd = 0
         if not self._requests.count:  # no model was asked here: as much as the dearest ask so far, for each
             count, replies = len(self._closing), self._replies
             return Cost(count * replies.most_used, count * replies.most_usd, count)
         for ask in self._closing:
-            size = size_of(ask)
-            tokens += size.prompt + size.output
-            usd += self._rate(ask).cost(*size)
+            prompt = self._requests.first_prompt + self._read(ask, lengths.read, recent)
+            tokens += prompt + lengths.own
+            usd += self._rate(ask).cost(prompt, lengths.own)
         return Cost(tokens, usd, len(self._closing))
 
-    def _fits(self, closing: Cost) -> bool:
+    def _fits(self, closing: Cost, bounds: Bounds) -> bool:
         """Whether all of the work probably fits the limits around the team."""
         if self._forecast is None or not self._replies.count:
             return False
@@ -319,8 +332,7 @@ class Holdback:
             + max(others[index], level.likely[index])
             + closing[index]
             <= limit * FITTING_PERCENT / 100
-            for level in self._account.chain()
-            for index, limit in level.bounds
+            for level, index, limit in bounds
             if index in (TOKENS, USD)
         )
 
@@ -329,60 +341,46 @@ class Holdback:
         tier = "primary" if self._cutback is None else self._cutback.tier_of(ask.member)
         return self._requests.rates.get(tier) or self._requests.highest_rate
 
-    def _tightest_limit(self) -> float:
+    def _tightest_limit(self, bounds: Bounds) -> float:
         """Return the output tokens that the tightest limit around the team allows, be it in tokens or in money."""
         prices = {TOKENS: 1, USD: self._requests.highest_rate.output}
-        bounds = [bound for level in self._account.chain() for bound in level.bounds]
-        return min((limit / price for index, limit in bounds if (price := prices.get(index))), default=inf)
+        return min((limit / price for _, index, limit in bounds if (price := prices.get(index))), default=inf)
 
-    def _likely_size(self, ask: ClosingAsk, tightest: float) -> ClosingSize:
-        """Return the tokens of a closing ask if the replies to come, and its own, are as long as those so far."""
-        replies, requests = self._replies, self._requests
+    def _likely_lengths(self, tightest: float) -> ReplyLengths:
+        """Return the lengths of replies if those to come, and that of a closing ask, are as long as those so far."""
+        replies = self._replies
         guess = self._account.outermost.lengths.usual(scaled_output(USEFUL_OUTPUT, tightest))
-        read = self._read(ask, likely_mean(replies.read_tokens, replies.by_models, guess))
-        output = ceil(likely_mean(replies.output_tokens, replies.requests, guess))
-        return ClosingSize(requests.first_prompt + read, int(min(output, requests.largest_cap)))
+        own = ceil(likely_mean(replies.output_tokens, replies.requests, guess))
+        read = likely_mean(replies.read_tokens, replies.by_models, guess)
+        return ReplyLengths(read, int(min(own, self._requests.largest_cap)))
 
-    def _least_size(self, ask: ClosingAsk, tightest: float) -> ClosingSize:
-        """Return the tokens of a closing ask that is cut back as far as it can be; its reply is no shorter for that."""
-        likely, generous = self._likely_size(ask, tightest), self._generous_size(ask, tightest)
-        if self._cutback is None or (recent := self._cutback.least_closing_recent()) is None:
-            return likely
-        mean = likely_mean(self._replies.read_tokens, self._replies.by_models, generous.output)
-        return ClosingSize(self._requests.first_prompt + self._read(ask, mean, recent), generous.output)
-
-    def _generous_size(self, ask: ClosingAsk, tightest: float) -> ClosingSize:
-        """Return the tokens of a closing ask if replies are as long as the longest so far, and its own longer."""
+    def _generous_lengths(self, tightest: float) -> ReplyLengths:
+        """Return the lengths of replies if those to come are as long as the longest so far, and the last one longer."""
         useful, ample = scaled_output(USEFUL_OUTPUT, tightest), scaled_output(AMPLE_OUTPUT, tightest)
-        requests, replies = self._requests, self._replies
-        reply = float(replies.largest_read)
+        replies, largest_cap = self._replies, self._requests.largest_cap
+        read = float(replies.largest_read)
         lengths = self._account.outermost.lengths  # of all replies that were charged, be their asks over or not
         if lengths.count >= LEAST_REPLIES:
             useful = ample = ceil(OUTPUT_MARGIN * lengths.longest)
-            reply = max(reply, lengths.longest)
+            read = max(read, lengths.longest)
         elif replies.by_models < LEAST_REPLIES:
-            reply = max(reply, min(useful, requests.largest_cap))
-        output = max(useful, ceil(OUTPUT_MARGIN * replies.longest_output)) if replies.count else ample
-        return ClosingSize(requests.first_prompt + self._read(ask, reply), int(min(output, requests.largest_cap)))
+            read = max(read, min(useful, largest_cap))
+        own = max(useful, ceil(OUTPUT_MARGIN * replies.longest_output)) if replies.count else ample
+        return ReplyLengths(read, int(min(own, largest_cap)))
 
-    def _read(self, ask: ClosingAsk, reply: float, recent: int | None = None) -> int:
+    def _read(self, ask: ClosingAsk, reply: float, recent: int | None) -> int:
         """Return the tokens that a closing ask reads, if the replies to come have so many.
 
-        It gets only so many `recent` messages in full, or as many as now.
+        It gets only so many `recent` messages in full, or all.
         """
         replies, running = self._replies, self._running + self._parts
         read, count = replies.read_tokens + running * reply, replies.count + running
         if ask.reads is not None:
             read, count = ask.reads * reply, ask.reads
-        if recent is None and self._cutback is not None:
-            recent = self._cutback.closing_recent()
         if recent is not None and recent < count:
             read = min(read, recent * reply + (count - recent) * EXCERPT_TOKENS)
         return ceil(self._requests.excess * (read + ask.characters / CHARACTERS_PER_TOKEN))
 
 
-_FREE = Rate(0, 0)
-
-
-def _highest(*rates: Rate) -> Rate:
-    return Rate(max(rate.input for rate in rates), max(rate.output for rate in rates))
+def _highest(one: Rate, other: Rate) -> Rate:
+    return Rate(max(one.input, other.input), max(one.output, other.output))
