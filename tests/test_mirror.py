@@ -110,7 +110,6 @@ COVERED_BY = {
     "values/events/team.py": "values/test_event_schema.py",
     "strategies/plan/talk/discussion.py": "experts/test_presets_live.py",
     "strategies/plan/crew.py": "strategies/plan/steps/test_step_work.py",
-    "strategies/plan/changes/plan_changes.py": "strategies/plan/changes/test_versions.py",
     "strategies/plan/steps/step_queue.py": "strategies/plan/steps/test_step_runner.py",
     "strategies/plan/closing.py": "strategies/plan/test_plan_run.py",
     "strategies/plan/diagram.py": "cli/test_show.py",

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import Any
 
 import pytest
+from pydantic import JsonValue
 
 from teamwright.errors import ManifestError, Refused
 from teamwright.experts.presets import Dispatch
@@ -15,6 +17,7 @@ from teamwright.testing.strategy import StrategyConformance
 from teamwright.values.events.event import Event
 from teamwright.values.events.team import TeamStepAssigned, TeamStepFailed
 from teamwright.values.turns.turn import Turn
+from tests.kit.collaboration import facts
 from tests.kit.members import FakeMembers
 from tests.kit.runs import run
 
@@ -39,8 +42,7 @@ def dispatch(fakes: FakeMembers, answers: dict[str, object] | None = None, **opt
 
 
 def assigned(events: list[Event]) -> list[tuple[str, str, int]]:
-    facts = [event.fact for event in events if isinstance(event.fact, TeamStepAssigned)]
-    return [(one.step, one.member, one.attempt) for one in facts]
+    return [(one.step, one.member, one.attempt) for one in facts(events, TeamStepAssigned)]
 
 
 async def test_steps_go_to_the_least_busy_members() -> None:
@@ -99,3 +101,30 @@ async def test_the_time_of_the_pool_ends_it_with_what_it_has() -> None:  # K-12
 def test_a_step_with_a_role_is_refused_because_a_pool_has_none() -> None:
     with pytest.raises(ManifestError, match="has a role, and a pool has none"):
         dispatch(FakeMembers(), steps=[{"id": "one", "role": "writer"}])
+
+
+@pytest.mark.parametrize("strategy", ["dispatch", "single"])
+async def test_a_pool_without_steps_has_one_for_each_member(strategy: str) -> None:
+    fakes = FakeMembers()
+    team = Team("t", members=[fakes.member("a"), fakes.member("b")], strategy=strategy)
+    result, events = await run(team)
+    assert (result.status, len(fakes.calls)) == ("completed", 2)
+    assert [one.step for one in facts(events, TeamStepAssigned)] == ["a", "b"]
+
+
+async def test_a_step_that_the_lead_plans_without_a_role_goes_to_whoever_is_free() -> None:
+    fakes = FakeMembers()
+    lead = fakes.member("lead", json.dumps({"steps": [{"id": "x", "task": "Go."}, {"id": "y", "task": "Go."}]}))
+    members = [lead, fakes.member("a"), fakes.member("b")]
+    result, events = await run(Team("t", members=members, strategy="dispatch", options={"lead": "lead"}))
+    assert result.status == "completed"
+    assert {one.member for one in facts(events, TeamStepAssigned)} == {"a", "b"}
+
+
+async def test_a_pool_whose_lead_gives_no_plan_works_on_the_task_as_one_step() -> None:
+    fakes = FakeMembers()
+    members = [fakes.member("lead", "no plan"), fakes.member("a")]
+    options: dict[str, JsonValue] = {"lead": "lead", "on_planner_failure": "single_step_fallback"}
+    result, _ = await run(Team("t", members=members, strategy="dispatch", options=options))
+    assert (result.status, result.output) == ("degraded", "a is done")
+    assert "the task is one step of whoever is free" in result.warnings[0]

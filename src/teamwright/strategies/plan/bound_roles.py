@@ -47,10 +47,15 @@ def effective_roles(declared: Mapping[str, Role], members: Members, lead: str | 
     return {one.name: Role(agent=one.name, description=description_line(one)) for one in others}
 
 
-def steps_of_roles(roles: Mapping[str, Role]) -> tuple[Step, ...]:
-    """Return one step for each role, in order; each gets the results of all before it."""
+def steps_of_roles(roles: Mapping[str, Role], *, declared: bool = True) -> tuple[Step, ...]:
+    """Return one step for each role, in order; each gets the results of all before it.
+
+    Where no role is declared in a pool, it is a step for each member.
+    """
     names = list(roles)
-    return tuple(Step(id=name, role=name, needs=tuple(names[:place])) for place, name in enumerate(names))
+    return tuple(
+        Step(id=name, role=name if declared else None, needs=tuple(names[:place])) for place, name in enumerate(names)
+    )
 
 
 def role_of_step(step: Step, roles: Mapping[str, Role]) -> str:

@@ -186,8 +186,8 @@ class PlanAnswer:
                 ended = talk.failed(self._lead.ended)
         if state.terminated is not None:
             talk.add(state.terminated)
-            ended = talk.ended("terminated")
-            return ended if board is None else ended.changed(status="completed")
+            ended = talk.ended("done" if talk.warnings else "terminated")
+            return ended if board is None else ended.changed(status="degraded" if talk.warnings else "completed")
         if timed_out and board is not None:
             if state.versions is None:
                 text = state.options.out_of_time(" before it had a plan")
@@ -221,7 +221,9 @@ class PlanAnswer:
         if ending is None:  # the time was used up
             ended = talk.failed(self._board.timeout_failure()) if self._board is not None else talk.ended("done")
         else:
-            ended = talk.receive(ending) or talk.ended("done")
+            ended = talk.receive(ending)
+            if ended is None or isinstance(ending, Reply):  # a signal of the last one ends nothing more
+                ended = talk.ended("done")
         return ended if self._board is None else self._board.with_status(ended, finished=True)
 
 

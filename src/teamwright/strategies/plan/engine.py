@@ -154,7 +154,7 @@ def _known_steps(options: PlanOptions, members: Members) -> Sequence[Step]:
     """Return the steps that are known before the run; none if the lead plans."""
     if options.steps or options.is_planned_by_lead or not members:
         return options.steps
-    return steps_of_roles(_roles_of(options, members))
+    return steps_of_roles(_roles_of(options, members), declared=options.has_roles)
 
 
 def _worker_of(step: Step, options: PlanOptions, members: Members) -> str:

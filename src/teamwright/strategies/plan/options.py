@@ -152,7 +152,8 @@ class PlanOptions(PlacedParts):
     @model_validator(mode="after")
     def _only_a_failure_stops(self) -> Self:
         if self.cancel_others and self.on_failure != "fail":
-            raise ValueError(f"cancel_others needs on_failure: fail, not {self.on_failure!r}")
+            given = "a ladder" if isinstance(self.on_failure, FailureLadder) else repr(self.on_failure)
+            raise ValueError(f"cancel_others needs  on_failure: fail, and it is {given} here; add  on_failure: fail")
         return self
 
     @property
@@ -186,6 +187,11 @@ class PlanOptions(PlacedParts):
     def is_planned_by_lead(self) -> bool:
         """Whether the lead makes the plan."""
         return self.is_led and not self.steps
+
+    @property
+    def has_roles(self) -> bool:
+        """Whether steps have roles: those that are declared, or else the members, unless they are a pool."""
+        return bool(self.roles) or not self.pool
 
     @property
     def has_one_worker(self) -> bool:

@@ -114,7 +114,7 @@ def _unassigned(
     """Yield that no member works on a step."""
     if step.is_shared or step.agents:
         return
-    if step.role is not None and options.pool and not options.roles:
+    if step.role is not None and not options.has_roles:
         yield "role", "has a role, and a pool has none; name an agent, or remove  pool"
     elif step.role is not None and step.role not in roles and step.role not in near.members:
         yield "role", f"has no role: there is neither a role nor a member {step.role!r}{near.to(step.role)}"

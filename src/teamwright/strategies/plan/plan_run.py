@@ -91,7 +91,7 @@ class PlanRun:
         if options.decide == "stepwise":
             return Plan.model_construct(steps=(), variables=options.variables)
         if not options.is_led:
-            return Plan(steps=steps_of_roles(state.roles), variables=options.variables)
+            return Plan(steps=steps_of_roles(state.roles, declared=options.has_roles), variables=options.variables)
         read = await self._planner.write_plan(ctx)
         if read is None:
             return None
@@ -113,8 +113,9 @@ class PlanRun:
         )
         match self._options.on_planner_failure:
             case "single_step_fallback":
-                role = next(iter(state.roles))
-                state.warn([f"the lead {lead!r} gave no plan ({why}); the task is one step of the role {role!r}"])
+                role = next(iter(state.roles)) if self._options.has_roles else None
+                whose = "whoever is free" if role is None else f"the role {role!r}"
+                state.warn([f"the lead {lead!r} gave no plan ({why}); the task is one step of {whose}"])
                 return Plan(steps=(Step(id=ONE_STEP, role=role),))
             case "step_each":
                 if failure.error != "planning":

@@ -151,6 +151,8 @@ class StepForm:
     """The roles that the team declares; others are members."""
     create_roles: bool = False
     shared: bool = False
+    pool: bool = False
+    """Whether a step without a role is for any member that is free."""
     taken: Collection[str] = ()
     """Names that no step may have."""
 
@@ -189,7 +191,7 @@ class StepForm:
         return {
             "type": "object",
             "properties": fields,
-            "required": ["id", "task"] if self.shared else ["id", "role", "task"],
+            "required": ["id", "task"] if self.shared or self.pool else ["id", "role", "task"],
         }
 
     def _shared_fields(self) -> dict[str, JsonValue]:
@@ -273,6 +275,8 @@ class StepForm:
 
     def _who(self, one: PlannedStep, made: dict[str, Role], faults: list[str]) -> dict[str, object]:
         """Return the role of a step, or the member that it names."""
+        if self.pool and not one.role.strip():
+            return {}
         name = _exact(one.role, (*self.roles, *made)) or one.id
         if name in self.roles or name in made:
             return {"role": name} if name in self.declared or name in made else {"agent": name}
@@ -291,7 +295,8 @@ class StepForm:
         return {"role": name} if NAME.fullmatch(name) else {}
 
 
-KEPT = frozenset(("limits", "owns", "evaluate", "when", "priority", "execution_tokens", "coordination_tokens"))
+SET_BY_MODELS = {"id", "task", "needs", "role", "agent", "agents", "parallel", "parts", "merge", "enough", "status"}
+KEPT = frozenset(Step.model_fields) - SET_BY_MODELS
 """Fields of a step that only people set."""
 
 

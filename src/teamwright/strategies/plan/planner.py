@@ -5,7 +5,7 @@ An answer that can't be used goes back once, with the reason. The text of a fail
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -122,9 +122,15 @@ class Planner:
         read = partial(self._read_plan, state.form)
         return await state.consult(text, (), ctx, own_key("plan"), state.form.plan_schema(most), read)
 
+    @property
+    def next_replan(self) -> str:
+        """The place at which the lead plans again."""
+        return own_key(f"replan-{self.replans + 1}")
+
     async def plan_again(self, progress: Progress, ctx: Context) -> tuple[ReadSteps, str] | Failure | None:
         """Return what is still to do after a failure, and the reason; None or a failure if there is no other plan."""
         state, most = self._state, self._state.options.max_steps
+        key = self.next_replan
         self.replans += 1
         given = "".join(f"\n- {reason}" for reason in self._reasons.values())
         text = AGAIN.format(
@@ -137,7 +143,6 @@ class Planner:
         history = [message for step in progress.ended for message in state.learnt([step.id])]
         read = partial(self._read_again, state.form, progress)
         schema = state.form.plan_schema(most, reason=True)
-        key = own_key(f"replan-{self.replans}")
         return await state.consult(text, history, ctx, key, schema, read, self.replans + 1)
 
     async def split(self, step: Step, ctx: Context) -> PlanChange:
@@ -276,7 +281,7 @@ class Planner:
         """Return steps that can be executed by the members of the team; or why not."""
         state, most = self._state, self._state.options.max_steps
         plan = Plan(steps=(*earlier, *read.steps), variables=state.options.variables)
-        problems = check_plan(state, read.new_roles)(plan) or crowd_problems(read.steps, most)
+        problems = plan_problems_of(state, state.roles | read.new_roles, plan) or crowd_problems(read.steps, most)
         return ParseFailure("; ".join(problems)) if problems else read
 
     def _introduced(self) -> str:
@@ -288,11 +293,6 @@ class Planner:
     def _member_of(self, name: str, role: Role) -> Agent | None:
         bound = bind_roles((Step(id=name, role=name),), {name: role}, self._state.members).by_step.get(name)
         return None if bound is None else bound.agent
-
-
-def check_plan(state: PlanState, new_roles: dict[str, Role] | None = None) -> Callable[[Plan], list[str]]:
-    """Return a function that finds every mistake in a plan of this team."""
-    return partial(plan_problems_of, state, state.roles | (new_roles or {}))
 
 
 def change_problems_of_model(state: PlanState, plan: Plan, change: PlanChange) -> list[str]:

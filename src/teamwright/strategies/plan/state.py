@@ -83,6 +83,7 @@ class PlanState:
             declared={*self.options.roles, *self.new_roles},
             create_roles=self.options.create_roles,
             shared=self.options.shared_steps,
+            pool=bool(self.options.pool) and not self.options.has_one_worker,
             taken=(ANSWER,) if self.options.lead_answers else (),
         )
 
@@ -150,6 +151,14 @@ class PlanState:
         options = self.options
         return PLAN_TOKENS + options.max_steps * (SHARED_STEP_TOKENS if options.shared_steps else STEP_TOKENS)
 
+    def _end(self, reply: Reply) -> ParseFailure | None:
+        """End the team with a reply of its lead, or return why that would escape the review."""
+        review = self.options.evaluate
+        if review is not None and (review.reviews or not reply.text.strip()):
+            return ParseFailure("work is reviewed here, so the team ends with an answer that passed, and not before")
+        self.terminated, self.results.is_over = reply, True
+        return None
+
     async def consult(
         self,
         text: str,
@@ -173,10 +182,9 @@ class PlanState:
                 self.is_short_of_budget |= reply.error == BUDGET
                 return reply
             self.warn(reply.lasting_warnings)
-            if reply.signal == "terminate":
-                self.terminated, self.results.is_over = reply, True
+            found = read(reply.full) if reply.signal != "terminate" else self._end(reply)
+            if found is None:
                 return None
-            found = read(reply.full)
             if not isinstance(found, ParseFailure):
                 return found
             problem = found.problem

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -146,6 +147,19 @@ async def test_an_edit_with_mistakes_is_asked_again() -> None:
     result, events = await answered(collaboration(fakes, STEPS, confirm=True), answers)
     assert result.status == "completed"
     assert "nowhere" in facts(events, PersonAsked)[1].question.text
+
+
+async def test_an_edit_of_a_plan_that_is_to_be_approved_names_no_code(tmp_path: Path) -> None:
+    fakes, mark = FakeMembers(), tmp_path / "run"
+    check: JsonValue = {"criteria": [{"id": "x", "command": ["touch", str(mark)]}]}
+    answers = {
+        "experts/lead/confirm": Answer.edit({"steps": [{"id": "a", "evaluate": check}, {"id": "b"}]}),
+        "experts/lead/confirm-2": Answer.approve(),
+    }
+    result, events = await answered(collaboration(fakes, STEPS, confirm=True), answers)
+    assert result.status == "completed"
+    assert "a manifest alone names code" in facts(events, PersonAsked)[1].question.text
+    assert not mark.exists()
 
 
 async def test_a_person_refuses_the_plan() -> None:

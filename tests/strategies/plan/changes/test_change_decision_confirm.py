@@ -65,7 +65,7 @@ async def test_an_edit_that_can_not_be_executed_is_asked_for_again_with_the_reas
     assert result.status == "completed"
     reasons = [
         "there is neither a role nor a member 'cat'", "did you mean 'role'", "steps", "needs a judge", "'cat'",
-        "can't judge its own work", "there is no evaluator 'oracle'", "can't be imported",
+        "can't judge its own work", "there is no evaluator 'oracle'", "a manifest alone names code",
     ]  # fmt: skip
     for reason, question in zip(reasons, seen[1:], strict=True):
         assert reason in question.text

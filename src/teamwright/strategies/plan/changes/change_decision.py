@@ -25,7 +25,7 @@ from teamwright.strategies.plan.changes.difference import plan_difference
 from teamwright.strategies.plan.options import own_key
 from teamwright.strategies.plan.plan_check import task_template
 from teamwright.strategies.plan.planned_steps import APPROVAL_SCHEMA, Approval, read_form
-from teamwright.strategies.plan.planner import change_problems_of_model, check_plan
+from teamwright.strategies.plan.planner import change_problems_of_model
 from teamwright.strategies.plan.state import NOTICE, PlanState
 from teamwright.values.people import Answer, Question, approval_question
 from teamwright.values.specs.plan import Plan
@@ -138,9 +138,11 @@ def _edited_plan(state: PlanState, plan: Plan, data: JsonValue) -> PlanChange:
             one if one.task is None else one.model_copy(update={"task": task_template(one.task)}) for one in after.steps
         )
         after = after.model_copy(update={"steps": tuple(plain)})
-    if problems := check_plan(state)(after):
+    change = change_between(plan, after)
+    assert state.versions is not None
+    if change and (problems := state.versions.problems(change)):
         raise AgentError("; ".join(problems))
-    return change_between(plan, after)
+    return change
 
 
 def _parsed(data: JsonValue) -> JsonValue:

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
 from teamwright.agents.contract.agent import Context
-from teamwright.strategies.plan.changes.change import PlanChange
+from teamwright.strategies.plan.changes.change import PlanChange, pin_conflicts
 from teamwright.strategies.plan.changes.change_decision import ChangeDecision, decide_change
 from teamwright.strategies.plan.changes.versions import open_steps
 from teamwright.strategies.plan.closing import PlanAnswer, closer_of
@@ -17,7 +17,7 @@ from teamwright.strategies.plan.crew import StepCrew
 from teamwright.strategies.plan.options import own_key
 from teamwright.strategies.plan.planned_steps import PlannedChange, change_of, proposal_in
 from teamwright.strategies.plan.planner import Planner, Progress
-from teamwright.strategies.plan.state import PlanState
+from teamwright.strategies.plan.state import NOTICE, PlanState
 from teamwright.strategies.reply_parsing import ParseFailure
 from teamwright.values.events.team import TeamDecided, TeamPlanProposed
 from teamwright.values.specs.plan import Step
@@ -26,6 +26,7 @@ from teamwright.values.turns.turn import Failure, Reply
 
 SCOPE = "plan"
 """The scope of everything that a team with a timeout asks for."""
+REJECTED = "A person rejected these steps: {reason}"
 NO_RESULT = "There is no result of this step."
 
 
@@ -36,7 +37,7 @@ class PlanChanges:
         self._state, self._crew, self._planner, self._answer, self._outer = state, crew, planner, answer, ctx
         self._options, self._is_led = state.options, state.options.is_led
         self._prefix = "" if state.options.timeout is None else f"{SCOPE}/"
-        self._proposals = self._decisions = self._asides = 0
+        self._proposals = self._decisions = self._rejected = self._asides = 0
         self.decided_enough = state.options.decide == "ahead"
         """Whether the lead decides on nothing more."""
         self._quotable: list[object] = [proposal_in(Reply.of("user", state.task.text))]
@@ -205,9 +206,12 @@ class PlanChanges:
 
     async def plan_again(self, ctx: Context) -> None:
         """Let the lead plan again for the steps that failed; without another plan they are given up."""
-        state, board, plan = self._state, self._crew.board, self._state.plan
+        state, board = self._state, self._crew.board
         assert board is not None
         assert state.versions is not None
+        if self._planner.can_plan_again:
+            await self.take(self._planner.next_replan, ctx)  # the lead plans from what people have changed
+        plan = state.plan
         lost, open_ = set(board.lost), self._crew.runner.open_steps
         progress = Progress(
             ended=tuple(step for step in plan.steps if step.id not in lost and step.id not in open_),
@@ -225,8 +229,8 @@ class PlanChanges:
             same = {step.id: step for step in progress.open}
             put = tuple(step for step in read.steps if same.get(step.id) != step)
             change = PlanChange(put=put, remove=gone, reason="; ".join((reason, *read.repaired)))
-            decision = await self._confirmed(change, ctx) if self._options.confirm else ChangeDecision("", change)
-            change = decision.change
+            if self._options.confirm or pin_conflicts(plan, change):
+                change = (await self._confirmed(change, ctx)).change
         if change is None:
             for id_ in board.lost:
                 failure = await board.give_up(id_, ctx)
@@ -252,7 +256,7 @@ class PlanChanges:
         """Let the lead decide on what comes next from what it has seen."""
         state, planned = self._state, self._state.plan.steps
         self._show_results(planned)
-        left = self._options.max_steps - len(planned)
+        left = self._options.max_steps - len(planned) - self._rejected
         if left < 1:
             self.decided_enough = True
             return
@@ -274,11 +278,28 @@ class PlanChanges:
             self.decided_enough = True
         else:
             change = PlanChange(put=read.steps, reason="; ".join(read.repaired))
-            await state.versions.change(change, state.team.lead.name, ctx, told=False)
+            if not await self._agreed(change, number, ctx):
+                return
             await self._crew.set_steps(ctx)
         to = tuple(agent.name for step in read.steps if (agent := self._crew.bound.agent_of(step)) is not None)
         action = "delegate" if read.steps else "synthesize"
         await ctx.emit(TeamDecided(by=state.team.lead.name, action=action, iteration=number, to=to))
+
+    async def _agreed(self, change: PlanChange, number: int, ctx: Context) -> bool:
+        """Apply the steps that the lead decided on; a person who approves plans may edit or reject them."""
+        state, lead = self._state, self._state.team.lead.name
+        assert state.versions is not None
+        by_person = False
+        if self._options.confirm or pin_conflicts(state.plan, change):
+            async with ctx.scope(own_key(f"confirm-{number}")) as inner:
+                decision = await decide_change(state, change, lead, inner)
+            if decision.change is None:
+                self._rejected += 1
+                state.view.append(Message(name=NOTICE, content=REJECTED.format(reason=decision.reason), role="user"))
+                return False
+            change, by_person = decision.change, decision.by_person
+        await state.versions.change(change, lead, ctx, by_person=by_person, told=False)
+        return True
 
     def _show_results(self, steps: Sequence[Step]) -> None:
         """Show the lead what came of steps since it decided last."""

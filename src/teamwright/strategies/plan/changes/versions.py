@@ -222,6 +222,10 @@ class PlanVersions:
         A change is taken as well as a whole plan.
         """
         found = read_edit(edit.plan)
+        if isinstance(found, PlanChange):
+            known = self._plan.variables
+            new = {name: value for name, value in found.variables.items() if value is not None or name in known}
+            return found.model_copy(update={"variables": new})
         if not isinstance(found, Plan):
             return found
         seen = self._by_number.get(found.version)

@@ -1,0 +1,139 @@
+"""What the lead changes in a plan that people have changed: it takes their changes first, and asks where they stay."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from pydantic import JsonValue
+
+from teamwright import Answer
+from teamwright.agents.contract.agent import Agent
+from teamwright.errors import Refused
+from teamwright.journal.in_memory_journal import MemoryJournal
+from teamwright.runtime.engine import Engine
+from teamwright.teams.team import Team
+from teamwright.values.events.event import Event
+from teamwright.values.events.run import PersonAsked, RunApplied
+from teamwright.values.events.team import TeamEvaluationResult, TeamPlanChanged
+from teamwright.values.people import EditPlan
+from teamwright.values.specs.plan import Plan
+from teamwright.values.turns.results import RunResult
+from teamwright.values.turns.turn import Reply, Turn
+from tests.kit.collaboration import deciding, facts, steps_of
+from tests.kit.members import FakeMembers
+from tests.kit.runs import RUN_ID, TASK, run
+
+PINNED: JsonValue = {"id": "b", "agent": "b", "task": "Mine.", "needs": ["a"], "required": True, "name": "The end"}
+
+
+async def replanned(new_plan: list[Any]) -> tuple[RunResult, list[Event], FakeMembers]:
+    """Run a team in which a person edits a step, and whose lead plans again after another one has failed."""
+    fakes, journal = FakeMembers(), MemoryJournal()
+    lead = fakes.member("lead", deciding(steps={"reason": "another way", "steps": new_plan}))
+    members: list[Agent] = [lead, fakes.member("a", Refused("trouble")), fakes.member("b"), fakes.member("c")]
+    options: dict[str, Any] = {
+        "steps": [{"id": "a"}, {"id": "b", "needs": ["a"]}],
+        "lead": "lead",
+        "replans": 1,
+        "on_failure": {"retry": 0},
+    }
+    team = Team("experts", members=members, strategy="expert", options=options)
+    await journal.send(RUN_ID, EditPlan(plan={"put": [PINNED]}, by="ann"))
+    async with Engine(journal) as engine:
+        result = await engine.run(team, TASK, run_id=RUN_ID)
+    return result, list(await journal.read(RUN_ID)), fakes
+
+
+@pytest.mark.parametrize(
+    ("steps", "asked"),
+    [
+        ([{"id": "b", "role": "c", "task": "Yours."}], "a person set agent, task"),
+        ([{"id": "d", "role": "c", "task": "Instead."}], "a person edited the step 'b', which would be removed"),
+    ],
+    ids=["overwrites", "removes"],
+)
+async def test_a_lead_that_plans_again_asks_where_a_person_has_set_a_step(steps: list[Any], asked: str) -> None:
+    result, events, _ = await replanned(steps)
+    assert (result.status, result.stop_reason) == ("paused", "approval")
+    assert asked in facts(events, PersonAsked)[0].question.text
+
+
+async def test_what_only_people_set_stays_when_the_lead_plans_again() -> None:
+    result, events, fakes = await replanned([{"id": "b", "role": "b", "task": "Mine."}])
+    assert result.status == "completed"
+    last = Plan.model_validate(facts(events, TeamPlanChanged)[-1].plan)
+    assert (last.by_id["b"].required, last.by_id["b"].name) == (True, "The end")
+    assert fakes.last_turn("b").task == "Mine."
+
+
+async def test_what_people_changed_meanwhile_counts_before_the_lead_plans_again() -> None:
+    fakes, journal = FakeMembers(), MemoryJournal()
+    seen: list[str] = []
+
+    def lead(turn: Turn) -> str:
+        seen.append(turn.task)
+        return json.dumps({"reason": "another way", "steps": [{"id": "b", "role": "b", "task": "Mine."}]})
+
+    async def fail(turn: Turn) -> str:
+        await journal.send(RUN_ID, EditPlan(plan={"put": [PINNED]}, by="ann"))
+        raise Refused("trouble")
+
+    members: list[Agent] = [fakes.member("lead", lead), fakes.member("a", fail), fakes.member("b")]
+    steps: list[Any] = [{"id": "a"}, {"id": "b", "needs": ["a"]}]
+    options = {"steps": steps, "lead": "lead", "replans": 1, "on_failure": {"retry": 0}}
+    team = Team("experts", members=members, strategy="expert", options=options)
+    async with Engine(journal) as engine:
+        result = await engine.run(team, TASK, run_id=RUN_ID)
+    events = list(await journal.read(RUN_ID))
+    assert result.status == "completed"
+    assert len(facts(events, RunApplied)) == 1
+    assert "Mine." in seen[0]
+    assert fakes.last_turn("b").task == "Mine."
+
+
+def deciding_lead(fakes: FakeMembers, *decisions: object) -> Agent:
+    return fakes.member("lead", deciding(action=list(decisions)))
+
+
+WORK = {"action": "work", "steps": [{"id": "look", "role": "a", "task": "Look."}]}
+OTHER = {"action": "work", "steps": [{"id": "ask", "role": "a", "task": "Ask."}]}
+DONE = {"action": "answer"}
+
+
+async def test_a_person_approves_each_decision_of_a_lead_that_decides_stepwise() -> None:
+    fakes, journal = FakeMembers(), MemoryJournal()
+    members = [deciding_lead(fakes, WORK, OTHER, DONE), fakes.member("a")]
+    team = Team("experts", members=members, strategy="react", options={"confirm": True, "timeout": None})
+    async with Engine(journal) as engine:
+        result = await engine.run(team, TASK, run_id=RUN_ID)
+        for number, answer in enumerate((Answer.reject("not there"), Answer.approve()), start=1):
+            assert result.stop_reason == "approval"
+            await engine.runs.answer(RUN_ID, f"experts/lead/confirm-{number}/confirm", answer)
+            result = await engine.resume(RUN_ID, team=team)
+    assert result.status == "completed"
+    assert steps_of(list(await journal.read(RUN_ID))) == ["ask starts", "ask completed"]
+    assert fakes.any_received("A person rejected these steps")
+
+
+REVIEW: JsonValue = {"criteria": [{"id": "sure", "contains": "SURE", "required": True}]}
+
+
+async def test_a_lead_that_ends_the_team_does_not_escape_the_review() -> None:
+    fakes = FakeMembers()
+    end = Reply.of("lead", "It is fine.", signal="terminate")
+    answers: list[object] = [end, json.dumps(WORK), json.dumps(DONE), "SURE."]
+    lead = fakes.member("lead", lambda turn: answers.pop(0))
+    team = Team("t", members=[lead, fakes.member("a", "SURE.")], strategy="react", options={"evaluate": REVIEW})
+    result, events = await run(team)
+    assert (result.status, result.stop_reason, result.output) == ("completed", "done", "SURE.")
+    assert len(facts(events, TeamEvaluationResult)) == 2
+
+
+async def test_a_lead_that_ends_a_team_without_a_review_gives_its_answer() -> None:
+    fakes = FakeMembers()
+    lead = fakes.member("lead", Reply.of("lead", "It is fine.", signal="terminate"))
+    team = Team("t", members=[lead, fakes.member("a")], strategy="react")
+    result, _ = await run(team)
+    assert (result.status, result.stop_reason, result.output) == ("completed", "terminated", "It is fine.")
