@@ -96,6 +96,19 @@ async def test_a_decision_that_can_not_be_used_is_sent_back_once_with_what_is_wr
     result, events = await run(react(fakes, decides(ANSWER, work(step("look")), ANSWER)))
     assert result.status == "completed"
     assert told_back(events) == ["no step was done yet; decide on one"]
+    first, later = (turn.output_schema for turn in (fakes.received[0][1], fakes.received[-2][1]))
+    assert first is not None
+    assert later is not None
+    actions: list[Any] = [one["properties"] for one in (first, later)]
+    assert [one["action"]["enum"] for one in actions] == [["work"], ["work", "answer"]]
+
+
+async def test_an_answer_with_steps_before_any_is_done_means_the_steps() -> None:  # as small models decide
+    fakes = FakeMembers()
+    result, events = await run(react(fakes, decides({**work(step("look")), "action": "answer"}, ANSWER)))
+    assert result.status == "completed"
+    assert told_back(events) == []
+    assert "no step was done yet, so its steps come before the answer" in str([event.to_json() for event in events])
 
 
 @pytest.mark.parametrize(

@@ -70,7 +70,6 @@ def test_a_role_in_another_case_is_the_role() -> None:
     [
         ({"steps": []}, "at 'steps'"),
         ([{**GOOD[0], "role": "poet"}], "the role 'poet', which does not exist"),
-        ([GOOD[0], GOOD[0]], "draft"),
         ("done", ""),
     ],
 )
@@ -94,6 +93,18 @@ def test_needs_that_mean_nothing_are_dropped_and_that_is_said(needs: list[str], 
     assert isinstance(found, ReadSteps)
     assert [one.needs for one in found.steps] == [(), ("draft",)]
     assert found.repaired == (said_about_it,)
+
+
+def test_steps_of_one_id_become_one_or_get_ids_of_their_own() -> None:
+    other = {**GOOD[0], "task": "Draft another."}
+    found = read([GOOD[0], GOOD[0], other, {**other, "task": "And a third."}, GOOD[1]])
+    assert isinstance(found, ReadSteps)
+    assert [one.id for one in found.steps] == ["draft", "draft-2", "draft-3", "check"]
+    assert found.repaired == (
+        "'draft' was planned twice, and is done once",
+        "another step is called 'draft', so one is 'draft-2'",
+        "another step is called 'draft', so one is 'draft-3'",
+    )
 
 
 def test_a_need_of_a_later_step_that_needs_nothing_of_it_stays() -> None:
@@ -174,7 +185,13 @@ def test_the_milestone_of_a_model_is_a_question_to_the_lead() -> None:  # A-05
 
 @pytest.mark.parametrize("form", [FORM, FREE, SHARED])
 def test_examples_fit_their_schemas(form: StepForm) -> None:
-    schemas = (form.plan_schema(5), form.plan_schema(5, reason=True), form.decision_schema(5), form.change_schema(5))
+    schemas = (
+        form.plan_schema(5),
+        form.plan_schema(5, reason=True),
+        form.decision_schema(5),
+        form.decision_schema(5, first=True),
+        form.change_schema(5),
+    )
     for schema in (*schemas, APPROVAL_SCHEMA):
         check(schema, example_answer(schema, 1), "the example")
 

@@ -38,13 +38,13 @@ async def test_the_lead_plans_where_no_phases_are_declared() -> None:  # A-03
 
 async def test_a_plan_with_mistakes_is_sent_back_once() -> None:
     fakes = FakeMembers()
-    wrong: dict[str, Any] = {"steps": [{"id": "x", "agent": "nobody"}, {"id": "x", "agent": "a"}]}
+    wrong: dict[str, Any] = {"steps": [{"id": "x", "agent": "nobody"}, {"id": "y", "agent": "noone"}]}
     lead = fakes.member("lead", deciding(steps=[wrong, PLAN], winner={"winner": "answer-1", "reason": "."}))
     result, events = await run(collaboration(fakes, [], members={"lead": lead}))
     assert result.status == "completed", result.warnings
     (back,) = facts(events, TeamReplyRejected)
     assert "'nobody'" in back.problem
-    assert "two steps are called 'x'" in back.problem
+    assert "'noone'" in back.problem
     assert back.problem in fakes.received[1][1].task
 
 

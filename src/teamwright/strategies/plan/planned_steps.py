@@ -222,11 +222,14 @@ class StepForm:
         removed: JsonValue = {"type": "array", "items": TEXT}
         return {"type": "object", "properties": {"put": put, "remove": removed, "reason": TEXT}}
 
-    def decision_schema(self, most: int) -> JsonSchema:
-        """Return the JSON Schema of a decision on at most so many next steps."""
-        steps: JsonValue = {"type": "array", "items": self.step_schema(reason=True), "maxItems": most}
-        fields: dict[str, JsonValue] = {"action": _one_of(("work", "answer")), "steps": steps}
-        return {"type": "object", "properties": fields, "required": ["action"]}
+    def decision_schema(self, most: int, *, first: bool = False) -> JsonSchema:
+        """Return the JSON Schema of a decision on at most so many next steps; the `first` one is on some."""
+        steps: dict[str, JsonValue] = {"type": "array", "items": self.step_schema(reason=True), "maxItems": most}
+        if first:
+            steps["minItems"] = 1
+        actions = ("work",) if first else ("work", "answer")
+        fields: dict[str, JsonValue] = {"action": _one_of(actions), "steps": steps}
+        return {"type": "object", "properties": fields, "required": ["action", "steps"] if first else ["action"]}
 
     def read_steps(
         self, planned: Sequence[PlannedStep], earlier: Sequence[Step] = (), kept: Mapping[str, Step] | None = None
@@ -370,8 +373,26 @@ def _reaches(target: str, start: str, planned: Sequence[PlannedStep]) -> bool:
     return False
 
 
+def distinct_steps(planned: Sequence[PlannedStep], repaired: list[str]) -> tuple[PlannedStep, ...]:
+    """Return steps with ids of their own: one that is repeated is left out, and another of the same id is renamed."""
+    found: dict[str, PlannedStep] = {}
+    for one in planned:
+        name, same = one.id, found.get(one.id)
+        if same is not None and (same.role, same.task) == (one.role, one.task):
+            repaired.append(f"{one.id!r} was planned twice, and is done once")
+            continue
+        number = 2
+        while name in found:
+            name, number = f"{one.id}-{number}", number + 1
+        if name != one.id:
+            repaired.append(f"another step is called {one.id!r}, so one is {name!r}")
+        found[name] = one if name == one.id else one.model_copy(update={"id": name})
+    return tuple(found.values())
+
+
 def within(planned: Sequence[PlannedStep], most: int, repaired: list[str]) -> tuple[PlannedStep, ...]:
-    """Return at most so many steps: what is beyond is part of the last one."""
+    """Return steps with ids of their own, at most so many: what is beyond is part of the last one."""
+    planned = distinct_steps(planned, repaired)
     if len(planned) <= most:
         return tuple(planned)
     kept, beyond = list(planned[:most]), planned[most:]

@@ -174,7 +174,8 @@ class Planner:
         text = DECIDE.format(who=self._introduced(), most=most)
         said: list[str] = []
         read = partial(self._read_decision, most, said)
-        schema, key = state.form.decision_schema(most), own_key(f"decide-{number}")
+        key, first = own_key(f"decide-{number}"), not state.versions or not state.plan.steps
+        schema = state.form.decision_schema(most, first=first)
         history = state.view.history()
         found = await state.consult(text, list(history)[len(state.task.history) :], ctx, key, schema, read, number)
         return (found, said[-1]) if isinstance(found, ReadSteps) else found
@@ -244,11 +245,13 @@ class Planner:
         if isinstance(found, ParseFailure):
             return found
         earlier, state = self._state.plan.steps if self._state.versions else (), self._state
-        if found.action == "answer":
+        if found.action == "answer" and (earlier or not found.steps):
             return ReadSteps(()) if earlier else ParseFailure("no step was done yet; decide on one")
         if not found.steps:
             return ParseFailure("it has no steps")
         repaired = cut_notes(reply, found.steps)
+        if found.action == "answer":
+            repaired.append("no step was done yet, so its steps come before the answer")
         planned = within(found.steps, most, repaired)
         read = state.form.read_steps(planned, earlier)
         if isinstance(read, ParseFailure):
