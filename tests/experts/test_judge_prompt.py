@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
@@ -85,5 +86,9 @@ def test_work_that_predicts_a_bad_mark_is_judged_by_it() -> None:
 
 
 def test_the_schema_asks_for_every_field_that_counts() -> None:
-    schema = answer_schema()
+    schema = answer_schema(CRITERIA)
     assert schema["required"] == ["criteria"]
+    fields: Any = schema["properties"]
+    assert (fields["criteria"]["maxItems"], fields["suggestions"]["maxItems"]) == (1, 5)
+    marks = fields["criteria"]["items"]["properties"]
+    assert (marks["id"]["enum"], marks["reason"]["maxLength"]) == (["clear"], 500)

@@ -26,6 +26,8 @@ from teamwright.values.events.team import TeamMerged, TeamReplyRejected
 from teamwright.values.specs.manifest import JsonSchema
 from teamwright.values.turns.turn import Failure, Reply
 
+LONGEST_REASON = 500
+"""How many characters of a reason the schema of a choice allows."""
 PICK = (
     "Several experts did the same task; their answers are above, by name. Pick the best one. Answer with one JSON"
     ' object: "winner" is the name of an answer, and "reason" is one sentence that says why it is better.'
@@ -199,7 +201,7 @@ class _Merge:
 def choice_schema(names: Sequence[str]) -> JsonSchema:
     """Return the JSON Schema of a choice between these answers."""
     winner: JsonValue = {"type": "string", "enum": list[JsonValue](names)}
-    text: JsonValue = {"type": "string"}
+    text: JsonValue = {"type": "string", "maxLength": LONGEST_REASON}
     return {"type": "object", "properties": {"winner": winner, "reason": text}, "required": ["winner", "reason"]}
 
 

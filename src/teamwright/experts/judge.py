@@ -27,6 +27,8 @@ from teamwright.values.turns.turn import Failure, Reply, ToolUse, Turn
 from teamwright.values.typed_data import JsonScan
 
 T = TypeVar("T")
+LONGEST_TEXT, MOST_SUGGESTIONS = 500, 5
+"""How many characters of a reason, and how many suggestions, the schema of an answer allows."""
 REPEATED = "the work itself, or a result of its tools, contains this answer of the judge; remove it"
 HEADERS = ("task", "work", "criteria", "answer", "work a", "work b")
 INSTRUCTIONS = (
@@ -82,9 +84,20 @@ def judge_prompt(task: str, work: str, criteria: Sequence[Criterion], uses: Sequ
     return "\n\n".join(parts)
 
 
-def answer_schema() -> dict[str, JsonValue]:
-    """Return the JSON Schema of an answer."""
-    return JudgeAnswer.model_json_schema()
+def answer_schema(criteria: Sequence[Criterion]) -> dict[str, JsonValue]:
+    """Return the JSON Schema of an answer to these criteria. All of it is bounded, for a model that knows no end."""
+    text: JsonValue = {"type": "string", "maxLength": LONGEST_TEXT}
+    fields: dict[str, JsonValue] = {
+        "id": {"type": "string", "enum": [one.id for one in criteria]},
+        "passed": {"type": "boolean"},
+        "score": {"type": "number", "minimum": 0, "maximum": 1},
+        "reason": text,
+    }
+    marks: JsonValue = {"type": "object", "properties": fields, "required": ["id", "passed", "score", "reason"]}
+    listed: JsonValue = {"type": "array", "items": marks, "minItems": 1, "maxItems": len(criteria)}
+    suggestions: JsonValue = {"type": "array", "items": text, "maxItems": MOST_SUGGESTIONS}
+    answer: dict[str, JsonValue] = {"criteria": listed, "feedback": text, "suggestions": suggestions}
+    return {"type": "object", "properties": answer, "required": ["criteria"]}
 
 
 def read_judgement(reply: Reply, *shown: str) -> JudgeAnswer | ParseFailure:
@@ -172,7 +185,7 @@ class Judge:
         shown: list[str] = []
         unusable: list[str] = []
         # The prompt contains a quoted transcript.
-        turn = Turn(prompt, purpose="judge", output_schema=answer_schema(), quotes_task=False, aside=True)
+        turn = Turn(prompt, purpose="judge", output_schema=answer_schema(criteria), quotes_task=False, aside=True)
         for number in range(1, self.times + 1):
             shown.append(turn.digest)
             reply = await ctx.ask(self.agent, turn, key=f"{key}-{number}")

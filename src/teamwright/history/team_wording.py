@@ -46,10 +46,11 @@ FIRST = 1
 def plan_note(event: Event) -> str | None:
     """Return the line for a change of a plan, of its status or of a competition; none for other events."""
     match event.fact:
-        case TeamPlanChanged(plan_version=version, difference=lines, by=by):
+        case TeamPlanChanged(plan_version=version, difference=lines, by=by, reason=repaired):
             if version == FIRST:
                 steps = sum(line.startswith("+ ") for line in lines)
-                return f"the plan{f' of {by}' if by else ''} has {count_text(steps, 'step')}"
+                said = f"the plan{f' of {by}' if by else ''} has {count_text(steps, 'step')}"
+                return f"{said}; {repaired}" if repaired else said
             return f"{by or 'a person'} changes the plan (version {version}): {'; '.join(lines)}"
         case TeamPlanStatus(status="failed" | "fallback" as status, reason=reason):
             return f"the plan is {status}{f': {reason}' if reason else ''}"

@@ -210,6 +210,20 @@ def test_the_bounds_of_a_plan_are_in_the_schema_that_constrains_it() -> None:
     assert (steps["maxItems"], steps["items"]["properties"]["role"]["enum"]) == (3, ROLES)
 
 
+@pytest.mark.parametrize("form", [FORM, FREE, SHARED])
+def test_every_text_and_list_that_a_lead_writes_is_bounded(form: StepForm) -> None:  # small models write without end
+    schemas = (form.plan_schema(5, reason=True), form.decision_schema(5), form.change_schema(5))
+
+    def unbounded(schema: Any) -> list[Any]:
+        if not isinstance(schema, dict):
+            return []
+        inner = [one for part in schema.values() for one in unbounded(part)]
+        wanted = {"string": {"maxLength", "enum"}, "array": {"maxItems"}}.get(str(schema.get("type")))
+        return [*inner, schema] if wanted and not wanted & schema.keys() else inner
+
+    assert [one for schema in schemas for one in unbounded(schema)] == []
+
+
 def test_a_choice_has_to_name_an_answer() -> None:
     assert isinstance(read_choice(said({"winner": "answer-9"}), ["answer-1"]), ParseFailure)
     assert isinstance(read_choice(said("the first"), ["answer-1"]), ParseFailure)

@@ -9,6 +9,7 @@ import pytest
 
 from teamwright.agents.scripted import Rule, ScriptedAgent
 from teamwright.errors import Refused
+from teamwright.history.event_wording import note_text
 from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team
@@ -71,6 +72,8 @@ async def test_of_a_plan_that_was_cut_the_complete_steps_are_done() -> None:
     assert (result.status, fakes.calls) == ("completed", ["planner", "ana"])
     changed = [event.fact.to_json() for event in events if event.kind == "team.plan_changed"]
     assert "cut at its output cap, so its 1 complete steps are the plan" in json.dumps(changed)
+    said = [note_text(event) for event in events if event.kind == "team.plan_changed"]
+    assert said == ["the plan of planner has 1 step; " + str(changed[0]["reason"])]
 
 
 async def test_a_plan_that_was_cut_in_its_first_step_is_sent_back() -> None:

@@ -30,6 +30,8 @@ export interface TurnEntry {
   result: PageExpertResult | null
   /** The run stopped before the reply. */
   broken: boolean
+  /** Whether it stands still because a person is asked in it. */
+  waits: boolean
 }
 
 export interface QuestionEntry {
@@ -79,7 +81,7 @@ function apply(state: Conversation, event: PageEvent): void {
     case 'expert_step':
       return addTurn(state, event)
     case 'expert_result':
-      return change<TurnEntry>(state, state.turns.get(event.key), () => ({ result: event, broken: false }))
+      return change<TurnEntry>(state, state.turns.get(event.key), () => ({ result: event, broken: false, waits: false }))
     case 'thinking':
       return change<TurnEntry>(state, state.turns.get(event.turn), (turn) => ({ thinking: [...turn.thinking, event] }))
     case 'tool_call':
@@ -112,10 +114,10 @@ function addTurn(state: Conversation, asked: PageExpertStep): void {
   const known = state.turns.get(asked.key)
   if (known !== undefined && !(state.entries[known] as TurnEntry).result) {
     // A driver that took the run over asks again for what was not recorded.
-    return change<TurnEntry>(state, known, () => ({ asked, broken: false, tools: [], thinking: [] }))
+    return change<TurnEntry>(state, known, () => ({ asked, broken: false, waits: false, tools: [], thinking: [] }))
   }
   state.turns.set(asked.key, state.entries.length)
-  state.entries.push({ kind: 'turn', ...head(asked), asked, thinking: [], tools: [], result: null, broken: false })
+  state.entries.push({ kind: 'turn', ...head(asked), asked, thinking: [], tools: [], result: null, broken: false, waits: false })
 }
 
 /** Calls by key: an attempt after the first takes the place of the one before. */
@@ -146,8 +148,11 @@ function withdraw(state: Conversation, { to, time }: PageIntervention): void {
 }
 
 function breakTurns(state: Conversation): void {
-  for (const index of state.turns.values()) {
-    if (!(state.entries[index] as TurnEntry).result) change<TurnEntry>(state, index, () => ({ broken: true }))
+  const questions = [...state.questions].filter(([, index]) => !(state.entries[index] as QuestionEntry).answer)
+  for (const [key, index] of state.turns) {
+    if ((state.entries[index] as TurnEntry).result) continue
+    const waits = questions.some(([asked]) => asked === key || asked.startsWith(`${key}/`))
+    change<TurnEntry>(state, index, () => ({ broken: !waits, waits }))
   }
 }
 

@@ -37,6 +37,12 @@ test('an intervention is one entry with each of its states', () => {
   expect(found.every((one) => one.states[0]!.state !== 'applied' || one.states.length === 1)).toBe(true)
 })
 
+test('a turn in which a person is asked waits, and others stop with the run', () => {
+  const events = recorded(approvals)
+  const waiting = turns(foldAll(conversation, events).entries).filter((one) => !one.result)
+  expect(waiting.map((one) => [one.waits, one.broken])).toEqual([[true, false]])
+})
+
 test('an open question waits, and its answer completes it', () => {
   const events = recorded(approvals)
   const open = foldAll(conversation, events).entries.find((one) => one.kind === 'question')!

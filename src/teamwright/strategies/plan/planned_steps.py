@@ -38,9 +38,10 @@ all do the same task, "merge" ("best", "vote" or "fusion") and optionally "enoug
 CHANGE = "plan_change"
 """The field under which a member proposes a change of the plan in its reply."""
 SHOWN_FAULTS = 5
-LONGEST_NAME, LONGEST_TASK = 64, 2000
-"""How many characters of a name and a task the schema allows."""
-TEXT: JsonValue = {"type": "string"}
+LONGEST_NAME, LONGEST_TASK, MOST_QUESTIONS = 64, 1000, 5
+"""How many characters of a name and of a task or another text the schema allows, and how many questions to a step."""
+TEXT: JsonValue = {"type": "string", "maxLength": LONGEST_TASK}
+NAMED: dict[str, JsonValue] = {"type": "string", "maxLength": LONGEST_NAME}
 
 
 class Lenient(Value):
@@ -128,7 +129,7 @@ class Approval(Lenient):
 
 APPROVAL_SCHEMA: JsonSchema = {
     "type": "object",
-    "properties": {"approve": {"type": "boolean"}, "reason": {"type": "string"}},
+    "properties": {"approve": {"type": "boolean"}, "reason": TEXT},
     "required": ["approve", "reason"],
 }
 
@@ -161,10 +162,10 @@ class StepForm:
         """The form, as prompts show it, without the rules of single fields."""
         return "\n".join(filter(None, (NEW_ROLES if self.create_roles else "", SHARED if self.shared else "")))
 
-    def step_schema(self, *, reason: bool = False) -> dict[str, JsonValue]:
-        """Return the JSON Schema of a step."""
+    def step_schema(self, most: int, *, reason: bool = False) -> dict[str, JsonValue]:
+        """Return the JSON Schema of a step of a plan of at most so many; every text and list of it is bounded."""
         names = cast("list[JsonValue]", list(self.roles))
-        role: JsonValue = {"type": "string", "examples": names} if self.create_roles else _one_of(self.roles)
+        role: JsonValue = {**NAMED, "examples": names} if self.create_roles else _one_of(self.roles)
         fields: dict[str, JsonValue] = {
             "id": {
                 "type": "string",
@@ -172,20 +173,19 @@ class StepForm:
                 "description": "a short name: letters, digits, - and _",
             },
             "role": role,
-            "task": {"type": "string", "maxLength": LONGEST_TASK, "description": "what to do, in full sentences"},
-            "needs": {"type": "array", "items": TEXT, "description": "ids of the steps whose results it reads"},
+            "task": _text("what to do, in full sentences"),
+            "needs": {
+                "type": "array",
+                "items": NAMED,
+                "maxItems": most,
+                "description": "ids of the steps whose results it reads",
+            },
         }
         if self.create_roles:
-            fields["instructions"] = {"type": "string", "description": "of a new role: what it is and does"}
-            fields["capability"] = {
-                "type": "string",
-                "description": "of a new role: what its member must be able to do",
-            }
+            fields["instructions"] = _text("of a new role: what it is and does")
+            fields["capability"] = _text("of a new role: what its member must be able to do")
         if reason:
-            fields["reason"] = {
-                "type": "string",
-                "description": "why it comes next; a step that was done needs a new one",
-            }
+            fields["reason"] = _text("why it comes next; a step that was done needs a new one")
         if self.shared:
             fields |= self._shared_fields()
         return {
@@ -195,36 +195,36 @@ class StepForm:
         }
 
     def _shared_fields(self) -> dict[str, JsonValue]:
-        member = _one_of(self.team.members)
+        member, many = _one_of(self.team.members), 2 * len(self.team.members)
         part: JsonValue = {
             "type": "object",
-            "properties": {"id": TEXT, "agent": member, "task": TEXT},
+            "properties": {"id": NAMED, "agent": member, "task": TEXT},
             "required": ["id", "agent", "task"],
         }
         return {
             "parallel": _one_of(("serial", "subtask_parallel", "competitive_parallel")),
-            "parts": {"type": "array", "items": part},
-            "agents": {"type": "array", "items": member},
+            "parts": {"type": "array", "items": part, "maxItems": many},
+            "agents": {"type": "array", "items": member, "maxItems": many},
             "merge": _one_of(("best", "vote", "fusion")),
             "enough": {"type": "integer", "minimum": 1},
-            "milestone": {"type": "array", "items": TEXT},
+            "milestone": {"type": "array", "items": TEXT, "maxItems": MOST_QUESTIONS},
         }
 
     def plan_schema(self, most: int, *, reason: bool = False) -> JsonSchema:
         """Return the JSON Schema of a plan of at most so many steps; with `reason`, of one that says why."""
-        steps: JsonValue = {"type": "array", "items": self.step_schema(), "minItems": 1, "maxItems": most}
+        steps: JsonValue = {"type": "array", "items": self.step_schema(most), "minItems": 1, "maxItems": most}
         fields: dict[str, JsonValue] = {"reason": TEXT, "steps": steps} if reason else {"steps": steps}
         return {"type": "object", "properties": fields, "required": list[JsonValue](fields)}
 
     def change_schema(self, most: int) -> JsonSchema:
         """Return the JSON Schema of a change of at most so many steps of the plan."""
-        put: JsonValue = {"type": "array", "items": self.step_schema(), "maxItems": most}
-        removed: JsonValue = {"type": "array", "items": TEXT}
+        put: JsonValue = {"type": "array", "items": self.step_schema(most), "maxItems": most}
+        removed: JsonValue = {"type": "array", "items": NAMED, "maxItems": most}
         return {"type": "object", "properties": {"put": put, "remove": removed, "reason": TEXT}}
 
     def decision_schema(self, most: int, *, first: bool = False) -> JsonSchema:
         """Return the JSON Schema of a decision on at most so many next steps; the `first` one is on some."""
-        steps: dict[str, JsonValue] = {"type": "array", "items": self.step_schema(reason=True), "maxItems": most}
+        steps: dict[str, JsonValue] = {"type": "array", "items": self.step_schema(most, reason=True), "maxItems": most}
         if first:
             steps["minItems"] = 1
         actions = ("work",) if first else ("work", "answer")
@@ -321,6 +321,10 @@ def _judge_of(step: Step, team: Roster) -> str:
     """Return the lead, or the first member who is no author of the step where the lead is one."""
     authors = step.authors(team)
     return next((name for name in (team.lead, *team.workers) if name not in authors), team.lead)
+
+
+def _text(description: str) -> JsonValue:
+    return {"type": "string", "maxLength": LONGEST_TASK, "description": description}
 
 
 def _one_of(names: Sequence[str]) -> JsonValue:

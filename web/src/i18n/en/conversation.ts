@@ -46,6 +46,7 @@ export const conversation = {
   'turn.working': 'is working…',
   'turn.writing': 'is writing…',
   'turn.thinking': 'Thinking',
+  'turn.waits': 'Waits for a person.',
   'turn.broken': 'The run stopped before the reply.',
   'turn.told': 'Exact prompt',
   'turn.toldOf': 'The exact prompt of {name}',

@@ -48,6 +48,7 @@ export const conversation: Record<keyof typeof english, string> = {
   'turn.working': '正在工作…',
   'turn.writing': '正在书写…',
   'turn.thinking': '思考',
+  'turn.waits': '等待他人答复。',
   'turn.broken': '运行在回复之前停止。',
   'turn.told': '完整提示词',
   'turn.toldOf': '{name} 的完整提示词',
