@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -9,6 +12,7 @@ import pytest
 from teamwright.testing.chat import Say
 from teamwright.testing.model_server import ModelServer
 from tests.cli.test_question_prompt import Terminal
+from tests.kit.program import Program
 from tests.kit.terminal import Call
 
 pytestmark = pytest.mark.experts
@@ -20,6 +24,8 @@ rules:
       {"roles": [{"name": "architect", "template": "architect", "task": "Design it."},
       {"name": "tax_lawyer", "description": "Knows tax law.", "instructions": "Check it.", "reason": "tax matters"}]}
   - {agent: ask-complexity, reply: '{"complexity": 0.71, "reason": "two fields"}'}
+  - match: You judge the work below
+    json: {criteria: [{id: task, passed: true, reason: It is so.}, {id: grounded, passed: true, reason: It is so.}]}
   - {agent: assistant, reply: Alone.}
   - {agent: tax_lawyer, reply: Tax is fine.}
   - {agent: architect, match: Tax is fine, reply: "A design, and tax is fine."}
@@ -85,7 +91,7 @@ def test_named_experts_form_the_team_and_an_unknown_one_is_made_up(call: Call, m
         ("analyst", "template"),
         ("barista", "made_up"),
     ]
-    assert "warning: there is no expert template 'barista'; the role was made up for this run" in done.err
+    assert "warning   there is no expert template 'barista'; the role was made up for this run" in done.err
 
 
 def test_a_team_is_only_suggested_unless_the_user_takes_the_suggestion(call: Call, model: str) -> None:  # A-12
@@ -93,8 +99,8 @@ def test_a_team_is_only_suggested_unless_the_user_takes_the_suggestion(call: Cal
     routing = done.json["routing"]
     assert (done.json["output"], routing["mode"], routing["suggests_team"]) == ("Alone.", "agent", True)
     assert (routing["complexity"], routing["threshold"], routing["decided_by"]) == (0.71, 0.7, "model")
-    assert "form it with  --auto" in done.err
-    taken = call("ask", MIDDLE, "-m", model, "--json", "--auto")
+    assert "form it with  --yes" in done.err
+    taken = call("ask", MIDDLE, "-m", model, "--json", "--yes")
     assert (taken.json["routing"]["mode"], taken.json["output"]) == ("team", "A design, and tax is fine.")
 
 
@@ -139,6 +145,90 @@ def test_an_own_template_is_used_by_name(call: Call, model: str, tmp_path: Path)
     done = call("ask", "@team:barista Brew", "-m", model, "--json")
     (role,) = done.json["routing"]["formation"]["roles"]
     assert (role["origin"], role["template"]) == ("template", "barista")
+
+
+@pytest.mark.lab
+def test_in_a_terminal_a_formed_team_is_shown_with_its_plan_and_price_and_asks_once(model: str) -> None:
+    """A-12 A-13"""
+    terminal = Terminal("ask", "@team Design a shop. Which rooms? Which taxes?", "-m", model, "--max-tokens", "50000")
+    terminal.until("May this team begin?")
+    terminal.until("yes / edit / no / later> ")
+    terminal.types("yes\n")
+    code, out = terminal.ended()
+    assert (code, out.strip()) == (3, "A design, and tax is fine.")  # the script judges no part of the task
+    shown = terminal.shown
+    for line in (
+        "team      architect   leads  from the template architect",
+        "          tax_lawyer         written for this run         tax matters",
+        "plan      1  tax_lawyer works on the task",
+        "          2  architect puts the results together into the answer",
+        "review    the answer, by tax_lawyer: 4 criteria, 2 of them parts of the task; at most one revision",
+        "tokens    ",
+        "ceiling   49,939 tokens, 600 seconds",
+    ):
+        assert line in shown, line
+    assert shown.count("later> ") == 1
+    assert '"roles"' not in shown
+    assert "review    tax_lawyer judged the answer of architect: it does not pass in attempt 2" in shown
+
+
+@pytest.mark.lab
+@pytest.mark.parametrize(("said", "answer"), [("yes", "A design, and tax is fine."), ("alone", "Alone.")])
+def test_in_a_terminal_a_team_that_is_suggested_is_offered(said: str, answer: str, model: str) -> None:  # A-12 A-13
+    terminal = Terminal("ask", MIDDLE, "-m", model)
+    terminal.until("yes / alone / edit / no / later> ")
+    terminal.types(f"{said}\n")
+    code, out = terminal.ended()
+    assert (code, out.strip()) == (0, answer)
+
+
+def test_with_yes_nothing_is_asked_in_a_terminal(model: str) -> None:  # A-12
+    terminal = Terminal("ask", "@team Design a shop", "-m", model, "--yes")
+    code, out = terminal.ended()
+    assert (code, out.strip()) == (0, "A design, and tax is fine.")
+    assert "later> " not in terminal.shown
+
+
+def test_the_output_says_who_judged_the_answer(call: Call, model: str) -> None:  # A-05 A-11
+    done = call("ask", "@team Design a shop", "-m", model, "--json")
+    assert done.json["review"] == {
+        "judges": ["tax_lawyer"],
+        "author": "architect",
+        "attempts": 1,
+        "outcome": "pass",
+        "score": 1.0,
+    }
+    assert "review    tax_lawyer judged the answer of architect: it passes, 3 of 3 criteria, score 1.00" in done.err
+    alone = call("ask", "What is 2 + 2?", "-m", model, "--json")
+    assert alone.json["review"] is None
+    assert call("ask", "@team Design a shop", "-m", model, "-q").err == ""
+
+
+def test_a_formed_team_is_steered_from_another_process_while_it_runs(
+    call: Call, model: str, tmp_path: Path
+) -> None:  # A-10 A-11 A-13
+    slow = REPLIES.replace(
+        "  - {agent: tax_lawyer,", "  - {agent: notary, reply: Signed.}\n  - {agent: tax_lawyer, delay: 8,"
+    )
+    (tmp_path / "replies.yaml").write_text(slow, encoding="utf-8")
+    (tmp_path / "notary.yaml").write_text("agents: {notary: {model: 'scripted:replies.yaml'}}\n", encoding="utf-8")
+    check = {"id": "check", "agent": "notary", "task": "Sign it.", "needs": ["tax_lawyer"]}
+    answer = {"id": "answer", "role": "architect", "required": True, "needs": ["tax_lawyer", "check"]}
+    (tmp_path / "change.json").write_text(json.dumps({"put": [check, answer]}), encoding="utf-8")
+    arguments = ("ask", "@team Design a shop", "-m", model, "--json", "--run-id", "r")
+    with Program(*arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as asked:
+        while "step tax_lawyer starts" not in call("runs", "show", "r").out:
+            assert asked.poll() is None
+            time.sleep(0.1)
+        added = call("runs", "steer", "r", "add", "notary", "--from", "notary.yaml", "--json")
+        assert (added.code, added.json["status"]) == (0, "accepted")
+        edited = call("runs", "steer", "r", "plan", "--file", "change.json", "--yes", "--json")
+        assert (edited.code, edited.json["status"]) == (0, "accepted")
+        out, err = asked.communicate(timeout=50)
+    assert asked.returncode == 0, err
+    result = json.loads(out)
+    said = [message["content"] for message in result["messages"]]
+    assert said == ["Tax is fine.", "Signed.", "A design, and tax is fine."]
 
 
 @pytest.mark.lab

@@ -1,24 +1,52 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from teamwright import Engine
 from teamwright.errors import InvalidValue
 from teamwright.experts import ExpertProfile, ExpertTemplates
-from teamwright.experts.formation import RoleDraft, TeamDraft, draft_for, draft_named, form_team
+from teamwright.experts.formation import (
+    MOST_DEMANDS,
+    FormedStrategy,
+    RoleDraft,
+    TeamDraft,
+    demands_of,
+    draft_for,
+    draft_named,
+    form_team,
+)
 from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.teams.team_loader import team_from_source
+from teamwright.values.events.team import TeamEvaluationResult
 from teamwright.values.specs.manifest import Source
 from tests.kit.records import cut
 
 TEMPLATES = ExpertTemplates()
 
 
-def formed(draft: TeamDraft, folder: Path) -> Source:
-    (folder / "replies.yaml").write_text("rules: [{reply: Done.}]\n", encoding="utf-8")
-    return form_team(draft, TEMPLATES, model=f"scripted:{folder / 'replies.yaml'}", base=folder)
+REPLIES = """\
+rules:
+  - match: You judge the work below
+    json: {criteria: [{id: task, passed: PASSED, reason: It is so.}, {id: grounded, passed: true, reason: It is so.}]}
+  - {reply: Done.}
+"""
+
+
+def formed(
+    draft: TeamDraft, folder: Path, task: str = "", strategy: FormedStrategy = "expert", passed: str = "true"
+) -> Source:
+    (folder / "replies.yaml").write_text(REPLIES.replace("PASSED", passed), encoding="utf-8")
+    model = f"scripted:{folder / 'replies.yaml'}"
+    return form_team(draft, TEMPLATES, model=model, base=folder, task=task, strategy=strategy)
+
+
+def review(source: Source) -> dict[str, Any]:
+    """How the answer of a formed team is reviewed."""
+    options: Any = source.manifest.teams["team"].options
+    return options["evaluate"] if "evaluate" in options else options["steps"][-1]["evaluate"]
 
 
 def origins(source: Source) -> dict[str, tuple[str, str | None]]:
@@ -34,12 +62,8 @@ def test_a_team_is_formed_from_named_templates_and_the_first_leads(tmp_path: Pat
     assert (analyst.expert.is_lead, analyst.expert.template) == (True, "analyst")
     assert "You lead this team. The others work first." in analyst.instructions_text
     assert analyst.instructions_text.endswith("positioning, prioritisation, planning, decisions.")
-    assert source.manifest.teams["team"].options == {
-        "steps": [
-            {"id": "strategist", "role": "strategist"},
-            {"id": "answer", "role": "analyst", "required": True, "needs": ["strategist"]},
-        ]
-    }
+    answer = {"id": "answer", "role": "analyst", "required": True, "evaluate": review(source), "needs": ["strategist"]}
+    assert source.manifest.teams["team"].options == {"steps": [{"id": "strategist", "role": "strategist"}, answer]}
 
 
 def test_a_named_template_that_does_not_exist_is_made_up_with_a_warning(tmp_path: Path) -> None:  # A-11
@@ -98,9 +122,69 @@ async def test_a_formed_team_runs_and_resumes_from_every_event_as_it_was_formed(
     async with Engine(journal) as engine:
         whole = await engine.run(team_from_source(source, engine.models), "go", run_id="r")
     assert (whole.status, whole.output) == ("completed", "Done.")
+    assert len(whole.messages) == 2
     for at in range(1, len(await journal.read("r")), 3):
         async with Engine(await cut(journal, at)) as engine:
             again = await engine.resume("r")
             recorded = (await engine.runs.history("r")).record.source()
         assert again.output == whole.output
         assert recorded.formation == source.formation
+
+
+@pytest.mark.parametrize(
+    ("task", "demands"),
+    [
+        ("What is two and two?", []),
+        ("Plan a café:\n- a menu\n- prices in euro\n\nThanks!", ["a menu", "prices in euro"]),
+        ("Do (1) the walls, (2) the roof; (3) the door.", ["the walls", "the roof", "the door."]),
+        ("Welche Stadt? Und wann? Vergleiche die Preise.", ["Welche Stadt?", "Und wann?"]),
+        ("①市场规模 ②竞争对手", ["市场规模", "竞争对手"]),
+        ("これは何ですか\uff1fいつですか\uff1f", ["これは何ですか?", "いつですか?"]),
+        ("ما هذا؟ متى؟", ["ما هذا؟", "متى؟"]),
+        ("\n".join(f"{number}) do {number}" for number in range(1, 20)), [f"do {number}" for number in range(1, 7)]),
+    ],
+)
+def test_what_a_task_demands_is_read_from_its_structure(task: str, demands: list[str]) -> None:  # A-11
+    assert demands_of(task) == demands
+    assert len(demands) <= MOST_DEMANDS
+
+
+def test_the_answer_of_a_formed_team_is_reviewed_by_the_demands_of_the_task_and_not_by_its_author(
+    tmp_path: Path,
+) -> None:  # A-05 A-11
+    source = formed(draft_named(["analyst", "writer", "editor"]), tmp_path, "Which city? And when?")
+    declared = review(source)
+    assert (declared["judge"], declared["rounds"], declared["threshold"]) == ("editor", 2, 0.75)
+    assert [one["id"] for one in declared["criteria"]] == ["not-blank", "part-1", "part-2", "task", "grounded"]
+    assert declared["criteria"][1]["judge"].endswith("Which city?")
+    assert [one["id"] for one in declared["criteria"] if one.get("required")] == ["not-blank", "task"]
+
+
+@pytest.mark.parametrize(
+    ("names", "strategy", "judge"),
+    [
+        (["reviewer", "analyst"], "expert", "analyst"),
+        (["analyst", "reviewer", "writer"], "expert", "reviewer"),
+        (["editor"], "expert", "judge"),
+        (["judge"], "expert", "judge-of-the-team"),
+        (["analyst", "writer"], "collaborate", "judge"),
+    ],
+)
+def test_the_judge_is_another_member_or_one_who_does_nothing_else(
+    names: list[str], strategy: FormedStrategy, judge: str, tmp_path: Path
+) -> None:  # A-05 A-11
+    source = formed(draft_named(names), tmp_path, strategy=strategy)
+    assert review(source)["judge"] == judge
+    assert source.manifest.teams["team"].members == tuple(names)
+    assert judge in source.manifest.agents
+
+
+async def test_an_answer_that_does_not_pass_is_revised_once_and_counts_with_a_warning(tmp_path: Path) -> None:  # A-11
+    source = formed(draft_named(["analyst", "editor"]), tmp_path, passed="false")
+    async with Engine(MemoryJournal()) as engine:
+        result = await engine.run(team_from_source(source, engine.models), "go", run_id="r")
+        events = (await engine.runs.history("r")).events
+    outcomes = [event.fact.verdict.outcome for event in events if isinstance(event.fact, TeamEvaluationResult)]
+    assert outcomes == ["not_reviewed", "revise", "revise"]
+    assert (result.status, result.output) == ("degraded", "Done.")
+    assert result.warnings == ("team: the work of 'analyst' did not pass its review in 2 rounds: task (score 0.67)",)

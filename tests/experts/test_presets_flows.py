@@ -61,8 +61,10 @@ async def test_an_automatic_team_is_formed_from_templates_and_competes(tmp_path:
             {"id": "title", "parallel": RACE, "agents": ["writer", "strategist"], "needs": ["map"], "task": "A title."},
         ]
     }
+    passed = {"id": "task", "passed": True, "reason": "It is so."}
     rules: Rules = [
         {"agent": "ask-roles", "json": {"lead": "editor", "roles": roles}},
+        {"agent": "judge", "json": {"criteria": [passed, {**passed, "id": "grounded"}]}},
         {"agent": "editor", "match": "You plan the work of a team", "json": plan},
         {"agent": "editor", "match": "Pick the best one", "json": {"winner": "answer-2", "reason": "It is exact."}},
         {"agent": "editor", "match": "# title:", "reply": "North by sea, with a map."},

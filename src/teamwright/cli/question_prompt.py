@@ -104,13 +104,14 @@ class Prompt:
     def __init__(self, console: Console, keyboard: Keyboard) -> None:
         self._console, self._keyboard = console, keyboard
 
-    async def ask(self, key: str, question: Question) -> Answer | None:
-        """Ask a question and return the person's answer, or None if they put it off."""
-        self._show(key, question)
+    async def ask(self, key: str, question: Question, *, with_draft: bool = True) -> Answer | None:
+        """Ask a question and return the person's answer, or None if they put it off. Its draft need not be shown."""
+        shown = question if with_draft else question.changed(draft=None)
+        self._show(key, shown)
         if not question.choices:
             said = await self._line("answer (empty: later)")
             return Answer(text=said) if said else None
-        choice = await self._choice(question)
+        choice = await self._choice(shown)
         if choice is None or question.reason != "approval":
             return None if choice is None else Answer(text=choice)
         return await self._decision(choice, question)
@@ -144,7 +145,8 @@ class Prompt:
         self._console.print()
         whom = f" (to {clean(visible(question.to))})" if question.to else ""
         self._console.print(Text(f"? {clean(visible(question.text))}{whom}", style="bold yellow"))
-        self._console.print(Text(f"  {clean(key)}", style="dim"))
+        if key:
+            self._console.print(Text(f"  {clean(key)}", style="dim"))
         if question.draft is not None:
             self._show_draft(question, LONGEST_DRAFT if question.choices else None)
 

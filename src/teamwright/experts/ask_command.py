@@ -58,9 +58,12 @@ FormedBy = Annotated[
         help="How the team works: all at once and then the lead (expert), or in phases that the lead plans.",
     ),
 ]
-Auto = Annotated[bool, typer.Option("--auto", help="Form a team where one is suggested.")]
+Yes = Annotated[
+    bool, typer.Option("--yes", "-y", help="Begin without asking, and form a team also where one is only suggested.")
+]
 Confirm = Annotated[
-    bool, typer.Option("--confirm", help="Show the plan and what it is expected to cost, and ask before it begins.")
+    bool,
+    typer.Option("--confirm", help="Ask before one agent begins, too; without a terminal the run pauses."),
 ]
 
 
@@ -73,7 +76,7 @@ class AskOptions:
     folder: Path
     run_id: str | None
     limits: Limits | None
-    auto: bool
+    yes: bool
     confirm: bool
     quiet: bool = False
     strategy: FormedStrategy = "expert"
@@ -82,6 +85,8 @@ class AskOptions:
 @dataclass(frozen=True, slots=True)
 class RoutedTask:
     """A task with its route: the source, and the draft of its team if it has one."""
+
+    request: AskRequest
 
     route: Route
     source: Source
@@ -99,7 +104,7 @@ def ask(
     *,
     file: TaskFile = None,
     model: Model = "local",
-    auto: Auto = False,
+    yes: Yes = False,
     confirm: Confirm = False,
     strategy: FormedBy = "expert",
     run_id: RunId = None,
@@ -129,7 +134,7 @@ def ask(
     check_new_id(run_id)
     text = require_task(read_task(task, file))
     limits = run_limits(max_tokens, max_usd, max_calls, max_seconds)
-    options = AskOptions(text, resolve_model(model), folder, run_id, limits, auto, confirm, quiet, strategy)
+    options = AskOptions(text, resolve_model(model), folder, run_id, limits, yes, confirm, quiet, strategy)
     with redirect_prints():
         return run_on_loop(partial(_ask, options, ViewOptions(json, events, quiet, out, no_input, full)))
 
@@ -137,6 +142,7 @@ def ask(
 async def _ask(options: AskOptions, shown: ViewOptions) -> int:
     from teamwright.cli.foreground_run import drive, report_end
     from teamwright.cli.terminal.command_setup import new_engine
+    from teamwright.experts.ask_overview import review_of_run
     from teamwright.experts.router import parse_request
     from teamwright.runtime.run_identity import require_same_task
     from teamwright.teams.preflight import check_ready
@@ -149,17 +155,24 @@ async def _ask(options: AskOptions, shown: ViewOptions) -> int:
             await require_same_task(engine.journal, options.run_id, request.task, options.model)
             return await _follow(engine, options.run_id, shown)
         await check_ready(team_from_source(router.agent(), engine.models), engine.models)
-        routed = await _routed_task(router, request, options)
-        confirm: bool | Confirmer = options.confirm
-        if options.confirm and _can_prompt(shown):
-            routed, confirm = await _confirmed(router, request, routed)
+        asks = not options.yes and not options.quiet and _can_prompt(shown)
+        routed = await _routed_task(router, request, options, asks=asks)
+        confirm: bool | Confirmer = options.confirm and not options.yes
+        if asks and (options.confirm or routed.drafted is not None):
+            routed, confirm = await _confirmed(router, routed, recorded=options.confirm)
             shown = replace(shown, no_input=shown.no_input or confirm is True)  # put off: the run is paused
+        elif routed.drafted is not None and not options.quiet:
+            say(await _overview(router, routed))
         team = team_from_source(routed.source, engine.models)
         handle = await engine.start(
             team, request.task, run_id=options.run_id, limits=router.limits_left, confirm=confirm
         )
         ended = await drive(engine, handle, shown)
-        return await report_end(engine, ended, shown, more={"routing": routed.to_json()})
+        review = None if routed.drafted is None else review_of_run(await engine.journal.read(ended.run_id))
+        if review is not None and not options.quiet:
+            say(f"review    {review}")
+        more = {"routing": routed.to_json(), "review": None if review is None else review.to_json()}
+        return await report_end(engine, ended, shown, more=more)
 
 
 async def _follow(engine: Engine, run_id: str, shown: ViewOptions) -> int:
@@ -177,22 +190,17 @@ def _router(engine: Engine, options: AskOptions) -> Router:
     return Router(engine, options.model, Path.cwd(), templates, options.run_id, options.limits, options.strategy)
 
 
-async def _routed_task(router: Router, request: AskRequest, options: AskOptions) -> RoutedTask:
-    """Route the task, form its team, and say why."""
-    from teamwright.cli.views.result_wording import formation_of
-
+async def _routed_task(router: Router, request: AskRequest, options: AskOptions, *, asks: bool) -> RoutedTask:
+    """Route the task, say why, and form its team: the one that was asked for, or one that is suggested to a person."""
     route = await router.route(request)
     tell = _silent if options.quiet else say
     tell(route.reason)
-    takes_team = route.mode == "team" or (route.suggests_team and (options.auto or options.confirm))
-    if not takes_team:
+    if route.mode == "agent" and not (route.suggests_team and (asks or options.yes or options.confirm)):
         if route.suggests_team:
-            tell('form it with  --auto, or with  teamwright ask "@team …"')
-        return RoutedTask(route, router.agent())
+            tell('form it with  --yes, or with  teamwright ask "@team …"')
+        return RoutedTask(request, route, router.agent())
     drafted = await router.draft(request)
-    routed = RoutedTask(replace(route, mode="team"), router.team(drafted), drafted)
-    tell(formation_of(routed.source))
-    return routed
+    return RoutedTask(request, replace(route, mode="team"), router.team(drafted, request.task), drafted)
 
 
 def _silent(text: str) -> None:
@@ -203,23 +211,49 @@ def _can_prompt(shown: ViewOptions) -> bool:
     return not shown.no_input and sys.stdin.isatty() and sys.stderr.isatty()
 
 
-async def _confirmed(router: Router, request: AskRequest, routed: RoutedTask) -> tuple[RoutedTask, bool | Confirmer]:
-    """Show the plan with its forecast until the person decides or puts it off; an edit shows it again."""
+async def _overview(router: Router, routed: RoutedTask) -> str:
+    """Return who works on the task, how, and what it is expected to cost, as an aligned table."""
+    from teamwright.experts.ask_overview import overview
+    from teamwright.runtime.people.confirmation import forecast_text
+    from teamwright.teams.team_loader import team_from_source
+    from teamwright.wings import hooks
+
+    if not sys.stderr.isatty():  # no one is there to decide by a forecast
+        return overview(routed.source)
+    team = team_from_source(routed.source, router.engine.models)
+    forecast = "forecast  needs an optional part that is not installed: teamwright[lab]"
+    for forecast_run in hooks("forecast"):
+        expected: SpendForecast = await forecast_run(
+            router.engine.journal, team, routed.request.task, router.limits_left
+        )
+        forecast = forecast_text(expected)
+    return f"{overview(routed.source)}\n{forecast}"
+
+
+async def _confirmed(router: Router, routed: RoutedTask, *, recorded: bool) -> tuple[RoutedTask, bool | Confirmer]:
+    """Show the team, its plan and its forecast until the person decides or puts it off; an edit shows them again.
+
+    A run that was put off or refused has a record that says so; one that begins has it where it is to be `recorded`.
+    """
     from rich.console import Console
 
     from teamwright.cli.question_prompt import Keyboard, Prompt
-    from teamwright.cli.views.result_wording import formation_of
 
-    prompt = Prompt(Console(stderr=True), Keyboard(sys.stdin.fileno()))
+    prompt = Prompt(Console(stderr=True, highlight=False), Keyboard(sys.stdin.fileno()))
     while True:
-        forecast = await _forecast(router, request, routed)
-        answer = await prompt.ask("plan", _question(routed, forecast))
+        say(await _overview(router, routed))
+        answer = await prompt.ask("", _question(routed), with_draft=False)
         if answer is None:
             return routed, True
-        if answer.text != "edit":
-            return routed, _answering(begin=answer.text == "yes")
-        routed = _edited(router, routed, str(answer.data), prompt)
-        say(formation_of(routed.source))
+        match answer.text:
+            case "edit":
+                routed = _edited(router, routed, str(answer.data), prompt)
+            case "alone":
+                return RoutedTask(routed.request, replace(routed.route, mode="agent"), router.agent()), False
+            case "yes" if not recorded:
+                return routed, False
+            case text:
+                return routed, _answering(begin=text == "yes")
 
 
 def _answering(*, begin: bool) -> Confirmer:
@@ -227,25 +261,15 @@ def _answering(*, begin: bool) -> Confirmer:
     return lambda _: begin
 
 
-async def _forecast(router: Router, request: AskRequest, routed: RoutedTask) -> str:
-    from teamwright.runtime.people.confirmation import forecast_text
-    from teamwright.teams.team_loader import team_from_source
-    from teamwright.wings import required_hook
-
-    team = team_from_source(routed.source, router.engine.models)
-    forecast_run = required_hook("forecast", "Confirming what a run will cost")
-    forecast: SpendForecast = await forecast_run(router.engine.journal, team, request.task, router.limits_left)
-    return forecast_text(forecast)
-
-
-def _question(routed: RoutedTask, forecast: str) -> Question:
+def _question(routed: RoutedTask) -> Question:
     from teamwright.values.people import Question
 
     if routed.drafted is None:
-        return Question(text=f"May one agent begin?\n{forecast}", choices=("yes", "no"), reason="approval")
+        return Question(text="May it begin?", choices=("yes", "no"), reason="approval")
+    alone = ("alone",) if routed.route.suggests_team else ()
     draft = routed.drafted.draft.model_dump_json(indent=2, exclude_unset=True)
-    text = f"May this team begin? Its experts can be edited.\n{forecast}"
-    return Question(text=text, choices=("yes", "edit", "no"), reason="approval", draft=draft, form="json")
+    choices = ("yes", *alone, "edit", "no")
+    return Question(text="May this team begin?", choices=choices, reason="approval", draft=draft, form="json")
 
 
 def _edited(router: Router, routed: RoutedTask, text: str, prompt: Prompt) -> RoutedTask:
@@ -263,4 +287,4 @@ def _edited(router: Router, routed: RoutedTask, text: str, prompt: Prompt) -> Ro
         return routed
     how = routed.drafted.how if routed.drafted is not None else "named"
     drafted = DraftedTeam(draft, how, ("a person has edited the team",))
-    return replace(routed, source=router.team(drafted), drafted=drafted)
+    return replace(routed, source=router.team(drafted, routed.request.task), drafted=drafted)

@@ -1,14 +1,18 @@
 """Forms a team of experts for one task: from names that the user gives, from words of the task, or from a draft.
 
 A draft says who is in the team; `form_team` turns it into a source, which a run records with the formation. A resume
-rebuilds the team from that record, and forms nothing again.
+rebuilds the team from that record, and forms nothing again. What the team makes is reviewed by what the task demands,
+never by its author.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import zip_longest
 from pathlib import Path
 from typing import Literal, Self
+from unicodedata import normalize
 
 from pydantic import ConfigDict, Field, JsonValue, model_validator
 
@@ -26,6 +30,8 @@ from teamwright.values.specs.manifest import (
     TeamSpec,
 )
 from teamwright.values.specs.models import AnyModel
+from teamwright.values.text.display import cut
+from teamwright.values.turns.messages import single_line
 from teamwright.values.value import Value
 
 TEAM = "team"
@@ -57,6 +63,69 @@ Name the statement, give your reason and what would change your mind. The lead d
 LEADS = """\
 You lead this team. The others work first. Put their results together into one answer to the task: settle what they
 disagree about and say how, leave nothing important out, and mark what nobody could answer."""
+
+
+ITEM = re.compile(
+    r"^[ \t]*(?:[-*+•–・·◦▪‣][ \t]|\d{1,3}(?:[)、]|\.(?!\d))|[a-zA-Z][.)][ \t]|[一二三四五六七八九十]{1,3}[、.])"
+    r"|\(\d{1,2}\)",
+    re.MULTILINE,
+)
+"""Items of lists, on lines of their own or numbered within one: `- `, `2)`, `(2)`, `二、`, `②`."""
+SENTENCE = re.compile("(?<=[.!?。؟।])|\n")
+ASKS = ("?", "؟")
+CIRCLED = {ord("①") + number: f"({number + 1})" for number in range(20)}
+READ = 20_000
+"""Characters of a task that are read."""
+MOST_DEMANDS = 6
+LONGEST_DEMAND = 300
+JUDGE = "judge"
+REVIEWS = "review"
+"""The capability that makes a member the judge of the answer."""
+PART_ID = "part-"
+"""How the names of criteria begin that are parts of a task."""
+PART = "Does the work do this part of the task: {}"
+WHOLE = "Does the work do what its task asks, all of it, in the form, length and language that the task asks for?"
+GROUNDED = "Does the work give no fact, figure or source that it neither supports nor marks as an assumption?"
+THRESHOLD = 0.75
+"""The least share of the criteria that has to pass, besides those that are required."""
+JUDGES = """\
+You judge the work of others and do none of it. Read the task and the work, and judge each criterion by what the work
+says. Be exact: quote what is missing or wrong, and pass what is done."""
+
+
+def plain_structure(task: str) -> str:
+    """Return the beginning of a task with the punctuation and numbers of all scripts as in ASCII."""
+    return normalize("NFKC", task[:READ].translate(CIRCLED))
+
+
+def demands_of(task: str) -> list[str]:
+    """Return what a task demands by its structure, in any language: the items of its list, or else its questions."""
+    text = plain_structure(task)
+    starts = list(ITEM.finditer(text))
+    ends = [one.start() for one in starts[1:]]
+    listed = [text[one.end() : end].partition("\n\n")[0] for one, end in zip_longest(starts, ends) if one is not None]
+    asked = [one for one in SENTENCE.split(text) if one.rstrip().endswith(ASKS)]
+    found = [single_line(one).rstrip(",; ") for one in (listed if len(listed) > 1 else asked)]
+    demands = [cut(one, LONGEST_DEMAND) for one in dict.fromkeys(found) if one]
+    return demands[:MOST_DEMANDS] if len(demands) > 1 else []
+
+
+def review_by(judge: str, demands: Sequence[str] = ()) -> dict[str, JsonValue]:
+    """Return the review of a formed team: its judge, and a rubric of these demands, the whole task and its grounds.
+
+    The author revises its work once. Work that does not pass then counts with a warning that says why.
+    """
+    parts: list[JsonValue] = [
+        {"id": f"{PART_ID}{number}", JUDGE: PART.format(one)} for number, one in enumerate(demands, start=1)
+    ]
+    criteria: list[JsonValue] = [
+        {"id": "not-blank", "non_blank": True, "required": True},
+        *parts,
+        {"id": "task", JUDGE: WHOLE, "required": True},
+        {"id": "grounded", JUDGE: GROUNDED},
+    ]
+    bounds: dict[str, JsonValue] = {"threshold": THRESHOLD, "rounds": 2, "risk": "low", "on_unreviewed": "pass"}
+    return {JUDGE: judge, "criteria": criteria, **bounds}
 
 
 class RoleDraft(Value):
@@ -131,11 +200,13 @@ def form_team(
     how: Literal["named", "automatic"] = "named",
     notes: Sequence[str] = (),
     strategy: FormedStrategy = "expert",
+    task: str = "",
 ) -> Source:
-    """Return the team of a draft with its formation, ready for a run.
+    """Return the team of a draft with its formation, ready for a run on a task.
 
-    With `expert`, everyone works on the task at once, then the lead answers; with `collaborate`, the lead plans phases.
-    A role whose template does not exist is made up from its name, or from what the draft says of it, with a warning.
+    With `expert`, everyone works on the task at once, then the lead answers, and another member reviews the answer.
+    With `collaborate`, the lead plans steps, and a judge who does none of them reviews each. A role whose template does
+    not exist is made up from its name, or from what the draft says of it, with a warning.
     """
     roles = {role.name: _role(role, templates) for role in draft.roles}
     warnings = [*notes, *(_warning(role) for role, _, origin in roles.values() if origin == "made_up")]
@@ -144,8 +215,17 @@ def form_team(
         name: _agent(role, template, everyone, model, is_lead=name == draft.leader)
         for name, (role, template, _) in roles.items()
     }
-    options: dict[str, JsonValue] = {"steps": _steps(draft)} if strategy == "expert" else {"lead": draft.leader}
-    team = TeamSpec(strategy=strategy, members=tuple(agents), options=options)
+    options: dict[str, JsonValue]
+    others = {name: template for name, (_, template, _) in roles.items() if name != draft.leader}
+    judge = _judge(others) if strategy == "expert" else None
+    if judge is None:
+        judge = _free_name(JUDGE, agents)
+        agents[judge] = AgentSpec(description="Reviews the work of the team.", instructions=JUDGES, model=model)
+    if strategy == "expert":
+        options = {"steps": _steps(draft, review_by(judge, demands_of(task)))}
+    else:
+        options = {"lead": draft.leader, "evaluate": review_by(judge)}
+    team = TeamSpec(strategy=strategy, members=tuple(roles), options=options)
     formed = [_formed(role, origin) for role, _, origin in roles.values()]
     formation = Formation(how=how, roles=tuple(formed), warnings=tuple(warnings))
     manifest = Manifest(agents=agents, teams={TEAM: team})
@@ -198,14 +278,22 @@ def _agent(
     return AgentSpec.model_validate(given)
 
 
-def _steps(draft: TeamDraft) -> list[JsonValue]:
+def _judge(others: Mapping[str, ExpertTemplate]) -> str | None:
+    """Return who reviews the answer of the lead: a member whose capability it is, or else the last one."""
+    able = (name for name, one in others.items() if any(REVIEWS in known for known in one.agent.capabilities))
+    return next(able, next(reversed(list(others)), None))
+
+
+def _steps(draft: TeamDraft, review: dict[str, JsonValue]) -> list[JsonValue]:
     """The plan: everyone works on the task at once, then the lead answers it with what they found."""
     others = [role.name for role in draft.roles if role.name != draft.leader]
     steps: list[JsonValue] = [{"id": name, "role": name} for name in others]
-    last: dict[str, JsonValue] = {"id": _answer_id(others), "role": draft.leader, "required": True}
+    last: dict[str, JsonValue] = {
+        "id": _free_name(ANSWER, others), "role": draft.leader, "required": True, "evaluate": review
+    }  # fmt: skip
     return [*steps, {**last, "needs": list[JsonValue](others)} if others else last]
 
 
-def _answer_id(taken: Sequence[str]) -> str:
-    """The name of the last step, which no expert has."""
-    return ANSWER if ANSWER not in taken else f"{ANSWER}-of-the-team"
+def _free_name(name: str, taken: Collection[str]) -> str:
+    """The name of the last step or of the judge, which no expert has."""
+    return name if name not in taken else f"{name}-of-the-team"

@@ -12,12 +12,22 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, TypeVar
-from unicodedata import east_asian_width, normalize
+from unicodedata import east_asian_width
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, TypeAdapter
 
 from teamwright.errors import UsageError
-from teamwright.experts.formation import MOST_ROLES, FormedStrategy, TeamDraft, draft_for, draft_named, form_team
+from teamwright.experts.formation import (
+    ITEM,
+    MOST_ROLES,
+    READ,
+    FormedStrategy,
+    TeamDraft,
+    draft_for,
+    draft_named,
+    form_team,
+    plain_structure,
+)
 from teamwright.experts.templates import ExpertTemplates
 from teamwright.runtime.engine import Engine
 from teamwright.strategies.reply_parsing import ParseFailure, read_answer
@@ -75,18 +85,9 @@ ENOUGH_FOR_ONE = 0.35
 TEAM_ABOVE = 0.7
 """Strictly above this score a team is suggested."""
 
-READ = 20_000
-"""The signals read this many characters of a task; longer ones have long reached every bound."""
 MARKS = re.compile("[,;.!?]+(?![A-Za-z0-9])|[、。،؛؟\u06d4।॥\u0589\u055e፣፤።፧၊။។]+")
 """Ends of sentences and clauses, in many scripts; the dots of 3.14 and example.org are none."""
 QUESTIONS = re.compile("[?؟⸮\u055e፧‽]+")
-ITEM = re.compile(
-    r"^[ \t]*(?:[-*+•–・·◦▪‣][ \t]|\d{1,3}(?:[)、]|\.(?!\d))|[a-zA-Z][.)][ \t]|[一二三四五六七八九十]{1,3}[、.])"
-    r"|\(\d{1,2}\)",
-    re.MULTILINE,
-)
-CIRCLED = re.compile("[①-⑳]")
-"""Items of lists, on lines of their own or numbered within one: `- `, `2)`, `(2)`, `二、`, `②`."""
 REFERENCE = re.compile(
     r"https?://[^\s、。,)]++|`[^`\n]++`|```|(?<![A-Za-z0-9_./-])(?:\.{0,2}/)?+(?:[\w.-]++/)*+"
     r"[\w-]++(?:\.[\w-]++)*?\.[a-z][a-z0-9]{1,7}(?![./]?[A-Za-z0-9_])"
@@ -139,10 +140,10 @@ def estimate_complexity(task: str) -> Complexity:
 
 def _signals(task: str) -> Iterator[Signal]:
     read = task[:READ]
-    text = normalize("NFKC", read)  # full-width punctuation becomes ASCII
+    text = plain_structure(task)
     length = len(task) + 2 * sum(map(_is_wide, read))
     clauses, questions = len(MARKS.findall(text)), len(QUESTIONS.findall(text))
-    items = len(ITEM.findall(text)) + len(CIRCLED.findall(read))
+    items = len(ITEM.findall(text))
     references = len(set(REFERENCE.findall(text)))
     yield Signal("length", length, _bounded(1 / 400, length, 0.4))
     yield Signal("clauses", clauses, _bounded(0.08, clauses - 1, 0.3))
@@ -396,8 +397,8 @@ class Router:
         finally:
             self._count(assessor)
 
-    def team(self, drafted: DraftedTeam) -> Source:
-        """Return the drafted team, ready for a run."""
+    def team(self, drafted: DraftedTeam, task: str = "") -> Source:
+        """Return the drafted team, ready for a run on a task."""
         return form_team(
             drafted.draft,
             self.templates,
@@ -406,6 +407,7 @@ class Router:
             how=drafted.how,
             notes=drafted.notes,
             strategy=self.strategy,
+            task=task,
         )
 
     def agent(self) -> Source:

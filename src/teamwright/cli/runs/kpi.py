@@ -159,6 +159,8 @@ def _cell(figure: str, value: float | None, run: Kpis) -> str:
     match figure:
         case _ if value is None:
             return NOTHING
+        case "pass_rate" | "defect_escape" if run.assumed and not run.judged:
+            return "not reviewed"
         case "pass_rate" | "defect_escape" | "coordination_ratio":
             return f"{value:.4f}{' (assumed)' if figure == 'pass_rate' and run.assumed else ''}"
         case "p95_latency_s" | "seconds":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -11,7 +11,7 @@ from teamwright.errors import UsageError
 from teamwright.history.budget_levels import BudgetLevels, Level
 from teamwright.runtime.people.webhook import answer_command
 from teamwright.values.limits import Amounts
-from teamwright.values.specs.manifest import ExpertProfile, Formation, Source
+from teamwright.values.specs.manifest import ExpertProfile, Source
 from teamwright.values.text.control_characters import visible
 from teamwright.values.text.display import count_text, number_text, price_text, seconds_text
 from teamwright.values.turns.results import RunResult, Status, StopReason
@@ -230,10 +230,22 @@ WORDS = {"template": "from the template {}", "written": "written for this run", 
 
 
 def formation_of(source: Source) -> str:
-    """Return the formation of a team in lines; empty if it was not formed for its task."""
+    """Return the formation of a team, one line for each expert, and the warnings; empty if it was not formed."""
+    if source.formation is None:
+        return ""
+    rows = [(f"  {name}", *others) for name, *others in formation_rows(source)]
+    return "\n".join((columns(rows), *(f"warning: {text}" for text in source.formation.warnings)))
+
+
+def formation_rows(source: Source) -> list[tuple[str, str, str, str]]:
+    """Return each expert of a formed team: its name, whether it leads, where it comes from, and why it is there."""
     profiles = {name: spec.expert for name, spec in source.manifest.agents.items()}
-    leads = [name for name, one in profiles.items() if isinstance(one, ExpertProfile) and one.is_lead]
-    return "" if source.formation is None else formation_text(source.formation, leads)
+    leads = {name for name, one in profiles.items() if isinstance(one, ExpertProfile) and one.is_lead}
+    roles = source.formation.roles if source.formation is not None else ()
+    return [
+        (role.name, "leads" if role.name in leads else "", WORDS[role.origin].format(role.template), role.reason)
+        for role in roles
+    ]
 
 
 def recorded_formation(source: JsonValue) -> tuple[JsonValue, str]:
@@ -241,12 +253,3 @@ def recorded_formation(source: JsonValue) -> tuple[JsonValue, str]:
     if not isinstance(source, dict) or source.get("formation") is None:
         return None, ""
     return source["formation"], formation_of(Source.model_validate(source))
-
-
-def formation_text(formation: Formation, leads: Collection[str]) -> str:
-    """Return one line for each expert, and the warnings."""
-    rows = [
-        (f"  {role.name}", "leads" if role.name in leads else "", WORDS[role.origin].format(role.template), role.reason)
-        for role in formation.roles
-    ]
-    return "\n".join((columns(rows), *(f"warning: {text}" for text in formation.warnings)))

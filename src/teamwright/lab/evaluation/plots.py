@@ -307,9 +307,12 @@ def _panels(runs: Sequence[Kpis]) -> Iterator[BarPanel]:
     yield BarPanel("turns", [_plain(one.asks) for one in runs])
     yield BarPanel("seconds in all", [_plain(one.seconds) for one in runs], " s")
     yield BarPanel("p95 of a turn", [_plain(one.p95_latency_s) for one in runs], " s")
-    yield BarPanel(
-        "steps that pass", [_plain(None if one.pass_rate is None else 100 * one.pass_rate) for one in runs], "%", 100
-    )
+    yield BarPanel("steps that pass", [_plain(_reviewed_percent(one)) for one in runs], "%", 100)
+
+
+def _reviewed_percent(run: Kpis) -> float | None:
+    """Return the percentage of steps that pass; None where no step was reviewed."""
+    return None if run.pass_rate is None or (run.assumed and not run.judged) else 100 * run.pass_rate
 
 
 def _tokens(run: Kpis) -> Sequence[tuple[float, str]]:

@@ -169,7 +169,8 @@ class PlanAnswer:
         talk = TeamConversation(state.task)
         talk.warnings += (*state.warnings, *(board.warnings if board is not None else ()))
         talk.short_of_budget = state.is_short_of_budget
-        order = [*self._order, ANSWER] if board is not None and ANSWER in board.executions else self._order
+        own = board is not None and ANSWER in board.executions and ANSWER not in self._order  # no step has the name
+        order = [*self._order, ANSWER] if own else self._order
         answer = state.options.answer_step
         if answer in state.results.replies:
             order = [*(step for step in order if step != answer), answer]

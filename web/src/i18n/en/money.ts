@@ -43,6 +43,7 @@ export const money = {
   'money.gatePassed': 'passed',
   'money.gateFailed': 'not passed',
   'money.gateUnknown': 'no data',
+  'money.notReviewed': 'not reviewed',
   'basis.runs': 'earlier runs',
   'basis.simulation': 'a simulation',
   'basis.unknown': 'nothing known',

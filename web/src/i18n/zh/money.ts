@@ -45,6 +45,7 @@ export const money: Record<keyof typeof english, string> = {
   'money.gatePassed': '通过',
   'money.gateFailed': '未通过',
   'money.gateUnknown': '无数据',
+  'money.notReviewed': '未审核',
   'basis.runs': '以往运行',
   'basis.simulation': '模拟',
   'basis.unknown': '未知',
