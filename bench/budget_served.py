@@ -69,7 +69,7 @@ def _roles(names: list[str], chance: random.Random) -> Options:
 KINDS: Mapping[str, Kind] = {
     **{name: Kind(name, options) for name, options in OPTIONS.items()},
     "splitter": Kind(
-        "fan_out", lambda names, chance: ({"splitter": names[0], "aggregator": names[0], "max_parallel": 4}, None)
+        "fan_out", lambda names, chance: ({"splitter": names[0], "answer": names[0], "max_parallel": 4}, None)
     ),
     "dag_61": Kind("dag", _wide, (12, 32), "Answer in one line."),
     "expert": Kind("expert", _roles),

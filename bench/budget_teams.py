@@ -147,13 +147,13 @@ def _edges(names: list[str], chance: random.Random) -> Options:
 
 def _chunks(names: list[str], chance: random.Random) -> Options:
     chunks: list[JsonValue] = [f"chunk {number}" for number in range(chance.randint(6, 12))]
-    return {"chunks": chunks, "aggregator": names[0], "max_parallel": 4}, None
+    return {"chunks": chunks, "answer": names[0], "max_parallel": 4}, None
 
 
 def _reactions(names: list[str], chance: random.Random) -> Options:
     pairs = pairwise(names)
-    more: list[JsonValue] = [{"member": to, "on": f"by_{one}", "emits": [{"type": f"by_{to}"}]} for one, to in pairs]
-    first: JsonValue = {"member": names[0], "on": "workflow.started", "emits": [{"type": f"by_{names[0]}"}]}
+    more: list[JsonValue] = [{"agent": to, "on": f"by_{one}", "emits": [{"type": f"by_{to}"}]} for one, to in pairs]
+    first: JsonValue = {"agent": names[0], "on": "workflow.started", "emits": [{"type": f"by_{names[0]}"}]}
     return {"subscriptions": [first, *more]}, None
 
 
@@ -168,7 +168,7 @@ OPTIONS: Mapping[str, Callable[[list[str], random.Random], Options]] = {
     "lead_subagent": _plan,
     "star_team": _plan,
     "mesh_team": _plan,
-    "hierarchical": lambda names, chance: ({"orchestrator": names[0]}, None),
+    "hierarchical": lambda names, chance: ({"lead": names[0]}, None),
     "reactive": _reactions,
 }
 """The options and settings of a team, for each strategy."""

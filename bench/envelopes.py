@@ -145,7 +145,7 @@ def _rounds(member: Callable[[str], Agent], share: Share) -> Team:
 
 def _fan_out(member: Callable[[str], Agent], share: Share) -> Team:
     members, helpers = [member(name) for name in "abcd"], [member("z")]
-    options: dict[str, JsonValue] = {"chunks": [f"wall {number}" for number in range(8)], "aggregator": "z"}
+    options: dict[str, JsonValue] = {"chunks": [f"wall {number}" for number in range(8)], "answer": "z"}
     return Team("walls", members=members, helpers=helpers, strategy="fan_out", options=options, share=share)
 
 

@@ -279,7 +279,7 @@ async def _teamwright(url: str, size: int, chunks: int, at_once: bool, database:
 
     agent = ModelAgent(
         "baker",
-        model=ServerModel(url=url, name=_model(chunks), concurrency=AT_ONCE),
+        model=ServerModel(url=url, name=_model(chunks), max_parallel=AT_ONCE),
         instructions=INSTRUCTIONS,
         tools=[look_up, convert],
     )

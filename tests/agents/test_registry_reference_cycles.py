@@ -68,14 +68,14 @@ CYCLES = {
     "through the agent that aggregates": (
         (
             "agents: {x: {model: local}, y: {model: local}, s: {model: local, fallback: t}}\n"
-            "teams: {t: {strategy: fan_out, members: [x, y], fan_out: {chunks: [1, 2], aggregator: s}}}"
+            "teams: {t: {strategy: fan_out, members: [x, y], fan_out: {chunks: [1, 2], answer: s}}}"
         ),
         "s → t → s",
     ),
     "through the orchestrator": (
         (
             "agents: {x: {model: local}, s: {model: local, fallback: t}}\n"
-            "teams: {t: {strategy: hierarchical, members: [x], hierarchical: {orchestrator: s}}}"
+            "teams: {t: {strategy: hierarchical, members: [x], hierarchical: {lead: s}}}"
         ),
         "s → t → s",
     ),

@@ -115,8 +115,8 @@ def test_a_team_within_a_team_is_drawn_inside_it_and_once() -> None:
 def test_a_team_of_fifty_stays_readable(strategy: str) -> None:
     members, helpers = agents(*(f"reader-{number:02}" for number in range(50))), agents("lead")
     choices: dict[str, dict[str, JsonValue]] = {
-        "fan_out": {"splitter": "lead", "aggregator": "lead"},
-        "hierarchical": {"orchestrator": "lead"},
+        "fan_out": {"splitter": "lead", "answer": "lead"},
+        "hierarchical": {"lead": "lead"},
         "selector": {"agent": "lead"},
     }
     options = choices.get(strategy)
@@ -136,7 +136,7 @@ def test_a_team_of_fifty_stays_readable(strategy: str) -> None:
 
 def test_a_thousand_workers_are_counted_and_mermaid_keeps_to_its_limits() -> None:
     members = agents(*(f"w{number}" for number in range(1000)))
-    options: dict[str, JsonValue] = {"chunks": [1], "aggregator": "sum"}
+    options: dict[str, JsonValue] = {"chunks": [1], "answer": "sum"}
     picture = picture_of(Team("t", members=members, helpers=agents("sum"), strategy="fan_out", options=options))
     text = draw_picture(picture)
     assert "┌ 1000 × ●" in text

@@ -10,7 +10,7 @@ from teamwright.values.specs.manifest import Manifest
 
 MODEL = "openai:gpt-5-mini"
 COMMAND = {"criteria": [{"id": "c", "command": ["sh", "-c", "true"]}]}
-PYTHON = {"criteria": [{"id": "c", "python": "os:system"}]}
+PYTHON = {"criteria": [{"id": "c", "function": "os:system"}]}
 
 
 def manifest(agent: object = None, *, team: object = None, **sections: object) -> Manifest:

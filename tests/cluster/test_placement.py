@@ -98,7 +98,7 @@ teams:
   wide:
     strategy: fan_out
     members: [worker]
-    fan_out: {{placement: {placement}, max_parallel: 6, aggregator: editor, chunks: [{chunks}]}}
+    fan_out: {{placement: {placement}, max_parallel: 6, answer: editor, chunks: [{chunks}]}}
 """
 
 

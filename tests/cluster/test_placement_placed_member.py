@@ -120,7 +120,7 @@ async def test_the_first_failure_cancels_the_other_branches_where_the_team_says_
   outer:
     strategy: fan_out
     members: [worker, broken]
-    fan_out: {chunks: [a, b, c], task: "{{ chunk }}", placement: workers, cancel_others: true}
+    fan_out: {chunks: [a, b, c], task: "{{ chunk }}", placement: workers, on_failure: cancel}
 """)
     await placed.submit_team("first", team)
     result = await placed.ended("first")
@@ -135,7 +135,7 @@ async def test_what_a_branch_keeps_can_be_opened_in_the_parent(placed: PlacedClu
   outer:
     strategy: fan_out
     members: [keeper, reader]
-    fan_out: {chunks: [a, b], task: "{{ chunk }}", placement: workers, aggregator: reader}
+    fan_out: {chunks: [a, b], task: "{{ chunk }}", placement: workers, answer: reader}
 """)
     await placed.submit_team("kept", team)
     assert (await placed.ended("kept")).output == "the text of a, the text of b"

@@ -17,7 +17,7 @@ from tests.runtime.virtual_time import Caller, Provider, side_by_side
 
 async def test_engines_keep_the_concurrency_of_a_model_together(postgres_server: str, tmp_path: Path) -> None:
     url = schema_url(postgres_server, tmp_path)
-    provider, pace = Provider(lambda number: 0.02), Pace(concurrency=2)
+    provider, pace = Provider(lambda number: 0.02), Pace(max_parallel=2)
 
     async def drive(name: str) -> str:
         async with Engine(url, shared=ClusterLimits(url)) as engine:
@@ -34,7 +34,7 @@ async def test_calls_stop_while_the_database_is_silent_and_go_on_after_that(
 ) -> None:
     folder = tmp_path_factory.mktemp("p")
     proxy, provider = Proxy(postgres_server, folder), Provider(lambda number: 0.02)
-    members = [Caller("m", provider, Pace(concurrency=1), times=100_000)]
+    members = [Caller("m", provider, Pace(max_parallel=1), times=100_000)]
 
     async def quiet(seconds: float) -> bool:
         before = len(provider.began)

@@ -28,10 +28,10 @@ ROUNDS = 60
 WHICH = st.integers(0, PROCESSES - 1)
 FEW = st.integers(1, 4)
 paces = st.one_of(
-    st.builds(Pace, concurrency=FEW),
+    st.builds(Pace, max_parallel=FEW),
     st.builds(Pace, requests_per_minute=FEW),
     st.builds(Pace, tokens_per_minute=st.integers(100, 300)),
-    st.builds(Pace, concurrency=FEW, requests_per_minute=st.integers(2, 8)),
+    st.builds(Pace, max_parallel=FEW, requests_per_minute=st.integers(2, 8)),
 )
 
 
@@ -127,7 +127,7 @@ class Processes(RuleBasedStateMachine):
         if cluster is None:
             return
         pace, (flying, requests, tokens) = cluster.pace, cluster.possible()
-        assert pace.concurrency is None or flying <= pace.concurrency
+        assert pace.max_parallel is None or flying <= pace.max_parallel
         assert pace.requests_per_minute is None or requests <= pace.requests_per_minute
         assert pace.tokens_per_minute is None or tokens <= pace.tokens_per_minute
 

@@ -18,7 +18,7 @@ from tests.kit.postgres import schema_url
 @pytest.fixture
 async def cluster(postgres_server: str, tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Cluster]:
     url = schema_url(postgres_server, Path(str(tmp_path_factory.getbasetemp()), "paces"))
-    opened = await Cluster.open(url, Pace(concurrency=4))
+    opened = await Cluster.open(url, Pace(max_parallel=4))
     yield opened
     await opened.close()
 
@@ -114,7 +114,7 @@ async def test_no_lease_runs_out_while_the_server_is_down(cluster: Cluster) -> N
     assert (len(one.flying), len(two.flying)) == (4, 0)
 
 
-@pytest.mark.parametrize("pace", [Pace(concurrency=1), Pace(requests_per_minute=1), Pace(tokens_per_minute=100)])
+@pytest.mark.parametrize("pace", [Pace(max_parallel=1), Pace(requests_per_minute=1), Pace(tokens_per_minute=100)])
 async def test_a_pace_smaller_than_the_number_of_processes_rotates(cluster: Cluster, pace: Pace) -> None:
     cluster.pace = pace
     processes = [cluster.start() for _ in range(5)]
@@ -124,10 +124,10 @@ async def test_a_pace_smaller_than_the_number_of_processes_rotates(cluster: Clus
     for _ in range(60):
         for process in processes:
             await process.renew()
-            assert cluster.in_flight <= (pace.concurrency or 1)
+            assert cluster.in_flight <= (pace.max_parallel or 1)
             assert cluster.in_a_minute()[0] <= (pace.requests_per_minute or 1000)
             await process.end_call()
-        await cluster.advance(1.1 if pace.concurrency else 17.0)
+        await cluster.advance(1.1 if pace.max_parallel else 17.0)
     assert min(process.begun for process in processes) >= 2, [process.begun for process in processes]
 
 
@@ -180,7 +180,7 @@ async def test_fewer_calls_are_in_flight_everywhere_after_a_provider_asked_to_sl
 
 
 async def test_the_tightest_declared_pace_counts(cluster: Cluster) -> None:
-    one, two = cluster.start(), cluster.start(Pace(concurrency=2))
+    one, two = cluster.start(), cluster.start(Pace(max_parallel=2))
     for _ in range(4):
         await one.call()
         await two.call()
@@ -260,7 +260,7 @@ async def test_no_call_begins_with_a_grant_that_has_expired(cluster: Cluster) ->
 
 
 async def test_a_call_that_used_more_than_was_estimated_leaves_less_for_the_next(cluster: Cluster) -> None:
-    cluster.pace = Pace(concurrency=1, tokens_per_minute=1000)
+    cluster.pace = Pace(max_parallel=1, tokens_per_minute=1000)
     process = cluster.start()
     await process.call(prompt_bytes=400)
     await process.call(prompt_bytes=3600)

@@ -85,8 +85,8 @@ def run(strategy: str, options: dict[str, Any]) -> RunResult:
 OPTIONS: dict[str, dict[str, Any]] = {
     "fan_out": {"chunks": ["x", "y"]},
     "dag": {"steps": [{"id": "one", "agent": "bad", "task": "x"}, {"id": "two", "agent": "good", "task": "y"}]},
-    "hierarchical": {"orchestrator": "lead"},
-    "reactive": {"subscriptions": [{"member": name, "on": "workflow.started"} for name in ("bad", "good")]},
+    "hierarchical": {"lead": "lead"},
+    "reactive": {"subscriptions": [{"agent": name, "on": "workflow.started"} for name in ("bad", "good")]},
 }
 
 

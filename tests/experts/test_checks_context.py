@@ -57,7 +57,7 @@ async def reviewed(criterion: Criterion) -> tuple[str, str]:
 @pytest.mark.parametrize(("expected", "status"), [({"rooms": 2}, "completed"), ({"rooms": 3}, "failed")])
 async def test_a_function_gets_task_member_data_files_and_what_is_expected(expected: object, status: str) -> None:
     SEEN.clear()
-    criterion = Criterion.model_validate({"id": "rooms", "python": f"{HERE}:see", "expected": expected})
+    criterion = Criterion.model_validate({"id": "rooms", "function": f"{HERE}:see", "expected": expected})
     assert (await reviewed(criterion))[0] == status
     (context,) = SEEN
     assert (context.task, context.member, context.data) == ("How many rooms?", "writer", {"rooms": 2})

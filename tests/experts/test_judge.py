@@ -244,11 +244,11 @@ async def test_several_answers_are_reduced_and_their_spread_is_recorded() -> Non
 
 
 @pytest.mark.parametrize(
-    ("reducer", "passes", "score"), [("median", True, 0.9), ("mean", True, 0.6667), ("min", False, 0.2)]
+    ("merge", "passes", "score"), [("median", True, 0.9), ("mean", True, 0.6667), ("min", False, 0.2)]
 )
-async def test_the_reducer_says_how_several_answers_become_one(reducer: Any, passes: bool, score: float) -> None:
+async def test_the_reducer_says_how_several_answers_become_one(merge: Any, passes: bool, score: float) -> None:
     answers = iter((says(("clear", True, 0.9)), says(("clear", True, 0.9)), says(("clear", False, 0.2))))
-    _, verdict, _ = await evaluated(judge_that(lambda _: next(answers)), criteria=(CLEAR,), times=3, reducer=reducer)
+    _, verdict, _ = await evaluated(judge_that(lambda _: next(answers)), criteria=(CLEAR,), times=3, merge=merge)
     assert (verdict.criteria[0].passed, verdict.criteria[0].score) == (passes, score)
 
 

@@ -74,12 +74,12 @@ SCHEMA = {"type": "object", "required": ["title"], "properties": {"title": {"typ
         ({"length": {"min": 2}}, "abc", "a", "it has 1 characters, and at least 2 are wanted"),
         ({"contains": "[1]"}, "see [1]", "see [2]", "it does not contain '[1]'"),
         ({"regex": r"\[\d+\]"}, "see [7]", "see 7", r"nothing matches '\[\d+\]'"),
-        ({"json_schema": SCHEMA}, '{"title": "A"}', '{"title": 1}', "title"),
-        ({"json_schema": SCHEMA}, ' {"title": "A"} ', "no JSON", "it is not JSON"),
-        ({"python": f"{HERE}:is_short"}, "short", "rather long", "the check says no"),
-        ({"python": f"{HERE}:is_short_async"}, "short", "rather long", "the check says no"),
-        ({"python": f"{HERE}:with_reason"}, "An end.", "No end", "it has no full stop"),
-        ({"python": f"{HERE}:share_of_letters", "threshold": 0.8}, "abcde", "ab123", "the check says no"),
+        ({"output_schema": SCHEMA}, '{"title": "A"}', '{"title": 1}', "title"),
+        ({"output_schema": SCHEMA}, ' {"title": "A"} ', "no JSON", "it is not JSON"),
+        ({"function": f"{HERE}:is_short"}, "short", "rather long", "the check says no"),
+        ({"function": f"{HERE}:is_short_async"}, "short", "rather long", "the check says no"),
+        ({"function": f"{HERE}:with_reason"}, "An end.", "No end", "it has no full stop"),
+        ({"function": f"{HERE}:share_of_letters", "threshold": 0.8}, "abcde", "ab123", "the check says no"),
         ({"command": ["grep", "-q", "word"]}, "a word", "nothing", "it exited with 1"),
         (
             {"command": [sys.executable, "-c", "import sys; sys.exit('x' in sys.stdin.read() and 'bad')"]},
@@ -101,17 +101,17 @@ async def test_a_check_passes_good_work_and_says_why_other_work_does_not(
 
 
 async def test_the_score_of_a_function_is_kept() -> None:
-    found = await checked("ab123", python=f"{HERE}:share_of_letters")
+    found = await checked("ab123", function=f"{HERE}:share_of_letters")
     assert found == CriterionResult(id="it", passed=False, score=0.4, reason="the check says no")
 
 
 @pytest.mark.parametrize(
     ("criterion", "reason"),
     [
-        ({"python": f"{HERE}:broken"}, "RuntimeError"),
-        ({"python": f"{HERE}:no_answer"}, "it must return True, False"),
-        ({"python": f"{HERE}:too_high"}, "it must return True, False"),
-        ({"python": f"{HERE}:nobody"}, "nobody"),
+        ({"function": f"{HERE}:broken"}, "RuntimeError"),
+        ({"function": f"{HERE}:no_answer"}, "it must return True, False"),
+        ({"function": f"{HERE}:too_high"}, "it must return True, False"),
+        ({"function": f"{HERE}:nobody"}, "nobody"),
         ({"command": ["no-such-program"]}, "can't be started"),
         ({"command": [sys.executable, "-c", "import time; time.sleep(60)"], "timeout": 0.2}, "the check 'it' failed"),
         ({"regex": "(a|aa)+$"}, "takes too long"),

@@ -126,7 +126,7 @@ def _fan_out(answer: Answer) -> Team:
     options: dict[str, JsonValue] = {
         "chunks": ["one", {"two": 2}, "three", "four"],
         "max_parallel": 2,
-        "aggregator": "z",
+        "answer": "z",
     }
     options["on_failure"] = "collect"
     return Team("fan-out", members=members, helpers=[member("z", answer)], strategy="fan_out", options=options)
@@ -172,7 +172,7 @@ def _hierarchical(answer: Answer) -> Team:
         return json.dumps(decisions[turn.number - 1 + again])
 
     members = [member("a", answer, patience=200), member("b", answer), member("trouble", answer)]
-    options: dict[str, JsonValue] = {"orchestrator": "lead", "on_failure": "collect"}
+    options: dict[str, JsonValue] = {"lead": "lead", "on_failure": "collect"}
     return Team(
         "office", members=members, helpers=[FunctionAgent("lead", decide)], strategy="hierarchical", options=options
     )
@@ -186,7 +186,7 @@ def _reactive(answer: Answer) -> Team:
     """Two concurrent reactions, a failure that is handled, and a loop that a limit ends."""
 
     def row(name: str, on: str, *emits: str, when: str | None = None) -> JsonValue:
-        return {"member": name, "on": on, "emits": [{"type": kind} for kind in emits], "when": when}
+        return {"agent": name, "on": on, "emits": [{"type": kind} for kind in emits], "when": when}
 
     rows = [row("a", "workflow.started", "x"), row("b", "x", "y", when="depth < 2"), row("c", "x", "z")]
     rows += [row("trouble", "z"), row("a", "agent.error", "x"), row("c", "y")]
@@ -224,7 +224,7 @@ def _a2a_lite(answer: Answer) -> Team:
 
     inner = Team("inner", members=[handing("c", answer), member("d", answer)], share="a2a_lite")
     members = [handing("a", answer, "high"), handing("b", answer, patience=200), inner]
-    options: dict[str, JsonValue] = {"orchestrator": "lead"}
+    options: dict[str, JsonValue] = {"lead": "lead"}
     return Team(
         "office", members=members, helpers=[FunctionAgent("lead", decide)], strategy="hierarchical", options=options,
         share="a2a_lite",

@@ -79,7 +79,9 @@ def test_its_runs_are_listed_shown_and_verified(
     for name in release:
         for command in ("show", "logs", "kpi", "export"):
             assert main(["runs", command, f"{name}-{ENDED}"]) == 0
-    assert main(["journal", "copy", str(database), str(tmp_path / "copy.db")]) == 0, capsys.readouterr().err
+    assert main(["runs", "export", "--journal", str(database), "--out", str(tmp_path / "copy.db")]) == 0, (
+        capsys.readouterr().err
+    )
 
 
 def test_a_fact_that_is_read_otherwise_is_found() -> None:

@@ -324,14 +324,14 @@ async def test_decisions_and_the_synthesis_of_an_orchestrator_are_coordination()
         "lead", 50, '{"action": "delegate", "delegations": [{"specialist": "a", "task": "x"}]}', "what?",
         '{"action": "synthesize", "synthesis": "done"}',
     )  # fmt: skip
-    team = Team("t", members=[lead, spender("a")], strategy="hierarchical", options={"orchestrator": "lead"})
+    team = Team("t", members=[lead, spender("a")], strategy="hierarchical", options={"lead": "lead"})
     found = await measured(team)
     assert (found.work_tokens, found.coordination_tokens, found.steps, found.asks) == (10, 150, 1, 4)
 
 
 async def test_splitting_and_putting_together_are_coordination() -> None:  # Z-12
     members = [spender("splitter", 20, '{"chunks": ["x", "y", "z"]}'), spender("worker"), spender("editor", 40)]
-    options = {"splitter": "splitter", "aggregator": "editor"}
+    options = {"splitter": "splitter", "answer": "editor"}
     found = await measured(Team("t", members=members, strategy="fan_out", options=options))
     assert (found.work_tokens, found.coordination_tokens, found.steps) == (30, 60, 3)
 

@@ -174,7 +174,7 @@ def test_teams_without_steps_have_no_plan() -> None:
         auto_source(source)
 
 
-@pytest.mark.parametrize("said", [{"on_failure": "collect"}, {"on_failure": "fail", "cancel_others": True}])
+@pytest.mark.parametrize("said", [{"on_failure": "collect"}, {"on_failure": "cancel"}])
 def test_what_a_dag_team_says_about_failures_and_limits_stays(said: dict[str, JsonValue]) -> None:
     source = source_of(read_manifest([EXAMPLES / "dag"]))
     fair = source.manifest.teams["fair"]

@@ -141,7 +141,7 @@ class MemberSpec:
                     "model", "desk", request, partial(call, turn),
                     prompt_bytes=PROMPT_BYTES, messages=1, max_output=CAP if self.capped else None,
                     retry=RetryPolicy(attempts=self.retries, backoff=self.rest),
-                    model="slow" if self.paced else "", pace=Pace(concurrency=self.paced) if self.paced else None,
+                    model="slow" if self.paced else "", pace=Pace(max_parallel=self.paced) if self.paced else None,
                 )  # fmt: skip
                 said = cast("CallResult", (await ctx.effect(f"e{number}", effect)).value)
                 said = await self._write_shared(said, ctx)

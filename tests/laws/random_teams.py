@@ -81,7 +81,7 @@ BOUNDS = st.one_of(
 APPROVALS = st.sampled_from([None] * 10 + [Confirm(before=True), Confirm(after=True), Confirm(before=True, after=True)])
 RARELY = st.sampled_from([False] * 5 + [True])
 FAILURES: st.SearchStrategy[dict[str, Any]] = st.sampled_from(
-    [{}, {"on_failure": "skip"}, {"on_failure": "collect"}, {"on_failure": "collect"}, {"cancel_others": True}]
+    [{}, {"on_failure": "skip"}, {"on_failure": "collect"}, {"on_failure": "collect"}, {"on_failure": "cancel"}]
 )
 
 
@@ -197,7 +197,7 @@ def _fan_out(draws: TeamDraw, names: list[str]) -> Parts:
         options["splitter"] = helpers[-1].name
     if draw(st.booleans()):
         helpers.append(draws.helper())
-        options["aggregator"] = helpers[-1].name
+        options["answer"] = helpers[-1].name
     if draw(st.booleans()):
         options["task"] = "Chunk {{ number }} of {{ count }}: {{ chunk }}"
     return options, helpers, {}
@@ -219,7 +219,7 @@ def _dag(draws: TeamDraw, names: list[str]) -> Parts:
 def _hierarchical(draws: TeamDraw, names: list[str]) -> Parts:
     draw, boss = draws.draw, draws.helper()
     options = {
-        "orchestrator": boss.name,
+        "lead": boss.name,
         "max_iterations": draw(st.integers(1, 3)),
         "max_parallel": draw(st.integers(1, 3)),
     }
@@ -228,11 +228,11 @@ def _hierarchical(draws: TeamDraw, names: list[str]) -> Parts:
 
 def _reactive(draws: TeamDraw, names: list[str]) -> Parts:
     draw = draws.draw
-    subscriptions: list[dict[str, Any]] = [{"member": names[0], "on": "workflow.started"}]
+    subscriptions: list[dict[str, Any]] = [{"agent": names[0], "on": "workflow.started"}]
     for name in names:
         on = draw(st.sampled_from(["go", "go", "agent.error", "workflow.started"]))
         emits = draw(st.sampled_from([[], [], [{"type": "go"}], [{"type": "done", "when": "'again' in text"}]]))
-        subscriptions.append({"member": name, "on": on, "emits": emits})
+        subscriptions.append({"agent": name, "on": on, "emits": emits})
     options: dict[str, Any] = {
         "subscriptions": subscriptions,
         "max_events": draw(st.integers(2, 6)),

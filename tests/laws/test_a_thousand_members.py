@@ -31,7 +31,7 @@ from tests.laws.test_every_task_has_a_parent import check_endings
 from tests.runtime.virtual_time import Answering, Caller, Provider, in_virtual_time, most_in_a_minute, now
 
 MEMBERS = 1000
-PACE = Pace(requests_per_minute=120, tokens_per_minute=6000, concurrency=40)
+PACE = Pace(requests_per_minute=120, tokens_per_minute=6000, max_parallel=40)
 LIMITS = Limits(tokens=65_000, calls=1200)
 RETRY = RetryPolicy(attempts=2, backoff=1)
 SPENT = Usage(requests=1, input_tokens=20, output_tokens=30)
@@ -80,7 +80,7 @@ def test_a_thousand_members_are_all_accounted_for_and_the_limits_hold() -> None:
     check_rests(events)
     called = [event for event in events if isinstance(event.fact, AgentCalled)]
     assert len(called) == len(provider.began) == MEMBERS + 45 + 2 * 5 + 15 + 2 * 5
-    assert provider.peak == PACE.concurrency
+    assert provider.peak == PACE.max_parallel
 
 
 def test_a_thousand_members_survive_a_crash_in_the_middle() -> None:  # P-13
@@ -122,7 +122,7 @@ def check_accounts(result: RunResult, events: Sequence[Event]) -> None:
 def check_pace(provider: Provider) -> None:
     """The most calls in flight, and within any minute."""
     assert provider.out == 0
-    assert provider.peak <= (PACE.concurrency or 0)
+    assert provider.peak <= (PACE.max_parallel or 0)
     assert most_in_a_minute(provider.began) <= (PACE.requests_per_minute or 0)
     assert most_in_a_minute(provider.began, provider.cost) <= (PACE.tokens_per_minute or 0)
 
@@ -167,7 +167,7 @@ class Busy:
 async def test_a_hundred_members_over_real_sockets(tmp_path: Path) -> None:  # P-13
     retry = RetryPolicy(attempts=5, backoff=0.01)
     with ModelServer(busy := Busy()) as server:
-        model = ServerModel(url=server.url, name="test", concurrency=6)
+        model = ServerModel(url=server.url, name="test", max_parallel=6)
         members = [
             ModelAgent(f"m{number}", model=model, instructions=f"member {number}", timeout=1.5, retry=retry)
             for number in range(100)

@@ -250,7 +250,7 @@ def part_team(how: str, barrier: Barrier, member: str) -> Team:
         case "cancel_others":
             steps: list[JsonValue] = [{"id": name} for name in ("h0", "h1", "bad")]
             members = [*hanging, FunctionAgent("bad", failing, retry=NEVER)]
-            return Team("t", members=members, strategy="dag", options={"steps": steps, "cancel_others": True})
+            return Team("t", members=members, strategy="dag", options={"steps": steps, "on_failure": "cancel"})
         case _:
             return program_team(
                 "t",

@@ -116,8 +116,8 @@ def shapes() -> dict[str, tuple[Callable[[Sequence[Agent]], Team], int]]:
         "graph": ({"options": {"edges": [{"from": "h0", "to": "h1"}, {"from": "h1", "to": "h2"}]}}, 1),
         "fan_out": ({"options": {"chunks": names}}, 3),
         "dag": ({"options": {"steps": [{"id": name} for name in names]}}, 3),
-        "hierarchical": ({"options": {"orchestrator": "boss"}, "helpers": [boss]}, 3),
-        "reactive": ({"options": {"subscriptions": [{"member": name, "on": "workflow.started"} for name in names]}}, 3),
+        "hierarchical": ({"options": {"lead": "boss"}, "helpers": [boss]}, 3),
+        "reactive": ({"options": {"subscriptions": [{"agent": name, "on": "workflow.started"} for name in names]}}, 3),
     }
     found: dict[str, tuple[Callable[[Sequence[Agent]], Team], int]] = {
         name: (partial(_team, name, more), count) for name, (more, count) in made.items()

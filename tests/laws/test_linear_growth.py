@@ -105,7 +105,7 @@ def _graph(turns: int) -> Team:
 def _fan_out(turns: int) -> Team:
     chunks: list[JsonValue] = [f"chunk {number}" for number in range(turns)]
     members = [FunctionAgent(name, speak) for name in "az"]
-    return Team("t", members=members, strategy="fan_out", options={"chunks": chunks, "aggregator": "z"})
+    return Team("t", members=members, strategy="fan_out", options={"chunks": chunks, "answer": "z"})
 
 
 def _dag(turns: int) -> Team:
@@ -117,13 +117,13 @@ def _dag(turns: int) -> Team:
 
 def _hierarchical(turns: int) -> Team:
     members, helpers = [FunctionAgent("a", speak)], [FunctionAgent("boss", decide)]
-    options: dict[str, JsonValue] = {"orchestrator": "boss", "max_iterations": turns}
+    options: dict[str, JsonValue] = {"lead": "boss", "max_iterations": turns}
     return Team("t", members=members, helpers=helpers, strategy="hierarchical", options=options)
 
 
 def _reactive(turns: int) -> Team:
     subscriptions: list[JsonValue] = [
-        {"member": "a", "on": on, "emits": [{"type": "go"}]} for on in ("workflow.started", "go")
+        {"agent": "a", "on": on, "emits": [{"type": "go"}]} for on in ("workflow.started", "go")
     ]
     options: dict[str, JsonValue] = {"subscriptions": subscriptions, "max_events": turns, "max_depth": turns}
     return Team("t", members=[FunctionAgent("a", speak)], strategy="reactive", options=options)

@@ -25,7 +25,7 @@ teams:
   wide:
     strategy: fan_out
     members: [worker]
-    fan_out: {{placement: {placement}, max_parallel: 10, aggregator: editor, chunks: [{chunks}]}}
+    fan_out: {{placement: {placement}, max_parallel: 10, answer: editor, chunks: [{chunks}]}}
 """
 
 

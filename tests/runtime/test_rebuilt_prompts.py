@@ -30,7 +30,7 @@ teams:
     strategy: dag
     dag:
       steps:
-        - {{id: draft, agent: a, task: Write., evaluate: {{criteria: [{{id: text, python: "checks:has_text"}}]}}}}
+        - {{id: draft, agent: a, task: Write., evaluate: {{criteria: [{{id: text, function: "checks:has_text"}}]}}}}
         - {{id: final, agent: a, task: Finish., needs: [draft]}}
 """
 

@@ -69,7 +69,7 @@ def _names(team: Declared) -> tuple[str, ...]:
 
 def _named(options: Mapping[str, JsonValue]) -> list[str]:
     """Agents beside the members that options name."""
-    return [str(options[key]) for key in ("agent", "orchestrator", "lead", "aggregator") if key in options]
+    return [str(options[key]) for key in ("agent", "lead", "answer") if key in options]
 
 
 def _modeller(**more: JsonValue) -> Declared:
@@ -105,7 +105,7 @@ TEAMS: tuple[SoakTeam, ...] = (
         "fan_out",
         "fan_out",
         ("a", "b", "swallowing", "z"),
-        {"chunks": ["one", "two", "three"], "max_parallel": 3, "aggregator": "z"},
+        {"chunks": ["one", "two", "three"], "max_parallel": 3, "answer": "z"},
         ordered=False,
     ),
     SoakTeam(
@@ -127,16 +127,16 @@ TEAMS: tuple[SoakTeam, ...] = (
     SoakTeam("lead_subagent", "lead_subagent", ("lead", "a"), {"lead": "lead", "steps": STEPS}, ordered=False),
     SoakTeam("star_team", "star_team", ("lead", "a", "b"), {"lead": "lead", "steps": STEPS}, ordered=False),
     SoakTeam("mesh_team", "mesh_team", ("lead", "a", "b"), {"lead": "lead", "steps": STEPS}, ordered=False),
-    SoakTeam("hierarchical", "hierarchical", ("a", "b"), {"orchestrator": "boss", "max_iterations": 4}, ordered=False),
+    SoakTeam("hierarchical", "hierarchical", ("a", "b"), {"lead": "boss", "max_iterations": 4}, ordered=False),
     SoakTeam(
         "reactive",
         "reactive",
         ("a", "b", "c"),
         {
             "subscriptions": [
-                {"member": "a", "on": "workflow.started", "emits": [{"type": "go"}]},
-                {"member": "b", "on": "go"},
-                {"member": "c", "on": "go"},
+                {"agent": "a", "on": "workflow.started", "emits": [{"type": "go"}]},
+                {"agent": "b", "on": "go"},
+                {"agent": "c", "on": "go"},
             ]
         },
         ordered=False,

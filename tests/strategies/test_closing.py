@@ -22,13 +22,13 @@ CASES: dict[str, tuple[dict[str, JsonValue], int | None, int, str]] = {
     "sequential": ({}, None, 3, "d"),
     "round_robin": ({}, 3, 5, "d"),
     "graph": ({"edges": EDGES}, None, 3, "d"),
-    "fan_out": ({"chunks": ["1", "2", "3", "4"], "aggregator": "a", "max_parallel": 1}, None, 3, "a"),
+    "fan_out": ({"chunks": ["1", "2", "3", "4"], "answer": "a", "max_parallel": 1}, None, 3, "a"),
     "dag": ({"steps": AGENTS}, None, 3, "d"),
     "single": ({"steps": [*STEPS]}, None, 3, "a"),
     "lead_subagent": ({"steps": [*STEPS]}, None, 5, "a"),
     "star_team": ({"steps": [*STEPS]}, None, 5, "a"),
     "mesh_team": ({"steps": [*STEPS]}, None, 5, "a"),
-    "hierarchical": ({"orchestrator": "a", "max_parallel": 1}, None, 3, "a"),
+    "hierarchical": ({"lead": "a", "max_parallel": 1}, None, 3, "a"),
 }
 """The options of a strategy, `max_turns`, the calls that there are, and who closes."""
 

@@ -119,7 +119,7 @@ class TestGraphThatHandlesFailures(TestGraph):
 
 
 class TestFanOut(StrategyConformance):
-    settings = Settings(options={"chunks": ["x", {"y": 1}, "x", "z"], "max_parallel": 2, "aggregator": "member-3"})
+    settings = Settings(options={"chunks": ["x", {"y": 1}, "x", "z"], "max_parallel": 2, "answer": "member-3"})
 
     def make(self) -> Strategy:
         return FanOut()
@@ -130,11 +130,11 @@ class TestFanOutAsAPipeline(TestFanOut):
 
 
 class TestFanOutThatStopsAtAFailure(TestFanOut):
-    settings = Settings(options={"chunks": ["x", "y", "z"], "max_parallel": 2, "cancel_others": True})
+    settings = Settings(options={"chunks": ["x", "y", "z"], "max_parallel": 2, "on_failure": "cancel"})
 
 
 class TestFanOutWithASplitter(TestFanOut):
-    settings = Settings(options={"splitter": "member-2", "aggregator": "member-3", "on_failure": "skip"})
+    settings = Settings(options={"splitter": "member-2", "answer": "member-3", "on_failure": "skip"})
 
     def lines(self, member: str, turn: Turn) -> str | None:
         return '{"chunks": ["x", "y", "z"]}' if member == "member-2" else None
@@ -168,7 +168,7 @@ class TestDagAsAPipeline(TestDag):
 
 
 class TestDagThatStopsAtAFailure(TestDag):
-    settings = Settings(options={"steps": STEPS, "cancel_others": True})
+    settings = Settings(options={"steps": STEPS, "on_failure": "cancel"})
 
 
 class TestDagThatSkipsFailures(TestDag):
@@ -183,7 +183,7 @@ class TestDebate(StrategyConformance):
 class TestHierarchical(StrategyConformance):
     """The last member leads: it delegates to both others at once, and then sums up."""
 
-    settings = Settings(options={"orchestrator": "member-3"})
+    settings = Settings(options={"lead": "member-3"})
 
     def make(self) -> Strategy:
         return Hierarchical()
@@ -198,7 +198,7 @@ class TestHierarchical(StrategyConformance):
 
 
 class TestHierarchicalAsAPipeline(TestHierarchical):
-    settings = Settings(share="output", options={"orchestrator": "member-3", "max_parallel": 1})
+    settings = Settings(share="output", options={"lead": "member-3", "max_parallel": 1})
 
 
 class TestReactive(StrategyConformance):
@@ -207,10 +207,10 @@ class TestReactive(StrategyConformance):
     settings = Settings(
         options={
             "subscriptions": [
-                {"member": "member-1", "on": "workflow.started", "emits": [{"type": "begun"}]},
-                {"member": "member-2", "on": "begun", "emits": [{"type": "half"}, {"type": "unheard"}]},
-                {"member": "member-3", "on": "begun"},
-                {"member": "member-3", "on": "half"},
+                {"agent": "member-1", "on": "workflow.started", "emits": [{"type": "begun"}]},
+                {"agent": "member-2", "on": "begun", "emits": [{"type": "half"}, {"type": "unheard"}]},
+                {"agent": "member-3", "on": "begun"},
+                {"agent": "member-3", "on": "half"},
             ]
         }
     )
@@ -331,7 +331,7 @@ class TestDagByEnvelopes(ByEnvelopes, TestDag):
 
 
 class TestHierarchicalByEnvelopes(ByEnvelopes, TestHierarchical):
-    settings = Settings(share="a2a_lite", options={"orchestrator": "member-3"})
+    settings = Settings(share="a2a_lite", options={"lead": "member-3"})
 
 
 class TestReactiveByEnvelopes(ByEnvelopes, TestReactive):

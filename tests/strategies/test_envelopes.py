@@ -167,7 +167,7 @@ async def test_steps_receive_envelopes_of_their_needs_under_the_ids_of_steps() -
 async def test_results_and_data_stay_whole() -> None:  # Z-03
     fakes = FakeMembers()
     data = {"report": LONG, "n": 3}
-    options: dict[str, JsonValue] = {"chunks": ["x", "y"], "aggregator": "z"}
+    options: dict[str, JsonValue] = {"chunks": ["x", "y"], "answer": "z"}
     team = Team(
         "t", members=[fakes.member("a", data)], helpers=[fakes.member("z")], strategy="fan_out", share="a2a_lite",
         options=options,
@@ -186,8 +186,8 @@ async def test_events_and_state_are_shortened_in_turns_and_kept_whole() -> None:
     fakes = FakeMembers()
     reaction = {"events": [{"type": "found", "data": {"what": LONG}}], "state": {"log": LONG, "n": 1}}
     subscriptions: list[JsonValue] = [
-        {"member": "a", "on": "workflow.started"},
-        {"member": "b", "on": "found", "when": f"'{MARK}' in data.what"},
+        {"agent": "a", "on": "workflow.started"},
+        {"agent": "b", "on": "found", "when": f"'{MARK}' in data.what"},
     ]
     team = lite(fakes, "a b", reaction, strategy="reactive", options={"subscriptions": subscriptions})
     result, _ = await run(team)
@@ -200,8 +200,8 @@ async def test_events_are_shorter_where_summaries_are_cut_back() -> None:  # Z-1
     fakes = FakeMembers()
     dear = Reply.of("dear", "That was dear.", usage=Usage(requests=1, input_tokens=600))
     subscriptions: list[JsonValue] = [
-        {"member": "a", "on": "workflow.started"},
-        {"member": "b", "on": "found"},
+        {"agent": "a", "on": "workflow.started"},
+        {"agent": "b", "on": "found"},
     ]
     reaction = {"events": [{"type": "found", "data": LONG}]}
     cuts: dict[Degradation, int] = {"none": 320, "aggressive": 208}
@@ -233,7 +233,7 @@ async def test_a_selector_and_an_orchestrator_receive_envelopes_too() -> None:  
 
     team = Team(
         "t", members=members[:2], helpers=[fakes.member("lead", decide)], strategy="hierarchical", share="a2a_lite",
-        options={"orchestrator": "lead"},
+        options={"lead": "lead"},
     )  # fmt: skip
     result, _ = await run(team)
     assert result.output == "from 2 envelopes"
@@ -376,7 +376,7 @@ async def test_a_model_with_its_own_form_is_asked_for_nothing_else() -> None:
 async def test_a_model_whose_asker_wants_a_form_hands_over_within_it() -> None:  # Z-03
     said = {"events": [], "envelope": {"status": "done", "summary": SUMMARY}}
     subscriptions: list[JsonValue] = [
-        {"member": "a", "on": "workflow.started"}, {"member": "b", "on": "workflow.started"},
+        {"agent": "a", "on": "workflow.started"}, {"agent": "b", "on": "workflow.started"},
     ]  # fmt: skip
     with ModelServer(lambda _: Say(text=json.dumps(said))) as server:
         agent = ModelAgent("a", model=ServerModel(url=server.url, name="m"))

@@ -28,7 +28,7 @@ from tests.kit.runs import RUN_ID, TASK, contents, run
 
 LONG = f"The plan. {'It goes on. ' * 60}"
 SUMMARY = "The plan may flood the lower town."
-LEAD: dict[str, JsonValue] = {"orchestrator": "lead"}
+LEAD: dict[str, JsonValue] = {"lead": "lead"}
 ESCALATED = "reports"
 
 

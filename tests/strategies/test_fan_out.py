@@ -34,10 +34,10 @@ def chunk_of(turn: Turn) -> str:
     return turn.history[-1].content if turn.history else turn.task
 
 
-def fan(fakes: FakeMembers, answer: object = None, **more: Any) -> Team:
-    """A team whose one worker gives this answer."""
+def fan(fakes: FakeMembers, said: object = None, **more: Any) -> Team:
+    """A team whose one worker says this."""
     fields = {name: more.pop(name) for name in ("helpers", "share", "limits") if name in more}
-    return Team("harbour", members=[fakes.member("worker", answer)], strategy="fan_out", options=more, **fields)
+    return Team("harbour", members=[fakes.member("worker", said)], strategy="fan_out", options=more, **fields)
 
 
 async def outcome(team: Team) -> RunResult:
@@ -95,7 +95,7 @@ async def test_a_worker_receives_its_chunk_and_then_the_task() -> None:  # P-04,
 async def test_in_a_pipeline_the_chunk_is_the_task() -> None:  # P-04, P-03
     fakes = FakeMembers()
     helper = fakes.member("foreman")
-    await run(fan(fakes, helpers=[helper], chunks=["bow", {"part": "deck"}], aggregator="foreman", share="output"))
+    await run(fan(fakes, helpers=[helper], chunks=["bow", {"part": "deck"}], answer="foreman", share="output"))
     assert [turn.task for turn in fakes.turns[:2]] == ["bow", '{"part":"deck"}']
     assert not any(turn.history for _, turn in fakes.received)
     assert json.loads(fakes.last_turn("foreman").task) == [
@@ -124,7 +124,7 @@ async def test_a_chunk_that_the_template_does_not_fit_is_a_failed_chunk() -> Non
 async def test_the_aggregator_gets_chunks_and_results_in_order_and_gives_the_answer() -> None:  # P-04
     fakes = FakeMembers()
     foreman = fakes.member("foreman", {"parts": 2})
-    team = fan(fakes, failing_at(), helpers=[foreman], chunks=["bow", "deck"], aggregator="foreman")
+    team = fan(fakes, failing_at(), helpers=[foreman], chunks=["bow", "deck"], answer="foreman")
     result, events = await run(team)
     turn = fakes.last_turn("foreman")
     told = [(message.name, message.content) for message in turn.history]
@@ -198,7 +198,7 @@ async def test_a_splitter_that_fails_fails_the_team() -> None:
 async def test_without_chunks_no_worker_is_asked_and_the_aggregator_learns_it(share: str) -> None:
     fakes = FakeMembers()
     helpers = [fakes.member("splitter", []), fakes.member("foreman", "Nothing to do.")]
-    result = await outcome(fan(fakes, helpers=helpers, splitter="splitter", aggregator="foreman", share=share))
+    result = await outcome(fan(fakes, helpers=helpers, splitter="splitter", answer="foreman", share=share))
     assert fakes.calls == ["splitter", "foreman"]
     assert result.output == "Nothing to do."
     assert result.status == "degraded"
@@ -234,7 +234,7 @@ async def test_by_default_a_failed_chunk_fails_the_team_when_all_others_are_done
     fakes = FakeMembers()
     helper = fakes.member("foreman")
     chunks = ["bow", "deck", "mast", "stern"]
-    team = fan(fakes, failing_at("bow", "mast"), helpers=[helper], chunks=chunks, aggregator="foreman", max_parallel=1)
+    team = fan(fakes, failing_at("bow", "mast"), helpers=[helper], chunks=chunks, answer="foreman", max_parallel=1)
     result = await outcome(team)
     assert fakes.calls == ["worker"] * 4
     assert (result.status, result.stop_reason) == ("failed", "error")
@@ -260,7 +260,7 @@ async def test_a_failure_may_cancel_the_others() -> None:  # P-04
 
     with anyio.fail_after(10):
         result, events = await run(
-            fan(fakes, paint, chunks=["bow", "mast", "deck", "stern"], max_parallel=2, cancel_others=True)
+            fan(fakes, paint, chunks=["bow", "mast", "deck", "stern"], max_parallel=2, on_failure="cancel")
         )
     assert [chunk_of(turn) for turn in fakes.turns] == ["bow", "mast", "deck"]
     assert stopped == ["mast"]
@@ -274,7 +274,7 @@ async def test_a_failed_chunk_may_be_skipped() -> None:  # P-04
     fakes = FakeMembers()
     helper = fakes.member("foreman")
     options: dict[str, Any] = {"chunks": ["bow", "deck", "mast"], "on_failure": "skip"}
-    result = await outcome(fan(fakes, failing_at("deck"), helpers=[helper], aggregator="foreman", **options))
+    result = await outcome(fan(fakes, failing_at("deck"), helpers=[helper], answer="foreman", **options))
     told = contents(fakes.last_turn("foreman").history)
     assert told == ["bow", "bow is painted", "mast", "mast is painted"]
     assert (result.status, result.stop_reason) == ("degraded", "done")
@@ -288,7 +288,7 @@ async def test_the_aggregator_may_learn_that_a_chunk_failed_and_never_why(share:
     fakes = FakeMembers()
     helper = fakes.member("foreman")
     options: dict[str, Any] = {"chunks": ["bow", "deck"], "on_failure": "collect"}
-    team = fan(fakes, failing_at("deck"), helpers=[helper], aggregator="foreman", share=share, **options)
+    team = fan(fakes, failing_at("deck"), helpers=[helper], answer="foreman", share=share, **options)
     result = await outcome(team)
     turn = fakes.last_turn("foreman")
     if share == "output":
@@ -307,7 +307,7 @@ async def test_the_aggregator_may_learn_that_a_chunk_failed_and_never_why(share:
 async def test_when_every_chunk_failed_the_team_fails(policy: str) -> None:
     fakes = FakeMembers()
     helper = fakes.member("foreman")
-    team = fan(fakes, Refused(TROUBLE), helpers=[helper], aggregator="foreman", chunks=["a", "b"], on_failure=policy)
+    team = fan(fakes, Refused(TROUBLE), helpers=[helper], answer="foreman", chunks=["a", "b"], on_failure=policy)
     result = await outcome(team)
     assert fakes.calls == ["worker", "worker"]
     assert result.status == "failed"
@@ -331,14 +331,14 @@ async def test_several_workers_take_the_chunks_in_turn() -> None:
 async def test_a_splitter_and_an_aggregator_among_the_members_take_no_chunk() -> None:
     fakes = FakeMembers()
     members = [fakes.member("splitter", ["a", "b"]), *fakes.members("ann foreman")]
-    options = FanOutOptions(splitter="splitter", aggregator="foreman")
+    options = FanOutOptions(splitter="splitter", answer="foreman")
     await run(Team("harbour", members=members, strategy="fan_out", options=options))
     assert fakes.calls == ["splitter", "ann", "ann", "foreman"]
 
 
 async def test_one_agent_may_do_it_all() -> None:
     fakes = FakeMembers()
-    options = FanOutOptions(splitter="ann", aggregator="ann")
+    options = FanOutOptions(splitter="ann", answer="ann")
     team = Team("harbour", members=[fakes.member("ann", ["a", "b"])], strategy="fan_out", options=options)
     await run(team)
     assert fakes.calls == ["ann"] * 4
@@ -353,7 +353,7 @@ async def test_a_worker_that_terminates_ends_the_team_with_its_answer() -> None:
         return f"{chunk_of(turn)} is painted"
 
     helper = fakes.member("foreman")
-    team = fan(fakes, paint, helpers=[helper], chunks=["keel", "bow", "deck"], max_parallel=1, aggregator="foreman")
+    team = fan(fakes, paint, helpers=[helper], chunks=["keel", "bow", "deck"], max_parallel=1, answer="foreman")
     result = await outcome(team)
     assert fakes.calls == ["worker"] * 2
     assert (result.status, result.stop_reason, result.output) == ("completed", "terminated", "It sinks.")
@@ -402,10 +402,9 @@ async def test_a_scripted_splitter_and_worker_run_offline() -> None:
         ({"chunks": []}, "chunks: is empty"),
         ({"chunks": ["a", "b"], "max_chunks": 1}, "there are 2 chunks, and max_chunks is 1"),
         ({"splitter": "nobody"}, "'nobody' is neither a member nor a helper"),
-        ({"chunks": ["a"], "aggregator": "nobody"}, "'nobody' is neither a member nor a helper"),
+        ({"chunks": ["a"], "answer": "nobody"}, "'nobody' is neither a member nor a helper"),
         ({"chunks": ["a"], "max_parallel": 0}, "max_parallel: must be at least 1, and 0 is not"),
         ({"chunks": ["a"], "on_failure": "ignore"}, "on_failure: "),
-        ({"chunks": ["a"], "on_failure": "skip", "cancel_others": True}, "cancel_others needs on_failure: fail"),
         ({"chunks": ["a"], "task": "{{ chunk"}, "the template can't be used"),
         ({"chunks": ["a"], "task": "{{ chunks }}"}, "'chunks' is not known here; did you mean 'chunk'"),
         ({"chunk": ["a"]}, "chunk: "),
@@ -427,7 +426,7 @@ teams:
   harbour:
     strategy: fan-out
     members: [painter]
-    fan_out: {splitter: surveyor, aggregator: foreman, max_parallel: 5, on_failure: collect}
+    fan_out: {splitter: surveyor, answer: foreman, max_parallel: 5, on_failure: collect}
 """
     (tmp_path / "team.yaml").write_text(text)
     team = load_team(tmp_path / "team.yaml")

@@ -55,7 +55,7 @@ class Lead:
         return FunctionAgent("lead", respond)
 
     def team(self, *members: Agent, **more: Any) -> Team:
-        options = {"orchestrator": "lead", **more.pop("options", {})}
+        options = {"lead": "lead", **more.pop("options", {})}
         return Team("t", members=members, helpers=[self.agent], strategy="hierarchical", options=options, **more)
 
 
@@ -201,7 +201,7 @@ async def test_running_out_of_decisions_may_be_a_failure_that_keeps_every_result
 
 
 def test_ten_decisions_are_the_default() -> None:  # P-06
-    assert HierarchicalOptions(orchestrator="lead").max_iterations == 10
+    assert HierarchicalOptions(lead="lead").max_iterations == 10
 
 
 async def test_a_failed_specialist_fails_the_team_when_the_others_are_done() -> None:  # P-06
@@ -247,7 +247,7 @@ async def test_an_orchestrator_that_fails_ends_the_team_and_keeps_the_messages()
         raise Refused(WORDS)
 
     lead = FunctionAgent("lead", respond)
-    options = {"orchestrator": "lead", "on_failure": "collect"}
+    options = {"lead": "lead", "on_failure": "collect"}
     team = Team("t", members=[fakes.member("a"), lead], strategy="hierarchical", options=options)
     result = await run(team)
     assert result.status == "failed"
@@ -286,7 +286,7 @@ async def test_a_team_may_be_a_specialist_and_a_team_may_lead() -> None:  # R-09
     fakes, lead = FakeMembers(numbered), Lead(delegate("inner"), synthesize())
     inner = Team("inner", members=[fakes.member("x"), fakes.member("y", "agreed")])
     board = Team("board", members=[fakes.member("chair"), lead.agent])
-    options = {"orchestrator": "board"}
+    options = {"lead": "board"}
     result = await run(Team("t", members=[inner], helpers=[board], strategy="hierarchical", options=options))
     assert names(result) == ["inner", "inner", "board"]
     assert seen(lead.told[1])[-2:] == [("inner", "agreed"), ("chair", "chair 1")]
@@ -311,17 +311,17 @@ def test_what_cannot_work_is_refused_before_anything_runs() -> None:  # R-11
     fakes = FakeMembers(numbered)
     lead = fakes.member("lead")
     for options, max_turns, words in (
-        ({"orchestrator": "led"}, None, "'led' is neither a member nor a helper"),
-        ({}, None, "orchestrator: is missing"),
-        ({"orchestrator": "lead"}, None, "needs a specialist besides 'lead'"),
-        ({"orchestrator": "lead", "max_iterations": 0}, None, "max_iterations"),
-        ({"orchestrator": "lead"}, 2, "set max_iterations"),
+        ({"lead": "led"}, None, "'led' is neither a member nor a helper"),
+        ({}, None, "lead: is missing"),
+        ({"lead": "lead"}, None, "needs a specialist besides 'lead'"),
+        ({"lead": "lead", "max_iterations": 0}, None, "max_iterations"),
+        ({"lead": "lead"}, 2, "set max_iterations"),
     ):
         with pytest.raises(ManifestError, match=words):
             Team("t", members=[lead], strategy="hierarchical", options=options, max_turns=max_turns)
     twice = fakes.member("a")
     with pytest.raises(ManifestError, match="listed twice"):
-        Team("t", members=[twice, twice, lead], strategy="hierarchical", options={"orchestrator": "lead"})
+        Team("t", members=[twice, twice, lead], strategy="hierarchical", options={"lead": "lead"})
 
 
 DECISIONS = st.one_of(

@@ -8,7 +8,6 @@ import pytest
 
 from teamwright.agents.contract.agent import Agent, Context
 from teamwright.agents.functions.agent import FunctionAgent
-from teamwright.errors import InvalidValue
 from teamwright.strategies.parts import FailurePolicy, PartResults, part_turn, result_of
 from teamwright.strategies.protocol import Settings, Task
 from teamwright.strategies.team_conversation import TeamConversation
@@ -70,7 +69,7 @@ def test_other_policies_continue_with_a_warning_for_each(policy: str) -> None:
 
 def test_the_failure_of_an_optional_member_is_skipped() -> None:
     talk = TeamConversation(Task("go"))
-    made = parts(FailurePolicy(cancel_others=True), "b", optional=True)
+    made = parts(FailurePolicy(on_failure="cancel"), "b", optional=True)
     assert made.finish(talk, ORDER) is None
     assert not made.is_over
     assert len(talk.warnings) == 1
@@ -96,7 +95,7 @@ async def test_a_failure_is_not_forgotten_when_a_member_terminates_after_it(opti
 
 
 def test_the_first_failure_may_end_it_for_all() -> None:
-    assert parts(FailurePolicy(cancel_others=True), "b").is_over
+    assert parts(FailurePolicy(on_failure="cancel"), "b").is_over
     assert not parts(FailurePolicy(), "b").is_over
 
 
@@ -106,11 +105,6 @@ def test_without_a_single_reply_there_is_nothing_to_continue_with() -> None:
     assert ended is not None
     assert ended.failure is not None
     assert parts(policy, *ORDER).finish(TeamConversation(Task("go")), ORDER, need_one=False) is None
-
-
-def test_stopping_the_others_goes_with_failing_only() -> None:
-    with pytest.raises(InvalidValue, match="cancel_others needs on_failure: fail, not 'skip'"):
-        FailurePolicy(on_failure="skip", cancel_others=True)
 
 
 def test_the_result_of_a_part_is_its_data_or_else_its_text() -> None:

@@ -99,7 +99,7 @@ def test_the_selector_is_drawn_before_the_members() -> None:
 
 
 def test_chunks_go_through_the_workers_to_the_aggregator() -> None:
-    options: dict[str, JsonValue] = {"chunks": ["x", "y"], "aggregator": "sum", "max_parallel": 3}
+    options: dict[str, JsonValue] = {"chunks": ["x", "y"], "answer": "sum", "max_parallel": 3}
     team = Team("t", members=agents("a", "b"), helpers=agents("sum"), strategy="fan_out", options=options)
     found = diagram(team)
     assert [node.title for node in found.nodes] == ["2 chunks", "a", "b", "sum"]
@@ -123,7 +123,7 @@ def test_steps_follow_what_they_need_and_say_their_conditions() -> None:
 
 
 def test_specialists_answer_to_the_orchestrator() -> None:
-    team = Team("t", members=agents("lead", "a"), strategy="hierarchical", options={"orchestrator": "lead"})
+    team = Team("t", members=agents("lead", "a"), strategy="hierarchical", options={"lead": "lead"})
     found = diagram(team)
     assert [node.agent for node in found.nodes] == ["lead", "a"]
     assert arrows(found) == [("decide", "a", "delegates to"), ("a", "decide", "")]
@@ -131,8 +131,8 @@ def test_specialists_answer_to_the_orchestrator() -> None:
 
 def test_events_are_drawn_between_their_emitters_and_subscribers() -> None:
     subscriptions: list[JsonValue] = [
-        {"member": "a", "on": "workflow.started", "emits": [{"type": "found", "when": "data"}]},
-        {"member": "b", "on": "found", "when": "depth < 3"},
+        {"agent": "a", "on": "workflow.started", "emits": [{"type": "found", "when": "data"}]},
+        {"agent": "b", "on": "found", "when": "depth < 3"},
     ]
     team = Team("t", members=agents("a", "b"), strategy="reactive", options={"subscriptions": subscriptions})
     found = diagram(team)

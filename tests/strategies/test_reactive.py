@@ -32,7 +32,7 @@ START = "workflow.started"
 
 
 def on(member: str, type_: str, *emits: str, **more: Any) -> dict[str, Any]:
-    return {"member": member, "on": type_, "emits": [{"type": one} for one in emits], **more}
+    return {"agent": member, "on": type_, "emits": [{"type": one} for one in emits], **more}
 
 
 def network(members: list[Agent], *subscriptions: dict[str, Any], **more: Any) -> Team:
@@ -169,9 +169,9 @@ async def test_declared_events_follow_from_replies_in_plain_words_and_from_data(
 
     fakes = FakeMembers(numbered)
     rows = (
-        {"member": "a", "on": START, "emits": [{"type": "written"}, {"type": "cut", "when": "'…' in text"}]},
+        {"agent": "a", "on": START, "emits": [{"type": "written"}, {"type": "cut", "when": "'…' in text"}]},
         {
-            "member": "tester",
+            "agent": "tester",
             "on": "written",
             "emits": [
                 {"type": "tests.passed", "when": "data.passed"},
@@ -423,7 +423,7 @@ def test_what_cannot_work_is_refused_before_anything_runs() -> None:  # R-11
         ([on("a", START, when="data.")], {}, "the condition 'data.'"),
         ([on("a", START, when="dta.x")], {}, "'dta' is not known here; did you mean 'data'"),
         ([on("a", START)], {"options": {"goal": "data.x"}}, "'data' is not known here"),
-        ([{"member": "a", "on": START, "emits": [{"type": "x", "when": "by"}]}], {}, "'by' is not known here"),
+        ([{"agent": "a", "on": START, "emits": [{"type": "x", "when": "by"}]}], {}, "'by' is not known here"),
         ([on("c", START)], {}, "'c' is not a member"),
         ([on("a", "no good name")], {}, "on: 'no good name' is no name"),
         ([], {}, "subscriptions"),

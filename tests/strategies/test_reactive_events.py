@@ -132,9 +132,9 @@ teams:
     reactive:
       goal: stat.done
       subscriptions:
-        - {member: a, on: workflow.started, when: "dta.x"}
-        - {member: b, on: found}
-        - {member: a, on: found, emits: [{type: agent.error}]}
+        - {agent: a, on: workflow.started, when: "dta.x"}
+        - {agent: b, on: found}
+        - {agent: a, on: found, emits: [{type: agent.error}]}
 """
 
 
@@ -143,13 +143,13 @@ def test_every_condition_that_cannot_be_read_is_reported_with_its_place() -> Non
         {
             "subscriptions": [
                 {
-                    "member": "a",
+                    "agent": "a",
                     "on": "x",
                     "when": "data.n > 1 and by == 'b' and depth < 3 and type != 'y' and state.z",
                 },
-                {"member": "a", "on": "x", "when": "text == ''"},
-                {"member": "a", "on": "x", "emits": [{"type": "y", "when": "text == '' or data.z or state.z"}]},
-                {"member": "a", "on": "x", "emits": [{"type": "y"}, {"type": "y", "when": "depth > 1"}]},
+                {"agent": "a", "on": "x", "when": "text == ''"},
+                {"agent": "a", "on": "x", "emits": [{"type": "y", "when": "text == '' or data.z or state.z"}]},
+                {"agent": "a", "on": "x", "emits": [{"type": "y"}, {"type": "y", "when": "depth > 1"}]},
             ],
             "goal": "state.done and 'x' in emitted and (",
         }
@@ -166,7 +166,7 @@ def test_every_condition_that_cannot_be_read_is_reported_with_its_place() -> Non
     [
         ({}, [11, 12]),
         ({"agent.error": "repaired"}, [8, 10, 11]),
-        ({"agent.error": "repaired", "member: b": "member: a"}, [8, 10]),
+        ({"agent.error": "repaired", "agent: b": "agent: a"}, [8, 10]),
     ],
 )
 def test_a_manifest_shows_mistakes_with_their_lines(
@@ -183,5 +183,5 @@ def test_a_manifest_shows_mistakes_with_their_lines(
 
 
 def test_the_limits_have_defaults() -> None:  # P-07
-    options = ReactiveOptions.model_validate({"subscriptions": [{"member": "a", "on": "workflow.started"}]})
+    options = ReactiveOptions.model_validate({"subscriptions": [{"agent": "a", "on": "workflow.started"}]})
     assert (options.max_events, options.max_depth, options.max_parallel, options.on_failure) == (100, 20, 10, "fail")

@@ -40,7 +40,7 @@ def test_wrong_forms_and_wrong_names_are_reported_at_once() -> None:  # R-11
 def test_a_consequence_of_another_mistake_is_not_reported() -> None:
     [(at, _)] = told("graph", {"edges": "a to b"})
     assert at == ("edges",)
-    [(at, text)] = told("reactive", {"subscriptions": [{"member": "a", "on": "ä"}]})
+    [(at, text)] = told("reactive", {"subscriptions": [{"agent": "a", "on": "ä"}]})
     assert at == ("subscriptions", 0, "on")
     assert text.startswith("subscriptions.0.on: 'ä' is no name: use letters, digits")
 

@@ -97,7 +97,7 @@ TEAMS = {
     "graph": team(
         "graph", max_turns=2, edges=[{"from": "a", "to": "b"}, {"from": "b", "to": "c"}, {"from": "c", "to": "a"}]
     ),
-    "fan_out": team("fan_out", chunks=["x", "y"], aggregator="c"),
+    "fan_out": team("fan_out", chunks=["x", "y"], answer="c"),
     "dag": team("dag", steps=STEPS),
     "single": team("single", steps=STEPS),
     "lead_subagent": Team(
@@ -129,7 +129,7 @@ def test_steps_are_predicted_with_what_they_are_expected_to_take() -> None:  # Z
 
 
 def test_nothing_is_predicted_where_nothing_is_known() -> None:
-    made = team("hierarchical", orchestrator="a")
+    made = team("hierarchical", lead="a")
     assert made.strategy.expected_asks(made.settings, Members(made.members)) == {}
 
 

@@ -169,7 +169,7 @@ def test_replacing_models_leaves_functions_alone() -> None:
 
 def test_agents_of_one_model_share_what_is_declared_of_it() -> None:  # P-13
     declared = manifest(
-        models={"primary": {"model": "openai:gpt-5-mini", "concurrency": 8}},
+        models={"primary": {"model": "openai:gpt-5-mini", "max_parallel": 8}},
         agents={"a": {"model": "primary"}, "b": {"model": "primary"}, "c": {"model": "openai:gpt-5-mini"}},
         teams={"t": {"members": ["a", "b", "c"]}},
     )
@@ -178,7 +178,7 @@ def test_agents_of_one_model_share_what_is_declared_of_it() -> None:  # P-13
     assert isinstance(second, ModelAgent)
     assert isinstance(third, ModelAgent)
     assert first.model is second.model
-    assert first.model == NamedModel(model="openai:gpt-5-mini", concurrency=8)
+    assert first.model == NamedModel(model="openai:gpt-5-mini", max_parallel=8)
     assert third.model == "openai:gpt-5-mini"
     assert first.spec.model == first.model
     assert "gpt-5-mini'" in repr(first)

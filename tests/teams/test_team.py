@@ -252,7 +252,7 @@ async def test_a_nested_team_at_its_limit_keeps_all_warnings_but_that_of_the_lim
 HELPED: dict[str, tuple[str, dict[str, JsonValue]]] = {
     "selector": ("a", {"agent": "desk"}),
     "fan_out": ('{"chunks": ["x"]}', {"splitter": "desk"}),
-    "hierarchical": ('{"action": "synthesize", "synthesis": "fine"}', {"orchestrator": "desk"}),
+    "hierarchical": ('{"action": "synthesize", "synthesis": "fine"}', {"lead": "desk"}),
     "star_team": ("fine", {"lead": "desk", "steps": [{"id": "one"}, {"id": "two"}]}),
 }
 """Strategies whose helper may be a team: what that answers, and the options that name it."""
@@ -297,7 +297,7 @@ async def test_a_team_that_does_not_end_well_keeps_its_warnings(how: str, strate
     inner = Team("inner", members=members, limits=limits, optional=True, **more)
     options: dict[str, Any] = {
         "dag": {"steps": [{"id": "inner"}, {"id": "last"}]},
-        "reactive": {"subscriptions": [{"member": name, "on": "workflow.started"} for name in ("inner", "last")]},
+        "reactive": {"subscriptions": [{"agent": name, "on": "workflow.started"} for name in ("inner", "last")]},
     }
     outer = Team(
         "outer", members=[inner, FakeMembers().member("last")], strategy=strategy, options=options.get(strategy)
@@ -321,9 +321,7 @@ async def test_a_run_that_fails_keeps_the_warnings_of_its_teams_also_on_a_replay
 
 @pytest.mark.parametrize("strategy", ["round_robin", "reactive"])
 async def test_only_its_limit_is_no_reason_to_call_a_nested_team_degraded(strategy: str) -> None:  # M-01
-    rows: list[JsonValue] = [
-        {"member": "a", "on": kind, "emits": [{"type": "x"}]} for kind in ("workflow.started", "x")
-    ]
+    rows: list[JsonValue] = [{"agent": "a", "on": kind, "emits": [{"type": "x"}]} for kind in ("workflow.started", "x")]
     options: dict[str, JsonValue] = {"subscriptions": rows, "max_events": 3} if strategy == "reactive" else {}
     turns = 1 if strategy == "round_robin" else None
     member = FakeMembers().member("a", "said")

@@ -89,7 +89,7 @@ class TestMcp(ToolSourceConformance):
 
     def make(self) -> ToolSource:
         variables = {"PYTHONPATH": str(ROOT)}
-        settings = McpTool(command=sys.executable, args=(*SERVER, self.notes), env=variables, allow=("add",))
+        settings = McpTool(command=sys.executable, args=(*SERVER, self.notes), env=variables, tools=("add",))
         return McpSource("arithmetic", settings)
 
 

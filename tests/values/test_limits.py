@@ -107,16 +107,16 @@ def test_limits_that_make_no_sense_are_refused(bad: dict[str, int]) -> None:
         Limits.model_validate(bad)
 
 
-@pytest.mark.parametrize("bad", [{"concurrency": 0}, {"requests_per_minute": 0}, {"tokens_per_minute": -5}])
+@pytest.mark.parametrize("bad", [{"max_parallel": 0}, {"requests_per_minute": 0}, {"tokens_per_minute": -5}])
 def test_a_pace_at_which_nothing_would_ever_leave_is_refused(bad: dict[str, int]) -> None:
     with pytest.raises(ValidationError):
         Pace.model_validate(bad)
 
 
 def test_the_tighter_of_two_paces_is_that_of_each_bound() -> None:
-    one, other = Pace(concurrency=3, requests_per_minute=9), Pace(concurrency=5, tokens_per_minute=7)
+    one, other = Pace(max_parallel=3, requests_per_minute=9), Pace(max_parallel=5, tokens_per_minute=7)
     assert one.tightened(other) == other.tightened(one)
-    assert one.tightened(other) == Pace(concurrency=3, requests_per_minute=9, tokens_per_minute=7)
+    assert one.tightened(other) == Pace(max_parallel=3, requests_per_minute=9, tokens_per_minute=7)
 
 
 def test_limits_come_back_from_a_record_as_they_were() -> None:

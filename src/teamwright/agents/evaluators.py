@@ -221,12 +221,12 @@ def criteria_problems(declared: Evaluate) -> list[str]:
 
 
 def _problem(criterion: Criterion) -> str:
-    if criterion.python is not None:
+    if criterion.function is not None:
         try:
-            load_function(criterion.python, f"the check {criterion.id!r}")
+            load_function(criterion.function, f"the check {criterion.id!r}")
         except UsageError as error:
             text = str(error).rstrip(".")
             return f"{text[0].lower()}{text[1:]}"
-    if criterion.json_schema is not None and (fault := schema_fault(criterion.json_schema)):
-        return f"json_schema of the criterion {criterion.id!r} is not a JSON Schema: {fault.text}"
+    if criterion.output_schema is not None and (fault := schema_fault(criterion.output_schema)):
+        return f"output_schema of the criterion {criterion.id!r} is not a JSON Schema: {fault.text}"
     return ""

@@ -103,7 +103,7 @@ TEMPLATES = {
         options="""\
       chunks: [its history, its chemistry, its taste]
       task: "{{ task }} Look at {{ chunk }}."
-      aggregator: writer
+      answer: writer
 """,
     ),
     "plan": TeamTemplate("steps, each as soon as its own inputs are there; every setting of plans", options=STEPS),
@@ -118,7 +118,7 @@ TEMPLATES = {
     "hierarchical": TeamTemplate(
         "an orchestrator delegates, as often as needed, and gives the answer",
         helpers=("editor",),
-        options="      orchestrator: editor\n      max_iterations: 3\n",
+        options="      lead: editor\n      max_iterations: 3\n",
         rules="""\
   - agent: editor
     times: 1
@@ -132,8 +132,8 @@ TEMPLATES = {
         "members react to events, and their work makes new ones",
         options="""\
       subscriptions:
-        - {member: researcher, on: workflow.started, emits: [{type: facts.found}]}
-        - {member: writer, on: facts.found}
+        - {agent: researcher, on: workflow.started, emits: [{type: facts.found}]}
+        - {agent: writer, on: facts.found}
       max_events: 10
 """,
     ),

@@ -108,13 +108,13 @@ class ModelShare:
 
     def set_limits(self, pace: Pace) -> None:
         """Declare the pace of the model; without any bound, only cooldowns are shared."""
-        bounds = (pace.concurrency, pace.requests_per_minute, pace.tokens_per_minute)
+        bounds = (pace.max_parallel, pace.requests_per_minute, pace.tokens_per_minute)
         before, self._pace = self._pace, pace if any(bounds) else None
         if self._pace == before:
             return
         self._outputs.set_limits(pace)
         self._valid_until = float("-inf")  # the share was for another pace
-        self._limiter.allow(0 if pace.concurrency else None)
+        self._limiter.allow(0 if pace.max_parallel else None)
 
     def estimate(self, prompt_bytes: int, cap: int | None) -> int:
         """Estimate a call's tokens as a window of one process does."""
@@ -202,7 +202,7 @@ class ModelShare:
         return {
             "model": self.model,
             "name": self._limiter.name,
-            "concurrency": pace.concurrency,
+            "concurrency": pace.max_parallel,
             "requests": pace.requests_per_minute,
             "tokens": pace.tokens_per_minute,
             "in_flight": flying,

@@ -253,12 +253,12 @@ async def _recorded_finding(criterion: Criterion, work: str, open_it: OpenContex
 def _finder(criterion: Criterion, work: str, open_it: OpenContext) -> Callable[[], Awaitable[Finding]]:
     if criterion.command is not None:
         return partial(_find_by_command, criterion.command, work, open_it)
-    if criterion.python is not None:
-        return partial(_find_by_function, criterion.python, criterion.id, work, open_it)
+    if criterion.function is not None:
+        return partial(_find_by_function, criterion.function, criterion.id, work, open_it)
     if criterion.regex is not None:
         return partial(call_off_loop, partial(_search, criterion.regex), criterion.id, work)  # pyright: ignore[reportReturnType]
-    assert criterion.json_schema is not None
-    return partial(call_off_loop, partial(_fit, criterion.json_schema), criterion.id, work)  # pyright: ignore[reportReturnType]
+    assert criterion.output_schema is not None
+    return partial(call_off_loop, partial(_fit, criterion.output_schema), criterion.id, work)  # pyright: ignore[reportReturnType]
 
 
 def _search(pattern: str, work: str) -> Finding:
@@ -380,7 +380,7 @@ class Rubric(Evaluator):
         for key, agent in (("judge", self._judge), ("final-judge", self._final_judge)):
             if agent is None:
                 break
-            judge = Judge(agent, self.declaration.times, self.declaration.reducer)
+            judge = Judge(agent, self.declaration.times, self.declaration.merge)
             judgement = await judge.judge(task, work, judged, ctx, key, uses)
             records.append(judgement.record)
             verdict = self._verdict([*results, *judgement.results], judgement, tuple(records))

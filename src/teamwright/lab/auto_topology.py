@@ -104,7 +104,7 @@ def settings_for(plan: Plan, usual_tokens: int | None = None) -> EvaluationSetti
     return usual.model_copy(update={"average_tokens": tokens}) if tokens else usual
 
 
-KEPT_OPTIONS = ("on_failure", "cancel_others", "rounds_of_talk")
+KEPT_OPTIONS = ("on_failure", "rounds_of_talk")
 """Options that a team keeps when its topology changes."""
 
 ONE_WORKER: frozenset[Topology] = frozenset(("single", "lead_subagent"))

@@ -46,7 +46,7 @@ class FanOutOptions(FailurePolicy, PlacedParts):
     task: str | None = Field(
         default=None, description="the task of a worker, as a template; by default the task of the team"
     )
-    aggregator: AgentName | None = Field(
+    answer: AgentName | None = Field(
         default=None, description="the agent that gets the chunks with their results and gives the answer"
     )
     max_parallel: int = Field(default=10, ge=1, description="how many chunks are processed at once")
@@ -108,8 +108,8 @@ class FanOut(Strategy):
         workers = [node.changed(about="a chunk at a time") for node in places(_workers(members, options))]
         arrows = [Arrow(source=first.id, to=worker.id) for worker in workers]
         nodes, notes = [first, *workers], (f"{options.max_parallel} at once", f"on_failure: {options.on_failure}")
-        if options.aggregator is not None:
-            nodes.append(last := Node(id="aggregate", agent=options.aggregator, about="puts the results together"))
+        if options.answer is not None:
+            nodes.append(last := Node(id="aggregate", agent=options.answer, about="puts the results together"))
             arrows += [Arrow(source=worker.id, to=last.id) for worker in workers]
         return Diagram(nodes=tuple(nodes), arrows=tuple(arrows), notes=notes)
 
@@ -117,15 +117,15 @@ class FanOut(Strategy):
         """Return one ask for each known chunk, and one for the aggregator."""
         options = settings.read(FanOutOptions)
         chunks = dict.fromkeys(_names(options.chunks or ()), 0)
-        return chunks | {"aggregate": 0} if chunks and options.aggregator else chunks
+        return chunks | {"aggregate": 0} if chunks and options.answer else chunks
 
     def closing(self, settings: Settings, members: Members) -> Sequence[ClosingAsk]:
         """Return the aggregator, which reads the results of all chunks that the budget covers."""
         options = settings.read(FanOutOptions)
-        if options.aggregator is None:
+        if options.answer is None:
             return ()
         characters = sum(len(_message("chunk", chunk).content) for chunk in options.chunks or ())
-        return [ClosingAsk(options.aggregator, characters=characters)]
+        return [ClosingAsk(options.answer, characters=characters)]
 
     async def run(self, task: Task, members: Members, ctx: Context) -> Outcome:
         """Split the task, process all chunks within the limit, and aggregate the results."""
@@ -138,15 +138,15 @@ class FanOut(Strategy):
             chunks = split_chunks
         run = FanOutRun.create(task, options, chunks or ())
         parts = await run.process(_workers(members, options), ctx)
-        if ended := parts.finish(talk, run.names, closes=options.aggregator is not None):
+        if ended := parts.finish(talk, run.names, closes=options.answer is not None):
             unpaid = ended.failure is not None and ended.failure.error == BUDGET
             return ended.changed(data=run.results(parts, gaps=True)) if unpaid else ended
         if not run.chunks:
             talk.warnings.append(f"{options.splitter!r} made no chunks, so there was nothing to work on")
-        if options.aggregator is None:
+        if options.answer is None:
             return talk.ended("done").changed(data=run.results(parts, gaps=options.on_failure == "collect"))
         turn = replace(run.aggregator_turn(parts), closing=True)
-        reply = await ctx.ask(members.named(options.aggregator), turn, key="aggregate")
+        reply = await ctx.ask(members.named(options.answer), turn, key="aggregate")
         return talk.receive(reply) or talk.ended("done")
 
 
@@ -176,7 +176,7 @@ async def _split(
 
 
 def _workers(members: Members, options: FanOutOptions) -> Sequence[Agent]:
-    others = (options.splitter, options.aggregator)
+    others = (options.splitter, options.answer)
     return [member for member in members if member.name not in others] or list(members)
 
 

@@ -191,7 +191,7 @@ SHOWN_CHARACTERS = 8000
 class HierarchicalOptions(FailurePolicy):
     """The orchestrator and its limits. It always learns of a failed specialist."""
 
-    orchestrator: AgentName = Field(description="the agent that decides: a member, or another agent or team")
+    lead: AgentName = Field(description="the agent that decides: a member, or another agent or team")
     max_iterations: int = Field(default=10, ge=1, description="how many decisions may be made")
     max_parallel: int = Field(default=10, ge=1, description="how many specialists work at once")
 
@@ -205,11 +205,11 @@ class Hierarchical(Strategy):
 
     def problems(self, settings: Settings, members: Members) -> list[Issue]:
         """Check that there are specialists besides the orchestrator, each with a name of its own."""
-        orchestrator = settings.read(HierarchicalOptions).orchestrator
+        orchestrator = settings.read(HierarchicalOptions).lead
         names = [member.name for member in members if member.name != orchestrator]
         found: list[Issue] = []
         if members and not names:
-            found.append(Issue(f"'hierarchical' needs a specialist besides {orchestrator!r}", ("orchestrator",)))
+            found.append(Issue(f"'hierarchical' needs a specialist besides {orchestrator!r}", ("lead",)))
         if len(set(names)) < len(names):
             found.append(Issue("'hierarchical' takes each specialist once, but one is listed twice"))
         if settings.max_turns is not None:
@@ -218,11 +218,11 @@ class Hierarchical(Strategy):
 
     def lead(self, settings: Settings, members: Members) -> str:
         """Return the orchestrator."""
-        return settings.read(HierarchicalOptions).orchestrator
+        return settings.read(HierarchicalOptions).lead
 
     def closing(self, settings: Settings, members: Members) -> Sequence[ClosingAsk]:
         """Return the last decision of the orchestrator; any may be the last."""
-        return [ClosingAsk(settings.read(HierarchicalOptions).orchestrator)]
+        return [ClosingAsk(settings.read(HierarchicalOptions).lead)]
 
     def example_reply(self, turn: Turn) -> JsonValue:
         """Return a decision: the first delegates to every specialist, any other synthesizes."""
@@ -231,8 +231,8 @@ class Hierarchical(Strategy):
     def diagram(self, settings: Settings, members: Members) -> Diagram:
         """Return the orchestrator and the specialists."""
         options = settings.read(HierarchicalOptions)
-        lead = Node(id="decide", agent=options.orchestrator, about="delegates, asks a person, or answers")
-        nodes = [node for node in places(members) if node.agent != options.orchestrator]
+        lead = Node(id="decide", agent=options.lead, about="delegates, asks a person, or answers")
+        nodes = [node for node in places(members) if node.agent != options.lead]
         down = (Arrow(source=lead.id, to=node.id, label="delegates to") for node in nodes)
         up = (Arrow(source=node.id, to=lead.id) for node in nodes)
         notes = (f"at most {options.max_iterations} decisions", f"{options.max_parallel} at once")
@@ -245,7 +245,7 @@ class Hierarchical(Strategy):
         for number in range(1, most + 1):
             decision = await run.decide(number, ctx)
             if run.talk.short_of_budget and isinstance(decision, Delegate | Clarify):
-                text = f"{run.options.orchestrator!r} gave no answer when the budget was used up"
+                text = f"{run.options.lead!r} gave no answer when the budget was used up"
                 return run.talk.ended("done", text)
             match decision:
                 case Outcome():
@@ -271,7 +271,7 @@ class HierarchicalRun:
         self.options = task.settings.read(HierarchicalOptions)
         self.talk = TeamConversation(task)
         self._task = task
-        self._orchestrator = members.named(self.options.orchestrator)
+        self._orchestrator = members.named(self.options.lead)
         self._specialists = {one.name: one for one in members if one.name != self._orchestrator.name}
         self._orchestrator_view = Conversation()
         self._orchestrator_view.extend(task.history)
@@ -334,7 +334,7 @@ class HierarchicalRun:
         return self.talk.ended("done")
 
     def _decision_turn(self, number: int, problem: str) -> Turn:
-        """Return the turn of the orchestrator: the results of its decisions so far, then its choices."""
+        """Return the turn of the lead: the results of its decisions so far, then its choices."""
         most = self.options.max_iterations
         is_last = number == most or self.talk.short_of_budget
         last = " It is the last one: synthesize now." if is_last else ""

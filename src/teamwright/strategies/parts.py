@@ -6,9 +6,9 @@ Replies are stored by the names of their parts, so the order in which they arriv
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Literal, Self
+from typing import Literal
 
-from pydantic import Field, JsonValue, model_validator
+from pydantic import Field, JsonValue
 
 from teamwright.agents.contract.agent import Agent, Context
 from teamwright.errors import ExpressionFailed
@@ -27,22 +27,23 @@ PartWork = Callable[[Context, Agent, Turn], Awaitable[Reply | Failure]]
 """Lets a member work on a part, and returns how that ended."""
 Placement = Literal["here", "workers"]
 
+OnFailure = Literal["fail", "cancel", "skip", "collect"]
+
 
 class FailurePolicy(Value):
     """What a failed part does to the others. Where it would fail the team, an optional member is skipped."""
 
-    on_failure: Literal["fail", "skip", "collect"] = Field(
+    on_failure: OnFailure = Field(
         default="fail",
-        description="`fail`: the team fails once the others are done; `skip`: it continues without the failed part;"
-        " `collect`: it continues, and dependents see that the part failed, but not why",
+        description="`fail`: the team fails once the others are done; `cancel`: it fails at once, and stops the others;"
+        " `skip`: it continues without the failed part; `collect`: it continues, and dependents see that the part"
+        " failed, but not why",
     )
-    cancel_others: bool = Field(default=False, description="with `on_failure: fail`, the first failure stops the rest")
 
-    @model_validator(mode="after")
-    def _only_a_failure_stops(self) -> Self:
-        if self.cancel_others and self.on_failure != "fail":
-            raise ValueError(f"cancel_others needs on_failure: fail, not {self.on_failure!r}")
-        return self
+    @property
+    def fails(self) -> bool:
+        """Whether a failed part fails the team, at once or once the others are done."""
+        return self.on_failure in ("fail", "cancel")
 
 
 class PlacedParts(Value):
@@ -107,12 +108,12 @@ class PartResults:
     def fail(self, name: str, failure: Failure) -> None:
         """Store the failure of a part."""
         self.failures[name] = failure
-        self.is_over = self.is_over or (self._policy.cancel_others and self.is_fatal(name))
+        self.is_over = self.is_over or (self._policy.on_failure == "cancel" and self.is_fatal(name))
 
     def is_fatal(self, name: str) -> bool:
         """Return whether the part failed in a way that fails the team."""
         failure = self.failures.get(name)
-        return failure is not None and self._policy.on_failure == "fail" and not failure.optional
+        return failure is not None and self._policy.fails and not failure.optional
 
     def finish(
         self,

@@ -55,7 +55,7 @@ class Reactive(Strategy):
         found = list(condition_flaws(options))
         if not any(one.on == STARTED for one in options.subscriptions):
             found.append(Issue(f"no member reacts to {STARTED!r}, so no work would ever start", ("subscriptions",)))
-        idle = {member.name for member in members} - {one.member for one in options.subscriptions}
+        idle = {member.name for member in members} - {one.agent for one in options.subscriptions}
         found += [Issue(f"the member {name!r} reacts to nothing", ("subscriptions",)) for name in sorted(idle)]
         if settings.max_turns is not None:
             found.append(Issue("'reactive' counts events: set max_events and max_depth in its options, not max_turns"))
@@ -123,7 +123,7 @@ class ReactiveRun:
             async for branch in branches.finished():
                 self._running -= 1
                 await self._receive(cast("ReactionResult", branch.result()))
-                if self._ended and (self._options.cancel_others or not isinstance(self._ended, Failure)):
+                if self._ended and (self._options.on_failure == "cancel" or not isinstance(self._ended, Failure)):
                     branches.cancel()
                 self._start_pending(branches)
         return self._outcome().changed(data=self._state or None)
@@ -135,13 +135,13 @@ class ReactiveRun:
             self._running += 1
             self._started += 1
             react = partial(self._react, work, self._input_for(work), self._started)
-            branches.start(f"reaction-{work.event.id}/{work.subscription.member}", react)
+            branches.start(f"reaction-{work.event.id}/{work.subscription.agent}", react)
 
     async def _react(
         self, work: PendingReaction, reaction_input: ReactionInput, number: int, ctx: Context
     ) -> ReactionResult:
         """Ask the member; after a reply that cannot be parsed, ask it once more with the problem."""
-        member = self._members.named(work.subscription.member)
+        member = self._members.named(work.subscription.agent)
         schema = None if work.subscription.emits else REACTION_SCHEMA
         replies: list[Reply] = []
         problem = ""
@@ -183,7 +183,7 @@ class ReactiveRun:
             await self._emit(event)
         if self._options.goal is not None and Condition(self._options.goal).holds(self._goal_variables()):
             self._ended = "done"
-            fact = TeamGoalReached(by=work.subscription.member, waiting=len(self._pending), at_work=self._running)
+            fact = TeamGoalReached(by=work.subscription.agent, waiting=len(self._pending), at_work=self._running)
             await self._ctx.emit(fact)
 
     def _goal_variables(self) -> dict[str, JsonValue]:
@@ -195,7 +195,7 @@ class ReactiveRun:
         data: JsonValue = {"member": failure.asked, "error": failure.error, "event": at}
         if await self._emit(work.event.caused_event(f"{work.place}-error", ERROR, failure.asked, data)):
             return
-        if failure.optional or self._options.on_failure != "fail":
+        if failure.optional or not self._options.fails:
             self.talk.warnings += failure.skipped
         else:
             self._ended = failure
@@ -210,7 +210,7 @@ class ReactiveRun:
             if one.when is None or Condition(one.when).holds(variables)
         ]
         for number, (kind, data) in enumerate(named + declared, start=1):
-            yield work.event.caused_event(f"{work.place}-{number}", kind, work.subscription.member, data)
+            yield work.event.caused_event(f"{work.place}-{number}", kind, work.subscription.agent, data)
 
     async def _emit(self, event: TeamEvent) -> bool:
         """Emit an event unless a limit suppresses it; return whether a member reacts to it."""
@@ -220,7 +220,7 @@ class ReactiveRun:
         self._event_count += 1
         self._types[event.type] = None
         reactions = self._reactions(event)
-        to = tuple(work.subscription.member for work in reactions)
+        to = tuple(work.subscription.agent for work in reactions)
         cause = event.cause.id if event.cause else ""
         await self._ctx.emit(
             TeamEmitted(event=event.id, type=event.type, depth=event.depth, by=event.by, cause=cause, to=to)
@@ -235,10 +235,10 @@ class ReactiveRun:
             "type": event.type, "by": event.by, "data": event.data, "depth": event.depth, "state": self._state,
         }  # fmt: skip
         for place, one in enumerate(self._options.subscriptions, start=1):
-            if one.on != event.type or one.member in found or (event.type == ERROR and one.member == event.by):
+            if one.on != event.type or one.agent in found or (event.type == ERROR and one.agent == event.by):
                 continue
             if one.when is None or Condition(one.when).holds(variables):
-                found[one.member] = PendingReaction(event, place, one)
+                found[one.agent] = PendingReaction(event, place, one)
         return list(found.values())
 
     def _limit_reached(self, event: TeamEvent) -> EventLimit | None:

@@ -186,7 +186,7 @@ class Emission(Value):
 class Subscription(Value):
     """What a member reacts to."""
 
-    member: MemberName = Field(description="who reacts")
+    agent: MemberName = Field(description="who reacts")
     on: EventType = Field(description="the type of event")
     when: str | None = Field(
         default=None, description="a condition over the event: `type`, `by`, `data`, `depth`, `state`"
@@ -214,18 +214,18 @@ def subscription_sketch(options: ReactiveOptions, start: str) -> Diagram:
     """Return the events and the members that react to them; events that members name themselves are not known yet."""
     events = dict.fromkeys((start, *(one.on for one in options.subscriptions)))
     events |= dict.fromkeys(emission.type for one in options.subscriptions for emission in one.emits)
-    free = {one.member for one in options.subscriptions if not one.emits}
+    free = {one.agent for one in options.subscriptions if not one.emits}
     nodes: dict[str, Node] = {}
     arrows: list[Arrow] = []
     for event in events:
         nodes[f"on {event}"] = Node(id=f"on {event}", label=event)
         for one in options.subscriptions:
             if one.on == event:
-                about = "names what follows" if one.member in free else ""
-                nodes.setdefault(one.member, Node(id=one.member, agent=one.member, about=about))
-                arrows.append(Arrow(source=f"on {event}", to=one.member, label=condition_label(one.when)))
+                about = "names what follows" if one.agent in free else ""
+                nodes.setdefault(one.agent, Node(id=one.agent, agent=one.agent, about=about))
+                arrows.append(Arrow(source=f"on {event}", to=one.agent, label=condition_label(one.when)))
                 arrows += [
-                    Arrow(source=one.member, to=f"on {it.type}", label=condition_label(it.when)) for it in one.emits
+                    Arrow(source=one.agent, to=f"on {it.type}", label=condition_label(it.when)) for it in one.emits
                 ]
     notes = [f"at most {options.max_events} events, {options.max_depth} deep"]
     if options.goal is not None:

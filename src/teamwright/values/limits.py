@@ -219,14 +219,14 @@ class Pace(Value):
     tokens_per_minute: int | None = Field(
         default=None, ge=1, description="input and output tokens of requests that start in any sixty seconds"
     )
-    concurrency: int | None = Field(default=None, ge=1, description="requests in flight at once; 32 by default")
+    max_parallel: int | None = Field(default=None, ge=1, description="requests in flight at once; 32 by default")
 
     def tightened(self, other: Pace) -> Pace:
         """Return the tighter of each pair of limits."""
         return Pace(
             requests_per_minute=tighter(self.requests_per_minute, other.requests_per_minute),
             tokens_per_minute=tighter(self.tokens_per_minute, other.tokens_per_minute),
-            concurrency=tighter(self.concurrency, other.concurrency),
+            max_parallel=tighter(self.max_parallel, other.max_parallel),
         )
 
 

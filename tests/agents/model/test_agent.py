@@ -537,7 +537,7 @@ def test_a_model_agent_needs_a_name_and_a_model() -> None:
 async def test_a_request_says_which_model_it_goes_to_and_how_fast_that_may_be_called() -> None:  # P-13
     record = Recording()
     with ModelServer() as server:
-        model = ServerModel(url=server.url, name="tiny", concurrency=3)
+        model = ServerModel(url=server.url, name="tiny", max_parallel=3)
         await ModelAgent("a", model=model).respond(Turn("Hello"), record.ctx)
     effect = record.effects["request-1"]
     assert (effect.name, effect.model) == ("tiny", f"tiny at {server.url}")
@@ -547,12 +547,12 @@ async def test_a_request_says_which_model_it_goes_to_and_how_fast_that_may_be_ca
 async def test_the_long_form_of_a_model_shares_its_client_with_the_short_one() -> None:
     async with Models() as models:
         client = await models.client("test")
-        assert await models.client(NamedModel(model="test", concurrency=3)) is client
+        assert await models.client(NamedModel(model="test", max_parallel=3)) is client
 
 
 async def test_the_embedded_model_is_asked_as_much_at_once_as_it_has_slots() -> None:
     async with Models() as models:
-        assert (await models.client("local")).pace == Pace(concurrency=4)
+        assert (await models.client("local")).pace == Pace(max_parallel=4)
 
 
 async def test_the_reply_of_a_turn_that_is_reviewed_has_its_tool_calls_in_order() -> None:

@@ -76,7 +76,7 @@ async def test_a_memory_belongs_to_a_member_to_a_team_or_to_all_who_name_it(engi
 
 
 async def test_the_same_note_is_kept_once_and_limits_are_told_to_the_model(engine: Engine) -> None:  # L-C-10
-    small = MemoryTool(notes=2, bytes=20)
+    small = MemoryTool(notes=2, max_bytes=20)
     assert await said(engine, desk(small), "remember one") == await said(engine, desk(small), "remember one")
     assert "longer than 20 bytes" in await said(engine, desk(small), "remember " + "x" * 21)
     assert "is empty" in await said(engine, desk(small), "remember  ")

@@ -111,10 +111,10 @@ async def test_allowlists_narrow_an_mcp_server(notes: Path) -> None:
     async with Toolbox([arithmetic(notes)]).open(record.ctx):
         pass
     for spec, allow, expected in [
-        (arithmetic(notes, allow=("add",)), None, ["add"]),
+        (arithmetic(notes, tools=("add",)), None, ["add"]),
         (arithmetic(notes), ["fail"], ["fail"]),
-        (arithmetic(notes, allow=("add",)), ["arithmetic"], ["add"]),
-        (arithmetic(notes, allow=("add",)), ["search"], []),
+        (arithmetic(notes, tools=("add",)), ["arithmetic"], ["add"]),
+        (arithmetic(notes, tools=("add",)), ["search"], []),
     ]:
         async with Toolbox([spec]).open(record.again().ctx, allow=allow) as tools:
             assert [offer.name for offer in tools.definitions] == expected
@@ -122,9 +122,9 @@ async def test_allowlists_narrow_an_mcp_server(notes: Path) -> None:
 
 async def test_an_allowed_tool_that_a_server_does_not_have_is_a_warning(notes: Path) -> None:
     record = Recording()
-    toolbox = Toolbox([arithmetic(notes, allow=("add", "ad"))], owner="a")
+    toolbox = Toolbox([arithmetic(notes, tools=("add", "ad"))], owner="a")
     async with toolbox.open(record.ctx) as tools:
-        expected = ["a: the MCP server 'arithmetic' has no tool 'ad', which 'allow' names; did you mean 'add'?"]
+        expected = ["a: the MCP server 'arithmetic' has no tool 'ad', which 'tools' names; did you mean 'add'?"]
         assert tools.warnings == expected
     async with toolbox.open(record.again().ctx) as tools:
         assert tools.warnings == expected
@@ -359,7 +359,7 @@ def is_alive(pid: int) -> bool:
 
 
 async def test_members_and_turns_of_a_run_share_one_server(notes: Path) -> None:
-    members = [adding("a", arithmetic(notes)), adding("b", ("sums", arithmetic(notes, allow=("add",))[1]))]
+    members = [adding("a", arithmetic(notes)), adding("b", ("sums", arithmetic(notes, tools=("add",))[1]))]
     team = Team("t", members=members, strategy="round_robin", max_turns=2)
     async with Engine(MemoryJournal()) as engine:
         assert (await engine.run(team, "go")).status == "completed"

@@ -16,7 +16,7 @@ agents:
   critic: {function: 'tests.cli.paid_agents:criticise', optional: true}
 teams:
   report: {strategy: sequential, members: [writer, critic]}
-  led: {strategy: hierarchical, members: [lead, writer], hierarchical: {orchestrator: lead}}
+  led: {strategy: hierarchical, members: [lead, writer], hierarchical: {lead: lead}}
 """
 
 

@@ -99,7 +99,7 @@ async def test_tail_says_that_a_run_waits_and_follows_it_on(
 
 def test_a_queued_run_that_was_copied_to_a_file_can_be_cancelled(elsewhere: Submitted, tmp_path: Path) -> None:
     copy = str(tmp_path / "copy.db")
-    assert main(["journal", "copy", elsewhere.url, copy]) == 0
+    assert main(["runs", "export", "--journal", elsewhere.url, "--out", copy]) == 0
     assert main(["runs", "cancel", "one", "--journal", copy]) == 0
 
 

@@ -30,7 +30,7 @@ def hierarchical(url: str) -> Team:
     """Two specialists at once, a question to a person, a team and a member at once, and then the synthesis."""
     pair = Team("pair", members=http_members(url, "c d"), share="output")
     members = [*http_members(url, "a b"), pair]
-    options: dict[str, JsonValue] = {"orchestrator": "boss", "max_iterations": 5}
+    options: dict[str, JsonValue] = {"lead": "boss", "max_iterations": 5}
     return Team("office", members=members, helpers=http_members(url, "boss"), strategy="hierarchical", options=options)
 
 
@@ -61,10 +61,10 @@ def owners(url: str) -> Team:
 def reactive(url: str) -> Team:
     """A member that fails, one that handles the failure, and one that would react forever without a limit."""
     subscriptions: list[JsonValue] = [
-        {"member": "a", "on": "workflow.started", "emits": [{"type": "go"}]},
-        {"member": "b", "on": "go", "emits": [{"type": "go"}]},
-        {"member": "bad", "on": "go", "when": "depth == 1"},
-        {"member": "d", "on": "agent.error", "when": "data.member == 'bad'"},
+        {"agent": "a", "on": "workflow.started", "emits": [{"type": "go"}]},
+        {"agent": "b", "on": "go", "emits": [{"type": "go"}]},
+        {"agent": "bad", "on": "go", "when": "depth == 1"},
+        {"agent": "d", "on": "agent.error", "when": "data.member == 'bad'"},
     ]
     options: dict[str, JsonValue] = {"subscriptions": subscriptions, "max_events": 4}
     return Team("network", members=http_members(url, "a b bad d"), strategy="reactive", options=options)
@@ -128,7 +128,7 @@ def mixed(url: str) -> Team:
 def a2a_lite(url: str) -> Team:
     """Two long replies at once, one of them too risky to pass on without the lead, and a team beside them."""
     pair = Team("pair", members=http_members(url, "c d"), share="a2a_lite")
-    options: dict[str, JsonValue] = {"orchestrator": "chief", "max_iterations": 5}
+    options: dict[str, JsonValue] = {"lead": "chief", "max_iterations": 5}
     return Team(
         "lite", members=[*http_members(url, "a b"), pair], helpers=http_members(url, "chief"), strategy="hierarchical",
         options=options, share="a2a_lite",

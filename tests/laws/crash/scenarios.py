@@ -170,7 +170,7 @@ def _graph(url: str) -> Team:
 
 def _fan_out(url: str) -> Team:
     """Three chunks for three workers, two at a time, and an aggregator."""
-    options: dict[str, JsonValue] = {"chunks": ["one", {"two": 2}, "three"], "max_parallel": 2, "aggregator": "z"}
+    options: dict[str, JsonValue] = {"chunks": ["one", {"two": 2}, "three"], "max_parallel": 2, "answer": "z"}
     return Team("chunks", members=http_members(url, "a b c z"), strategy="fan_out", options=options)
 
 

@@ -20,7 +20,7 @@ from teamwright.values.events.budget import BudgetAwaited, BudgetRefused
 from teamwright.values.limits import Pace
 from tests.runtime.virtual_time import Caller, Provider, in_virtual_time, now, run, side_by_side
 
-ONE = Pace(concurrency=1)
+ONE = Pace(max_parallel=1)
 RESERVED = 200
 """The reservation of a caller: 84 bytes, a message and 100 tokens of output."""
 
@@ -97,7 +97,7 @@ def test_a_budget_that_is_used_up_while_a_call_waits_for_its_model_refuses_it_th
 def test_waiters_for_a_model_count_when_the_remaining_budget_is_shared() -> None:
     async def main() -> None:
         provider = Provider()
-        members = [Caller(f"c{number}", provider, Pace(concurrency=2), cap=None) for number in range(10)]
+        members = [Caller(f"c{number}", provider, Pace(max_parallel=2), cap=None) for number in range(10)]
         _, events = await run(bounded(side_by_side("t", members), tokens=20_000))
         caps = [event.fact.max_output or 0 for event in events if isinstance(event.fact, AgentCalled)]
         assert all(cap < 20_000 / 9 for cap in caps[:2]), "ten branches are about to ask, and two of them may"
@@ -141,7 +141,7 @@ def test_stopping_a_run_frees_budget_and_slots(how: str, monkeypatch: pytest.Mon
     async def main() -> None:
         provider = Provider(lambda number: 50.0)
         async with Engine("memory", wall=now) as engine:
-            members = [Caller(f"c{number}", provider, Pace(concurrency=3)) for number in range(20)]
+            members = [Caller(f"c{number}", provider, Pace(max_parallel=3)) for number in range(20)]
             handle = await engine.start(bounded(side_by_side("t", members), tokens=5 * RESERVED), "go", run_id="r")
             await asyncio.sleep(1)
             limiter = engine.driver.limiters._limiters["m"]
@@ -207,7 +207,7 @@ def test_budgets_and_slots_never_lock_each_other(
     runs: int,
 ) -> None:
     """Runs of a team within a team, with budgets at both levels and members' own, over three models with few slots."""
-    paces = [Pace(concurrency=wide, requests_per_minute=rate) for wide, rate in zip(widths, rates, strict=True)]
+    paces = [Pace(max_parallel=wide, requests_per_minute=rate) for wide, rate in zip(widths, rates, strict=True)]
     providers = [Provider() for _ in paces]
 
     def caller(number: int, load: Load) -> Caller:
@@ -243,4 +243,4 @@ def test_budgets_and_slots_never_lock_each_other(
     in_virtual_time(main)
     for provider, pace in zip(providers, paces, strict=True):
         assert provider.out == 0
-        assert provider.peak <= (pace.concurrency or 0)
+        assert provider.peak <= (pace.max_parallel or 0)

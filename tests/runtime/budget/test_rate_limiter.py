@@ -24,7 +24,7 @@ def limiter(**bounds: int) -> RateLimiter:
 
 def test_no_more_are_out_than_may_be() -> None:
     async def main() -> None:
-        made = limiter(concurrency=2)
+        made = limiter(max_parallel=2)
         first, second = made.try_acquire(), made.try_acquire()
         assert first is not None
         assert second is not None
@@ -88,7 +88,7 @@ def test_a_failed_call_counts_no_tokens_but_one_of_unknown_cost_does(error: Refu
 
 def test_a_slot_that_is_given_back_was_never_taken() -> None:
     async def main() -> None:
-        made = limiter(requests_per_minute=1, concurrency=1)
+        made = limiter(requests_per_minute=1, max_parallel=1)
         slot = made.try_acquire()
         assert slot is not None
         waiting = asyncio.create_task(made.acquire(("a",)))
@@ -101,7 +101,7 @@ def test_a_slot_that_is_given_back_was_never_taken() -> None:
 
 def test_who_is_stopped_while_it_waits_leaves_nothing_behind() -> None:
     async def main() -> None:
-        made = limiter(concurrency=1)
+        made = limiter(max_parallel=1)
         held = made.try_acquire()
         assert held is not None
         tasks = [asyncio.create_task(made.acquire((f"branch {number}",))) for number in range(3)]
@@ -127,7 +127,7 @@ def test_who_is_stopped_while_it_waits_leaves_nothing_behind() -> None:
 
 def test_no_run_calls_a_provider_that_asked_to_wait() -> None:
     async def main() -> None:
-        made = limiter(concurrency=8)
+        made = limiter(max_parallel=8)
         slots = [made.try_acquire() for _ in range(8)]
         told = [slot.failed(RateLimited("slow", retry_after=7), 7.0) for slot in slots if slot]
         assert told == [BudgetThrottled(model="m", before=8, after=4, seconds=7.0), *[None] * 7]
@@ -145,7 +145,7 @@ def test_no_run_calls_a_provider_that_asked_to_wait() -> None:
 
 def test_it_grows_back_and_says_so_once() -> None:
     async def main() -> None:
-        made = limiter(concurrency=3)
+        made = limiter(max_parallel=3)
         slots = [slot for _ in range(3) if (slot := made.try_acquire())]
         for slot in slots:
             slot.failed(RateLimited("slow"), 0.0)
@@ -159,7 +159,7 @@ def test_it_grows_back_and_says_so_once() -> None:
 
 def test_a_rest_is_capped_at_the_longest_cooldown() -> None:
     async def main() -> None:
-        made = limiter(concurrency=2)
+        made = limiter(max_parallel=2)
         slot = made.try_acquire()
         assert slot is not None
         told = slot.failed(RateLimited("slow", retry_after=3600), 60.0)
@@ -171,7 +171,7 @@ def test_a_rest_is_capped_at_the_longest_cooldown() -> None:
 
 def test_a_model_rests_no_longer_than_the_policy_of_the_call_allows_and_the_call_knows_how_long() -> None:  # M-10
     async def main() -> None:
-        made = limiter(concurrency=4)
+        made = limiter(max_parallel=4)
         first, second = made.try_acquire(), made.try_acquire()
         assert first is not None
         assert second is not None
@@ -186,7 +186,7 @@ def test_a_model_rests_no_longer_than_the_policy_of_the_call_allows_and_the_call
 
 def test_a_single_rate_limited_call_makes_all_wait_for_its_own_backoff() -> None:
     async def main() -> None:
-        made = limiter(concurrency=2)
+        made = limiter(max_parallel=2)
         slot = made.try_acquire()
         assert slot is not None
         assert slot.failed(RateLimited("slow"), 4.0) == BudgetThrottled(model="m", before=2, after=2, seconds=4.0)
@@ -197,7 +197,7 @@ def test_a_single_rate_limited_call_makes_all_wait_for_its_own_backoff() -> None
 
 def test_other_errors_do_not_slow_other_calls() -> None:
     async def main() -> None:
-        made = limiter(concurrency=2)
+        made = limiter(max_parallel=2)
         first, second = made.try_acquire(), made.try_acquire()
         assert first is not None
         assert second is not None
@@ -216,10 +216,10 @@ def test_the_tighter_of_two_declarations_holds_while_both_are_in_use() -> None:
         def of(pace: Pace | None) -> RateLimiter:
             return limiters.for_effect(Effect("model", "m", "", _never, model="m", pace=pace))
 
-        wide, tight = Pace(concurrency=4, requests_per_minute=10), Pace(concurrency=2, tokens_per_minute=99)
+        wide, tight = Pace(max_parallel=4, requests_per_minute=10), Pace(max_parallel=2, tokens_per_minute=99)
         slot = of(wide).try_acquire()
         assert slot is not None
-        assert of(tight).pace == Pace(concurrency=2, requests_per_minute=10, tokens_per_minute=99)
+        assert of(tight).pace == Pace(max_parallel=2, requests_per_minute=10, tokens_per_minute=99)
         assert of(wide).concurrency.current == 2
         assert of(None).concurrency.current == 2
         slot.close()
@@ -265,7 +265,7 @@ def test_the_bounds_hold_whatever_happens(
     load: list[tuple[float, float, int, str, float | None]], concurrency: int, requests: int | None, tokens: int | None
 ) -> None:
     """Calls of 100 tokens that arrive, wait, return, fail and are cancelled at any time; failures cost nothing."""
-    pace = Pace(concurrency=concurrency, requests_per_minute=requests, tokens_per_minute=tokens)
+    pace = Pace(max_parallel=concurrency, requests_per_minute=requests, tokens_per_minute=tokens)
     began: list[float] = []
     cost: list[int] = []
     rests_until = [0.0]
@@ -332,7 +332,7 @@ def test_no_branch_is_served_twice_while_another_waits_for_its_first(loads: list
         slot.returned(SPENT)
 
     async def main() -> None:
-        made = limiter(concurrency=concurrency)
+        made = limiter(max_parallel=concurrency)
         async with asyncio.TaskGroup() as group:
             for branch, load in enumerate(loads):
                 for _ in range(load):

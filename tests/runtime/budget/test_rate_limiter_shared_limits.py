@@ -30,7 +30,7 @@ AT_ONCE = RetryPolicy(attempts=9, backoff=0.0)
 def test_all_branches_of_a_run_share_the_limits_of_a_model() -> None:
     async def main() -> None:
         provider = Provider()
-        pace = Pace(concurrency=3, requests_per_minute=10)
+        pace = Pace(max_parallel=3, requests_per_minute=10)
         result, events = await run(side_by_side("t", [Caller(f"c{n}", provider, pace) for n in range(25)]))
         assert result.status == "completed"
         assert (provider.peak, len(provider.began)) == (3, 25)
@@ -44,7 +44,7 @@ def test_all_branches_of_a_run_share_the_limits_of_a_model() -> None:
 
 def test_nested_teams_share_them_too() -> None:  # P-13
     async def main() -> None:
-        provider, pace = Provider(), Pace(concurrency=2)
+        provider, pace = Provider(), Pace(max_parallel=2)
 
         def team(name: str) -> Team:
             return side_by_side(name, [Caller(f"{name}-{n}", provider, pace) for n in range(4)])
@@ -60,7 +60,7 @@ def test_nested_teams_share_them_too() -> None:  # P-13
 
 def test_all_runs_of_an_engine_share_them_and_take_turns() -> None:  # P-13
     async def main() -> None:
-        provider, pace = Provider(), Pace(concurrency=2)
+        provider, pace = Provider(), Pace(max_parallel=2)
         async with Engine("memory", wall=now) as engine:
             many = await engine.start(side_by_side("t", [Caller(f"c{n}", provider, pace) for n in range(60)]), "go")
             await asyncio.sleep(0.5)
@@ -77,7 +77,7 @@ def test_all_runs_of_an_engine_share_them_and_take_turns() -> None:  # P-13
 
 def test_another_engine_and_another_model_have_limits_of_their_own() -> None:
     async def main() -> None:
-        provider, pace = Provider(), Pace(concurrency=1)
+        provider, pace = Provider(), Pace(max_parallel=1)
         first = Caller("a", provider, pace, model="one")
         second = Caller("b", provider, pace, model="two")
         await run(side_by_side("t", [first, second]))
@@ -89,7 +89,7 @@ def test_another_engine_and_another_model_have_limits_of_their_own() -> None:
 def test_no_slot_is_held_in_a_backoff() -> None:
     async def main() -> None:
         provider = Provider(lambda number: ServiceError("broken") if number == 1 else 1.0)
-        pace, retry = Pace(concurrency=1), RetryPolicy(backoff=50, jitter=0)
+        pace, retry = Pace(max_parallel=1), RetryPolicy(backoff=50, jitter=0)
         members = [Caller("a", provider, pace, retry=retry), Caller("b", provider, pace)]
         await run(side_by_side("t", members))
         assert provider.began == pytest.approx([0.0, 0.0, 50.0], abs=0.1)
@@ -99,7 +99,7 @@ def test_no_slot_is_held_in_a_backoff() -> None:
 
 def test_no_slot_is_held_while_waiting_for_a_person_or_a_member() -> None:
     async def main() -> None:
-        provider, pace = Provider(), Pace(concurrency=1)
+        provider, pace = Provider(), Pace(max_parallel=1)
         inner = Caller("inner", provider, pace)
 
         async def lead(turn: Turn, ctx: Context) -> str:
@@ -171,7 +171,7 @@ def test_a_thousand_members_do_not_open_a_thousand_connections() -> None:
 
 def test_cancelling_a_run_takes_its_calls_out_of_the_queue() -> None:
     async def main() -> None:
-        provider, pace = Provider(lambda number: 10.0), Pace(concurrency=1)
+        provider, pace = Provider(lambda number: 10.0), Pace(max_parallel=1)
         async with Engine("memory", wall=now) as engine:
             first = await engine.start(side_by_side("t", [Caller(f"c{n}", provider, pace) for n in range(9)]), "go")
             await asyncio.sleep(1)
@@ -188,7 +188,7 @@ def test_cancelling_a_run_takes_its_calls_out_of_the_queue() -> None:
 
 def test_pausing_a_run_dispatches_no_waiting_call() -> None:
     async def main() -> None:
-        provider, pace, journal = Provider(lambda number: 10.0), Pace(concurrency=2), MemoryJournal()
+        provider, pace, journal = Provider(lambda number: 10.0), Pace(max_parallel=2), MemoryJournal()
         team = side_by_side("t", [Caller(f"c{n}", provider, pace) for n in range(5)])
         async with Engine(journal, wall=now) as engine:
             handle = await engine.start(team, "go", run_id="r")
@@ -209,7 +209,7 @@ def facts(events: Sequence[Event]) -> list[BudgetThrottled | BudgetEased]:
 def test_one_that_asks_to_wait_is_left_alone_and_the_record_says_so() -> None:  # P-13
     async def main() -> None:
         provider = Provider(lambda number: RateLimited("slow", retry_after=20) if number == 6 else 1.0)
-        members = [Caller(f"c{n}", provider, Pace(concurrency=4), retry=AT_ONCE) for n in range(20)]
+        members = [Caller(f"c{n}", provider, Pace(max_parallel=4), retry=AT_ONCE) for n in range(20)]
         result, events = await run(side_by_side("t", members))
         assert result.status == "completed"
         told = facts(events)
@@ -255,7 +255,7 @@ def test_a_provider_that_only_ever_refuses_is_not_hammered() -> None:
 def test_scripted_models_have_limits_as_well() -> None:
     async def main() -> None:
         rules = [Rule(reply="fine", delay=1.0)]
-        members = [ScriptedAgent(f"s{n}", rules, pace=Pace(concurrency=2)) for n in range(6)]
+        members = [ScriptedAgent(f"s{n}", rules, pace=Pace(max_parallel=2)) for n in range(6)]
         await run(side_by_side("t", members))
         assert now() == pytest.approx(3.0, abs=0.2)
 
@@ -266,7 +266,7 @@ MANIFEST = """
 agents:
   one: {model: quick}
   two: {model: quick}
-  three: {model: {model: "scripted:replies.yaml", concurrency: 1}}
+  three: {model: {model: "scripted:replies.yaml", max_parallel: 1}}
   four: {model: scripted:replies.yaml}
 teams:
   t: {strategy: fan_out, members: [one], fan_out: {chunks: [a, b, c, d, e, f]}}
@@ -293,4 +293,4 @@ def test_the_settings_of_a_model_are_in_the_declaration_of_its_agent(tmp_path: P
     made = {agent.name: agent for agent in load_team(tmp_path / "team.yaml", team="three").everyone()}
     spec: Any = made["three"].spec
     assert spec.model.model == f"scripted:{tmp_path / 'replies.yaml'}"
-    assert spec.model.concurrency == 1
+    assert spec.model.max_parallel == 1

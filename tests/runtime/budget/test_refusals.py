@@ -284,7 +284,7 @@ class Brief(Agent):
 @pytest.mark.parametrize("strategy", ["sequential", "fan_out"])
 async def test_a_budget_of_a_few_hundred_tokens_pays_for_work_that_it_covers(strategy: str) -> None:  # Z-10
     chunks: list[JsonValue] = ["one", "two", "three", "four"]
-    options: dict[str, JsonValue] = {"chunks": chunks, "aggregator": "a"} if strategy == "fan_out" else {}
+    options: dict[str, JsonValue] = {"chunks": chunks, "answer": "a"} if strategy == "fan_out" else {}
 
     def team(limit: int | None) -> Team:
         limits = Limits(tokens=limit) if limit else None

@@ -34,7 +34,7 @@ def broken(**more: Any) -> FunctionAgent:
 
 
 def _fan_out(on_failure: str) -> Team:
-    options: dict[str, JsonValue] = {"on_failure": on_failure, "aggregator": "z", "chunks": ["one", "two"]}
+    options: dict[str, JsonValue] = {"on_failure": on_failure, "answer": "z", "chunks": ["one", "two"]}
     members = [says("a"), broken()]
     return Team("t", members=members, helpers=[says("z")], strategy="fan_out", options=options)
 
@@ -51,7 +51,7 @@ def _graph() -> Team:
 
 
 def _reactive() -> Team:
-    rows: list[JsonValue] = [{"member": "x", "on": "workflow.started"}, {"member": "z", "on": "agent.error"}]
+    rows: list[JsonValue] = [{"agent": "x", "on": "workflow.started"}, {"agent": "z", "on": "agent.error"}]
     options: dict[str, JsonValue] = {"subscriptions": rows, "on_failure": "collect"}
     return Team("t", members=[broken(), says("z")], strategy="reactive", options=options)
 
@@ -62,7 +62,7 @@ def _hierarchical() -> Team:
     def decide(turn: Turn) -> JsonValue:
         return decision if turn.number == 1 else {"action": "synthesize", "synthesis": "z went on"}
 
-    options: dict[str, JsonValue] = {"orchestrator": "lead", "on_failure": "collect"}
+    options: dict[str, JsonValue] = {"lead": "lead", "on_failure": "collect"}
     helpers = [FunctionAgent("lead", decide)]
     return Team("t", members=[broken(), says("a")], helpers=helpers, strategy="hierarchical", options=options)
 

@@ -138,7 +138,7 @@ async def test_keys_that_an_abandoned_member_owned_are_free(how: str) -> None:  
     hanging = Hanging()
     steps: list[JsonValue] = [{"id": "h", "owns": ["k"]}, {"id": "bad"}]
     members: list[Agent] = [function("h", getattr(hanging, how)), function("bad", failing)]
-    first = Team("first", members=members, strategy="dag", options={"steps": steps, "cancel_others": True})
+    first = Team("first", members=members, strategy="dag", options={"steps": steps, "on_failure": "cancel"})
     first.policy = first.policy.changed(optional=True)
     owner: list[JsonValue] = [{"id": "slow", "owns": ["k"]}]
     second = Team("second", members=[function("slow", slow)], strategy="dag", options={"steps": owner})

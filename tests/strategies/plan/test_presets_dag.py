@@ -186,7 +186,7 @@ async def test_by_default_a_failed_step_fails_the_team_when_independent_steps_ar
 
 async def test_a_failed_step_may_cancel_the_others() -> None:
     fakes = FakeMembers()
-    result = await outcome(dag(fakes, FAILING, {"buy": Refused(TROUBLE)}, cancel_others=True, max_parallel=1))
+    result = await outcome(dag(fakes, FAILING, {"buy": Refused(TROUBLE)}, on_failure="cancel", max_parallel=1))
     assert fakes.calls == ["draw", "buy"]
     assert (result.status, contents(result.messages)) == ("failed", ["draw is done"])
 

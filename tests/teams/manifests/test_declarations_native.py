@@ -19,7 +19,7 @@ def test_a_full_manifest_becomes_values(tmp_path: Path) -> None:
         tools:
           search: my.tools:search
           count: {function: my.tools:count, description: Counts words.}
-          files: {mcp: {command: files-server, args: [--read-only], allow: [read]}}
+          files: {mcp: {command: files-server, args: [--read-only], tools: [read]}}
         agents:
           researcher:
             description: Finds facts

@@ -24,7 +24,7 @@ teams:
   w: {strategy: selector, max_turns: 3, members: [a, b], selector: {model: near, edges: [{from: a, to: b, when: "1"}]}}
   x: {strategy: graph, members: [a, b], graph: {edges: [{from: a, to: b, transform: "{{ text }}"}]}}
   y: {strategy: fan-out, members: [a], fan-out: {splitter: b, max_parallel: 2}}
-  z: {strategy: hierarchical, members: [a], hierarchical: {orchestrator: u}}
+  z: {strategy: hierarchical, members: [a], hierarchical: {lead: u}}
 ---
 apiVersion: ark.mckinsey.com/v1alpha1
 kind: Agent

@@ -25,7 +25,7 @@ from teamwright.values.specs.evaluation import (
     "fields",
     [
         {"rounds": 0}, {"rounds": True}, {"threshold": 0}, {"threshold": 1.01}, {"threshold": nan}, {"times": 0},
-        {"times": 26}, {"reducer": "max"}, {"on_exceeded": "pass"}, {"judges": "x"},
+        {"times": 26}, {"merge": "max"}, {"on_exceeded": "pass"}, {"judges": "x"},
         {"risk": "none"}, {"preference": "AGENT"}, {"on_exceeded": "warn"}, {"on_exceeded": "warn", "risk": "high"},
         {"on_unreviewed": "pass"}, {"on_unreviewed": "pass", "risk": "medium"},
     ],

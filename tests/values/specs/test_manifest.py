@@ -66,11 +66,11 @@ def test_a_source_says_what_was_set_and_names_members_that_say_nothing_in_their_
 def test_a_model_is_written_in_three_forms_and_known_by_what_it_is() -> None:  # P-13
     written = {
         "short": "openai:gpt-5-mini",
-        "long": {"model": "openai:gpt-5-mini", "requests_per_minute": 500, "concurrency": 8},
+        "long": {"model": "openai:gpt-5-mini", "requests_per_minute": 500, "max_parallel": 8},
         "server": {"url": "http://localhost:8000/v1", "name": "house", "tokens_per_minute": 9000},
     }
     models = Manifest.model_validate({"models": written}).models
-    assert models["long"] == NamedModel(model="openai:gpt-5-mini", requests_per_minute=500, concurrency=8)
+    assert models["long"] == NamedModel(model="openai:gpt-5-mini", requests_per_minute=500, max_parallel=8)
     assert isinstance(models["server"], ServerModel)
     assert models["server"].tokens_per_minute == 9000
     assert model_key(models["short"]) == model_key(models["long"]) == "openai:gpt-5-mini"

@@ -232,7 +232,7 @@ UNSTARTED_URL = "http://127.0.0.1:9/v1"
 TEMPLATE_BYTES = 128
 NO_KEY = "api-key-not-set"
 """The key for a server that needs none: some refuse a request without one."""
-ONE_FOR_EACH_SLOT = Pace(concurrency=SLOTS)
+ONE_FOR_EACH_SLOT = Pace(max_parallel=SLOTS)
 
 
 @dataclass(frozen=True, slots=True)

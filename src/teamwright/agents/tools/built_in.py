@@ -131,8 +131,8 @@ class MemoryMethods:
         settings = self._settings
         if not text.strip():
             raise ToolError("The note is empty; write what is to be remembered.")
-        if text_size(text) > settings.bytes:
-            raise ToolError(f"The note is longer than {settings.bytes} bytes; write a shorter one.")
+        if text_size(text) > settings.max_bytes:
+            raise ToolError(f"The note is longer than {settings.max_bytes} bytes; write a shorter one.")
         call = self._context
         note = Note(0, self._memory, text.strip(), call.member, call.run_id, time.time())
         added = await self._notes.add(note, key=call.idempotency_key, most=settings.notes)

@@ -204,7 +204,7 @@ class McpSession:
         return ServiceError(f"The MCP server {label!r} did not answer ({reason}).")
 
 
-NOT_THE_SERVER = {"allow", "resources", "prompts"}
+NOT_THE_SERVER = {"tools", "resources", "prompts"}
 """The settings that say what an agent uses of a server: agents that differ only in these share it."""
 
 SHARED_POOL: ContextVar[McpPool | None] = ContextVar("mcp_pool", default=None)

@@ -183,10 +183,10 @@ class McpServer(ToolSource):
             definition = ToolDefinition(**one)  # pyright: ignore[reportArgumentType]
             if found.setdefault(definition.name, definition) is not definition:
                 self._warn(f"lists the tool {definition.name!r} more than once; the first is used")
-        allow = self._settings.allow
+        allow = self._settings.tools
         for name in allow or ():
             if name not in found:
-                self._warn(f"has no tool {name!r}, which 'allow' names; {nearest(name, found).rstrip('.')}")
+                self._warn(f"has no tool {name!r}, which 'tools' names; {nearest(name, found).rstrip('.')}")
         return [one for one in found.values() if allow is None or one.name in allow]
 
     def _warn(self, text: str) -> None:

@@ -282,7 +282,7 @@ class RateLimiter:
         in_use = self.pace is not None and (self.in_flight > 0 or bool(self._waiting))
         self.pace = self.pace.tightened(pace) if self.pace is not None and in_use else pace
         self.window.set_limits(self.pace)
-        self.concurrency.set_maximum(self.pace.concurrency or CONCURRENCY)
+        self.concurrency.set_maximum(self.pace.max_parallel or CONCURRENCY)
 
     def try_acquire(self, prompt_bytes: int = 0, cap: int | None = None) -> Slot | None:
         """Return a slot now, or `None` if the call would have to wait."""

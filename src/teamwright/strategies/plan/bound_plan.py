@@ -100,7 +100,7 @@ class BoundPlan:
             role,
             evaluator_of_step(step, options, state.members),
             ladder_of(options),
-            fails_at_once=options.ladder is not None or options.cancel_others,
+            fails_at_once=options.ladder is not None or options.on_failure == "cancel",
             members=members_of(step, state.team.roster) if step.is_shared else (),
         )
 

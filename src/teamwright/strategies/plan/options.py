@@ -6,12 +6,13 @@ A preset changes defaults and nothing else: what a team can do does not depend o
 from __future__ import annotations
 
 from copy import copy
-from typing import Any, Literal, Self, cast
+from typing import Any, Literal, cast
 
 from pydantic import Field, JsonValue, create_model, model_validator
+from pydantic.json_schema import SkipJsonSchema
 
 from teamwright.agents.contract.agent import Agent
-from teamwright.strategies.parts import FailurePolicy, PlacedParts
+from teamwright.strategies.parts import FailurePolicy, OnFailure, PlacedParts
 from teamwright.strategies.plan.schedule.schedule import Schedule
 from teamwright.strategies.plan.schedule.scheduler import PlannerSettings, make_schedule
 from teamwright.strategies.protocol import Members
@@ -101,12 +102,12 @@ class PlanOptions(PlacedParts):
     revisions: int = Field(
         default=2, ge=0, le=19, description="how often a member may revise work that did not pass its review"
     )
-    on_failure: Literal["fail", "skip", "collect"] | FailureLadder = Field(
+    on_failure: OnFailure | FailureLadder = Field(
         default="fail",
-        description="`fail`: the team fails once the others are done; `skip`: it continues without the failed step;"
-        " `collect`: it continues, and dependents see that the step failed, but not why; or the rungs of a ladder",
+        description="`fail`: the team fails once the others are done; `cancel`: it fails at once, and stops the others;"
+        " `skip`: it continues without the failed step; `collect`: it continues, and dependents see that the step"
+        " failed, but not why; or the rungs of a ladder",
     )
-    cancel_others: bool = Field(default=False, description="with `on_failure: fail`, the first failure stops the rest")
     answer: str | None = Field(default=None, description="who answers: a step, or the `lead`; by default the last step")
     timeout: float | None = Field(
         default=None,
@@ -136,7 +137,7 @@ class PlanOptions(PlacedParts):
     coordination_floor: int = Field(
         default=8, ge=0, description="of these, the tokens for the coordination of each step"
     )
-    reason: str = Field(default="", description="why this topology was chosen, for the record")
+    reason: SkipJsonSchema[str] = Field(default="", description="why this topology was chosen, for the record")
 
     @model_validator(mode="before")
     @classmethod
@@ -149,19 +150,12 @@ class PlanOptions(PlacedParts):
         fields["revisions"] = rounds - 1 if isinstance(rounds, int) and not isinstance(rounds, bool) else rounds
         return fields
 
-    @model_validator(mode="after")
-    def _only_a_failure_stops(self) -> Self:
-        if self.cancel_others and self.on_failure != "fail":
-            given = "a ladder" if isinstance(self.on_failure, FailureLadder) else repr(self.on_failure)
-            raise ValueError(f"cancel_others needs  on_failure: fail, and it is {given} here; add  on_failure: fail")
-        return self
-
     @property
     def policy(self) -> FailurePolicy:
         """What a failed step does to the others, once the ladder is through with it."""
         if isinstance(self.on_failure, FailureLadder):
             return KEEP_GOING
-        return FailurePolicy(on_failure=self.on_failure, cancel_others=self.cancel_others)
+        return FailurePolicy(on_failure=self.on_failure)
 
     @property
     def ladder(self) -> FailureLadder | None:

@@ -77,8 +77,8 @@ def _code_of_evaluation(evaluate: Evaluate | None, owner: str) -> Iterator[Code]
     if not is_own(evaluate.evaluator):
         yield Code("evaluator", evaluate.evaluator, owner)
     for one in evaluate.criteria:
-        if one.python is not None:
-            yield Code("function", one.python, owner)
+        if one.function is not None:
+            yield Code("function", one.function, owner)
         if one.command is not None:
             yield Code("command", shlex.join(one.command), owner)
 

@@ -21,7 +21,7 @@ from teamwright.values.value import CheckedRecord, Value
 Reducer = Literal["median", "mean", "min"]
 Risk = Literal["low", "medium", "high"]
 
-KINDS = ("non_blank", "length", "contains", "regex", "json_schema", "python", "command", "judge")
+KINDS = ("non_blank", "length", "contains", "regex", "output_schema", "function", "command", "judge")
 """The fields of a criterion that say what it checks, of which it has one."""
 NOT_BLANK = "not-blank"
 
@@ -47,8 +47,8 @@ class Criterion(Value):
     length: Length | None = Field(default=None, description="the text has so many characters: {min, max}")
     contains: str | None = Field(default=None, min_length=1, description="the text contains this")
     regex: str | None = Field(default=None, description="the text matches this expression somewhere")
-    json_schema: dict[str, JsonValue] | None = Field(default=None, description="the text is JSON that fits")
-    python: str | None = Field(
+    output_schema: dict[str, JsonValue] | None = Field(default=None, description="the text is JSON that fits")
+    function: str | None = Field(
         default=None, description="module:function that gets the text and returns true, false, a score, or a pair"
     )
     command: tuple[str, ...] | None = Field(
@@ -75,10 +75,10 @@ class Criterion(Value):
             raise ValueError(f"non_blank of the criterion {self.id!r} can only be true; leave it out otherwise")
         if self.regex is not None and (problem := pattern_problem(self.regex)):
             raise ValueError(f"the regular expression of {self.id!r} can't be used: {problem}")
-        if self.python is not None and not all(self.python.partition(":")):
-            raise ValueError(f"the check of {self.id!r} is {self.python!r}; write  module:function")
-        if self.expected is not None and self.python is None and self.command is None:
-            raise ValueError(f"expected of the criterion {self.id!r} is for checks by  python  and  command  alone")
+        if self.function is not None and not all(self.function.partition(":")):
+            raise ValueError(f"the check of {self.id!r} is {self.function!r}; write  module:function")
+        if self.expected is not None and self.function is None and self.command is None:
+            raise ValueError(f"expected of the criterion {self.id!r} is for checks by  function  and  command  alone")
         return self
 
 
@@ -89,8 +89,8 @@ def code_of_evaluation(evaluate: Evaluate | None) -> Iterator[str]:
     if ":" in evaluate.evaluator:
         yield evaluate.evaluator
     for one in evaluate.criteria:
-        if one.python is not None:
-            yield one.python
+        if one.function is not None:
+            yield one.function
         if one.command is not None:
             yield " ".join(one.command)
 
@@ -111,7 +111,7 @@ class Evaluate(Value):
         default=None, description="the judge of work that the first one passes; its marks are those that are reported"
     )
     times: int = Field(default=1, ge=1, le=25, description="how often a judge is asked")
-    reducer: Reducer = Field(default="median", description="how several scores become one")
+    merge: Reducer = Field(default="median", description="how several scores become one")
     require_other_model: bool = Field(default=False, description="whether a judge may not have its author's model")
     rounds: int = Field(default=1, ge=1, le=20, description="how often the author is asked, the first time included")
     risk: Risk = Field(default="medium", description="what bad work would cost; with `high`, checks alone decide")

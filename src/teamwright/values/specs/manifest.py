@@ -174,7 +174,7 @@ class AgentSpec(AgentSettings):
         default=(), description="names from `tools`, `terminate`, `workspace`, `files`, or tools written here"
     )
     memory: Name | MemoryTool | None = Field(
-        default=None, description="notes across runs: `own`, `team`, a shared name, or {name, notes, bytes}"
+        default=None, description="notes across runs: `own`, `team`, a shared name, or {name, notes, max_bytes}"
     )
     capabilities: tuple[str, ...] = ()
     input_schema: JsonSchema | None = None

@@ -85,7 +85,7 @@ class McpTool(Value):
     )
     url: str | None = None
     headers: dict[str, str] = {}
-    allow: tuple[str, ...] | None = Field(default=None, description="the tools that the agent may use; all by default")
+    tools: tuple[str, ...] | None = Field(default=None, description="the tools that the agent may use; all by default")
     share: Literal["run", "engine"] = Field(default="run", description="how long the server lives")
     resources: tuple[str, ...] = Field(default=(), description="URIs that are read into the agent's instructions")
     prompts: dict[str, dict[str, str]] = Field(
@@ -126,7 +126,7 @@ class MemoryTool(Value):
         default="own", description="`own`, `team` for all members of the team, or a name that other teams may share"
     )
     notes: int = Field(default=1000, ge=1, description="notes that the memory can hold")
-    bytes: int = Field(default=4000, ge=1, description="bytes of one note")
+    max_bytes: int = Field(default=4000, ge=1, description="bytes of one note")
 
 
 class MemorySpec(Value):

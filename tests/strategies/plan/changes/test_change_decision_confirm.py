@@ -59,7 +59,7 @@ async def test_an_edit_that_can_not_be_executed_is_asked_for_again_with_the_reas
         {"steps": [{"id": "a", "role": "ben", "evaluate": {"criteria": [QUESTION], "judge": "cat"}}]},
         {"steps": [{"id": "a", "role": "ben", "evaluate": {"criteria": [QUESTION], "judge": "ben"}}]},
         {"steps": [{"id": "a", "role": "ben", "evaluate": {"evaluator": "oracle"}}]},
-        {"steps": [{"id": "a", "role": "ben", "evaluate": {"criteria": [{"id": "q", "python": "no_such:check"}]}}]},
+        {"steps": [{"id": "a", "role": "ben", "evaluate": {"criteria": [{"id": "q", "function": "no_such:check"}]}}]},
     ]
     result, seen = await answered(FakeMembers(), *map(Answer.edit, wrong), Answer.approve())
     assert result.status == "completed"

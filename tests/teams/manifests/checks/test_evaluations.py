@@ -36,8 +36,8 @@ def manifest(evaluate: str) -> str:
         ("{evaluator: 'x:Y', criteria: [{id: a}]}", "needs exactly one of non_blank, length", ""),
         ("{evaluator: 'x:Y', criteria: [{id: a, contains: x, regex: y}]}", "it has contains and regex", ""),
         ("{evaluator: 'x:Y', criteria: [{id: a, regex: '('}]}", "the regular expression of 'a' can't be used", ""),
-        ("{evaluator: 'x:Y', criteria: [{id: a, python: checks}]}", "write  module:function", ""),
-        ("{evaluator: 'x:Y', criteria: [{id: a, json_schema: {type: x}}]}", "is not a JSON Schema", ""),
+        ("{evaluator: 'x:Y', criteria: [{id: a, function: checks}]}", "write  module:function", ""),
+        ("{evaluator: 'x:Y', criteria: [{id: a, output_schema: {type: x}}]}", "is not a JSON Schema", ""),
         ("{evaluator: 'x:Y', criteria: [{id: a, length: {min: 3, max: 2}}]}", "no text has such a length", ""),
         (
             "{evaluator: 'x:Y', criteria: [{id: a, non_blank: true}, {id: a, contains: x}]}",

@@ -69,7 +69,7 @@ def test_judges_of_steps_are_checked_as_those_of_agents(tmp_path: Path) -> None:
 
 
 def test_a_schema_of_a_step_is_checked(tmp_path: Path) -> None:
-    evaluate = "{evaluator: 'x:Y', criteria: [{id: a, json_schema: {type: text}}]}"
+    evaluate = "{evaluator: 'x:Y', criteria: [{id: a, output_schema: {type: text}}]}"
     (problem,) = problems(tmp_path, STEPS.format(evaluate=evaluate))
     assert "is not a JSON Schema" in problem.message
 

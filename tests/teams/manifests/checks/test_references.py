@@ -129,12 +129,12 @@ LONG = "teams: {t: {members: [a]}}\nagents: {a: {model: x}}\nmodels: {x: %s}"
 @pytest.mark.parametrize(
     ("written", "message"),
     [
-        ("{model: gpt, concurrency: 2}", "model 'x': 'gpt' is not a model"),
-        ("{model: 'openai:gpt-5', concurrency: 0}", "model 'x': 'concurrency' must be at least 1, and 0 is not"),
+        ("{model: gpt, max_parallel: 2}", "model 'x': 'gpt' is not a model"),
+        ("{model: 'openai:gpt-5', max_parallel: 0}", "model 'x': 'max_parallel' must be at least 1, and 0 is not"),
         ("{model: 'openai:gpt-5', rpm: 5}", "model 'x': 'rpm' is not a field here"),
         ("{requests_per_minute: 5}", "model 'x': 'model' is missing"),
         (
-            "{model: 'scripted:none.yaml', concurrency: 2}",
+            "{model: 'scripted:none.yaml', max_parallel: 2}",
             "model 'x': there is no file 'none.yaml' of scripted replies",
         ),
         ("{url: 'http://localhost/v1', name: n, tokens_per_minute: many}", "model 'x': 'tokens_per_minute' expects"),
@@ -147,21 +147,21 @@ def test_a_mistake_in_how_fast_a_model_is_called_is_reported(
 
 
 def test_a_long_form_is_written_at_the_agent_as_well(tmp_path: Path) -> None:  # P-13
-    manifest = loaded(tmp_path, "agents: {a: {model: {model: 'openai:gpt-5', concurrency: 2}}}").manifest
-    assert manifest.agents["a"].model == NamedModel(model="openai:gpt-5", concurrency=2)
-    problem = only_problem(tmp_path, "models: {x: local}\nagents: {a: {model: {model: x, concurrency: 2}}}")
+    manifest = loaded(tmp_path, "agents: {a: {model: {model: 'openai:gpt-5', max_parallel: 2}}}").manifest
+    assert manifest.agents["a"].model == NamedModel(model="openai:gpt-5", max_parallel=2)
+    problem = only_problem(tmp_path, "models: {x: local}\nagents: {a: {model: {model: x, max_parallel: 2}}}")
     assert problem.message == "agent 'a': 'x' is not a model"
 
 
 def test_files_of_models_in_their_long_form_are_found_from_where_they_are_named(tmp_path: Path) -> None:
     (tmp_path / "inner").mkdir()
     (tmp_path / "inner" / "replies.yaml").write_text("rules: []")
-    agent = "{model: {model: 'scripted:replies.yaml', concurrency: 1}, fallback: {model: 'scripted:replies.yaml'}}"
+    agent = "{model: {model: 'scripted:replies.yaml', max_parallel: 1}, fallback: {model: 'scripted:replies.yaml'}}"
     (tmp_path / "inner" / "agent.yaml").write_text(f"agents: {{a: {agent}}}")
     (tmp_path / "team.yaml").write_text("teams: {t: {members: [a]}}")
     made = load([tmp_path / "team.yaml", tmp_path / "inner" / "agent.yaml"]).manifest.agents["a"]
     there = "scripted:inner/replies.yaml"
-    assert (made.model, made.fallback) == (NamedModel(model=there, concurrency=1), FallbackModel(model=there))
+    assert (made.model, made.fallback) == (NamedModel(model=there, max_parallel=1), FallbackModel(model=there))
 
 
 @pytest.mark.parametrize(

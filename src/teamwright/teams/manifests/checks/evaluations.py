@@ -186,6 +186,6 @@ def check_criteria(node: Fields, words: str, report: ProblemReport) -> None:
     """Report criteria whose JSON Schema is none."""
     criteria = node.get("criteria")
     for item in criteria.items if isinstance(criteria, Items) else ():
-        schema = item.get("json_schema") if isinstance(item, Fields) else None
+        schema = item.get("output_schema") if isinstance(item, Fields) else None
         if isinstance(schema, Fields) and (fault := schema_fault(cast("dict[str, JsonValue]", plain(schema)))):
-            report.problem(place_at(schema, fault.at), f"{words}: 'json_schema' is not a JSON Schema: {fault.text}")
+            report.problem(place_at(schema, fault.at), f"{words}: 'output_schema' is not a JSON Schema: {fault.text}")
