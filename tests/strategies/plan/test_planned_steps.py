@@ -20,6 +20,7 @@ from teamwright.strategies.plan.planned_steps import (
     ReadSteps,
     StepForm,
     change_of,
+    distinct_steps,
     example_answer,
     proposal_in,
     read_form,
@@ -105,6 +106,25 @@ def test_steps_of_one_id_become_one_or_get_ids_of_their_own() -> None:
         "another step is called 'draft', so one is 'draft-2'",
         "another step is called 'draft', so one is 'draft-3'",
     )
+
+
+def test_ids_that_can_not_name_a_step_are_changed_and_so_are_needs_of_them() -> None:
+    first = {**GOOD[0], "id": "web shop"}
+    found = read(
+        [first, {**GOOD[1], "id": "分析", "needs": ["web shop"]}, {**GOOD[1], "id": "end!", "needs": ["分析"]}]
+    )
+    assert isinstance(found, ReadSteps)
+    assert [(one.id, one.needs) for one in found.steps] == [
+        ("web-shop", ()),
+        ("step-2", ("web-shop",)),
+        ("end", ("step-2",)),
+    ]
+    assert found.repaired[0] == "'web shop' can't name a step, so it is 'web-shop'"
+
+
+def test_thousands_of_steps_of_one_id_are_renamed_in_linear_work() -> None:
+    planned = [PlannedStep(id="a", task=str(number)) for number in range(20_000)]
+    assert distinct_steps(planned, [])[-1].id == "a-20000"
 
 
 def test_a_need_of_a_later_step_that_needs_nothing_of_it_stays() -> None:

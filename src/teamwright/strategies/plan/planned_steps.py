@@ -6,6 +6,7 @@ texts are never templates. The milestones that it sets are questions to the lead
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -378,20 +379,33 @@ def _reaches(target: str, start: str, planned: Sequence[PlannedStep]) -> bool:
 
 
 def distinct_steps(planned: Sequence[PlannedStep], repaired: list[str]) -> tuple[PlannedStep, ...]:
-    """Return steps with ids of their own: one that is repeated is left out, and another of the same id is renamed."""
+    """Return steps with valid ids of their own: one that is repeated is left out, and others are renamed."""
+    names = {one.id: _valid_id(one.id, place) for place, one in enumerate(planned, start=1)}
+    repaired += (f"{before!r} can't name a step, so it is {name!r}" for before, name in names.items() if name != before)
     found: dict[str, PlannedStep] = {}
+    numbers: Counter[str] = Counter()
     for one in planned:
-        name, same = one.id, found.get(one.id)
+        wanted = name = names[one.id]
+        same = found.get(wanted)
         if same is not None and (same.role, same.task) == (one.role, one.task):
-            repaired.append(f"{one.id!r} was planned twice, and is done once")
+            repaired.append(f"{wanted!r} was planned twice, and is done once")
             continue
-        number = 2
         while name in found:
-            name, number = f"{one.id}-{number}", number + 1
-        if name != one.id:
-            repaired.append(f"another step is called {one.id!r}, so one is {name!r}")
-        found[name] = one if name == one.id else one.model_copy(update={"id": name})
+            numbers[wanted] += 1
+            name = f"{wanted}-{numbers[wanted] + 1}"
+        if name != wanted:
+            repaired.append(f"another step is called {wanted!r}, so one is {name!r}")
+        needs = tuple(names.get(need, need) for need in one.needs)
+        found[name] = one.model_copy(update={"id": name, "needs": needs})
     return tuple(found.values())
+
+
+def _valid_id(id_: str, place: int) -> str:
+    """Return an id as it can name a step: letters and digits of other scripts can't."""
+    if NAME.fullmatch(id_):
+        return id_
+    cleaned = suggest_name(id_)
+    return cleaned if any(character in cleaned for character in id_) else f"step-{place}"
 
 
 def within(planned: Sequence[PlannedStep], most: int, repaired: list[str]) -> tuple[PlannedStep, ...]:
