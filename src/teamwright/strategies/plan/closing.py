@@ -97,7 +97,7 @@ class PlanAnswer:
         """Let the lead answer, or one agent finish, where one has to; `place` is where the steps have ended."""
         state = self._state
         if self._board is None and self._lead is not None and state.options.lead_answers and not self.is_abandoned:
-            self._ended = await self._lead.finish(self._runner, place or ANSWER_KEY, ctx)
+            self._ended = await self._lead.finish(state.outputs, place or ANSWER_KEY, ctx)
             return
         if not self.follows:
             return
@@ -125,13 +125,13 @@ class PlanAnswer:
     async def _answer_as_step(self, board: StepBoard, ctx: Context) -> None:
         """Let the lead answer in a step of its own, which is reviewed and recovered like the others."""
         state, step = self._state, Step(id=ANSWER, required=True)
-        board.keep([*self._runner.steps.values(), step])
+        board.keep([*self._runner.queue.steps.values(), step])
         turn = replace(state.lead_turn(ANSWER_TASK, self._history(), closing=True), purpose="work")
         evaluator = evaluator_of_step(step, state.options, state.members)
         ladder = ladder_of(state.options).model_copy(update={"adjust": False})
         assignment = StepAssignment(step, "", NO_ROLE, evaluator, ladder)
         async with ctx.scope(ANSWER) as inner:
-            ending = await board.work(assignment, state.team.lead, turn, inner)
+            ending = await board.work(assignment, inner, state.team.lead, turn)
         if isinstance(ending, Reply):
             state.results.replies[ANSWER] = ending
         else:
@@ -154,7 +154,7 @@ class PlanAnswer:
     def _order(self) -> list[str]:
         """The steps as they come in the conversation: by their needs, or as they were decided on."""
         stepwise = self._state.options.decide == "stepwise"
-        return sorted(self._runner.steps if stepwise else self._runner.graph.order, key=self._is_late)
+        return sorted(self._runner.queue.steps if stepwise else self._state.outputs.graph.order, key=self._is_late)
 
     def _is_late(self, step: str) -> bool:
         return step not in self.earlier
@@ -179,7 +179,7 @@ class PlanAnswer:
         before = {step: state.work_on(step) for step in order if step in state.said}
         for step, said in before.items():
             before[step] = [reply for reply in said if reply is not state.results.replies.get(step)]
-        closes = self._runner.outputs.has_closed or ANSWER in state.results.replies
+        closes = self._state.outputs.has_closed or ANSWER in state.results.replies
         ended = state.results.finish(talk, order, closes=closes, before=before)
         if self._lead is not None:
             talk.warnings += (text for text in self._lead.warnings if text not in talk.warnings)
@@ -209,7 +209,7 @@ class PlanAnswer:
         ended = talk.ended("done")
         if options.lead_answers or options.sees == "all":
             return ended
-        return ended.changed(data=self._runner.outputs.answer_data(answer))
+        return ended.changed(data=self._state.outputs.answer_data(answer))
 
     def _finish_alone(self, talk: TeamConversation, order: Sequence[str]) -> Outcome:
         """Return the outcome of a team whose task one agent finished; what failed before is a warning."""

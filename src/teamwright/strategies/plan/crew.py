@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import partial
 
 from teamwright.agents.contract.agent import Agent, Context
-from teamwright.agents.review import reviewed_turn
-from teamwright.strategies.parts import WORK
+from teamwright.agents.review import ask_evaluated, reviewed_turn
+from teamwright.strategies.parts import WORK, PartWork
 from teamwright.strategies.plan.bound_plan import BoundPlan
 from teamwright.strategies.plan.bound_roles import has_capability
 from teamwright.strategies.plan.closing import closer_of
@@ -14,6 +14,7 @@ from teamwright.strategies.plan.planner import Planner
 from teamwright.strategies.plan.state import PlanState
 from teamwright.strategies.plan.steps.shared_steps import SharedStep
 from teamwright.strategies.plan.steps.step_board import StepBoard, with_role
+from teamwright.strategies.plan.steps.step_options import evaluator_among
 from teamwright.strategies.plan.steps.step_outputs import StepInput
 from teamwright.strategies.plan.steps.step_runner import Prelude, StepRunner
 from teamwright.strategies.plan.steps.step_work import Work
@@ -25,7 +26,7 @@ from teamwright.strategies.plan.talk.rounds import BriefedRounds
 from teamwright.strategies.plan.workers import Floor, OneConversation, OpenFloor, WorkerPool
 from teamwright.strategies.protocol import Members
 from teamwright.values.specs.plan import Part, Step
-from teamwright.values.turns.turn import Failure, Reply, Turn
+from teamwright.values.turns.turn import Failure, Turn
 
 
 class StepCrew:
@@ -47,15 +48,7 @@ class StepCrew:
         self._are_named = self.board is None and not options.pool and not self._has_one_worker
         """Whether each step without a role names its agent, or has the name of one."""
         self.discussion = Discussion(state, ctx) if options.talks else None
-        self.runner = StepRunner(
-            state.task,
-            (),
-            options.policy,
-            self,
-            in_order=options.sees == "all",
-            as_listed=options.talks,
-            outputs=state.outputs,
-        )
+        self.runner = StepRunner(state.outputs, self, in_order=options.sees == "all", as_listed=options.talks)
         self.runner.queue.goes_on = not options.steps and not options.is_led
         self.floor = self._make_floor()
         self.floor.runner = self.runner
@@ -73,7 +66,7 @@ class StepCrew:
                 return Exchange(state, self.lead, self._pool)
             briefed = BriefedRounds(state, self.lead)
             if options.talk == "lead" and options.handout == "batch":
-                briefed.on_result = ConflictResolver(self._state.task, briefed, options.rounds_of_talk).resolve
+                briefed.on_result = ConflictResolver(state, briefed).resolve
             return briefed
         return OneConversation(state) if options.sees == "all" else Floor(state)
 
@@ -98,7 +91,7 @@ class StepCrew:
         self.runner.queue.waiting = held
         runnable = steps if self.board is None else [step.model_copy(update={"limits": None}) for step in steps]
         self._state.outputs.plan_variables = plan.variables
-        self.runner.change_steps(runnable, closer_of(steps, self._options))
+        self.runner.queue.set_steps(runnable, closer_of(steps, self._options))
 
     @property
     def can_replan(self) -> bool:
@@ -162,7 +155,7 @@ class StepCrew:
 
     def _turn_of(self, step: Step, member: str, task: str | None) -> Turn:
         """Return the turn of one of several members, with the task of the step or another one."""
-        number = self.runner.position(step.id)
+        number = self.runner.queue.numbers[step.id]
         step_input = self._state.outputs.input_of(step, number)
         if task is not None:
             step_input = step_input._replace(own_task=self._state.outputs.own_task(step, task))
@@ -179,6 +172,10 @@ class StepCrew:
             self._pool.release(worker if execution is None else execution.agent)
         await self.floor.after_step(step, worker, ctx)
 
-    async def work(self, step: Step, ctx: Context, agent: Agent, turn: Turn) -> Reply | Failure:
-        assert self.board is not None
-        return await self.board.work(self.bound.assignments[step.id], agent, turn, ctx)
+    def work_of(self, step: Step) -> PartWork | None:
+        """Return how a step is worked on: as its board says, or by one ask, which may be evaluated."""
+        if self.board is not None:
+            return partial(self.board.work, self.bound.assignments[step.id])
+        if step.evaluate is None:
+            return None
+        return partial(ask_evaluated, key=WORK, evaluator=evaluator_among(self._state.members, step.evaluate))

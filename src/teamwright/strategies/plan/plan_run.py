@@ -146,10 +146,6 @@ class PlanRun:
             await ctx.emit(self._planned(versions.plan))
         if self._crew.board is not None:
             await versions.set_status("executing", ctx)
-            self._crew.runner.work_by(self._crew.work)
-        else:
-            self._crew.runner.evaluate_steps(state.members)
-        self._crew.runner.watch(self._changes.take, self._changes.step_ended)
         return None
 
     def _problems(self, plan: Plan, roster: Roster) -> list[str]:

@@ -37,6 +37,7 @@ class PlanChanges:
         self._state, self._crew, self._planner, self._answer, self._outer = state, crew, planner, answer, ctx
         self._options, self._is_led = state.options, state.options.is_led
         self._prefix = "" if state.options.timeout is None else f"{SCOPE}/"
+        crew.runner.watch(self.take, self.step_ended)
         self._proposals = self._decisions = self._rejected = self._asides = 0
         self.decided_enough = state.options.decide == "ahead"
         """Whether the lead decides on nothing more."""
@@ -50,7 +51,7 @@ class PlanChanges:
         done = await self._outer.changes(
             before=self.outer_place(place), apply=versions.apply, messages=True, check=versions.problem
         )
-        step = self._crew.runner.steps.get(place) if self._is_led else None
+        step = self._crew.runner.queue.steps.get(place) if self._is_led else None
         splits = step is not None and step.parallel == "subtask_parallel" and not step.parts
         if not done and not splits:
             return False
@@ -212,7 +213,7 @@ class PlanChanges:
         if self._planner.can_plan_again:
             await self.take(self._planner.next_replan, ctx)  # the lead plans from what people have changed
         plan = state.plan
-        lost, open_ = set(board.lost), self._crew.runner.open_steps
+        lost, open_ = set(board.lost), self._crew.runner.queue.open
         progress = Progress(
             ended=tuple(step for step in plan.steps if step.id not in lost and step.id not in open_),
             lost=tuple(step for step in plan.steps if step.id in lost),
@@ -233,17 +234,16 @@ class PlanChanges:
                 change = (await self._confirmed(change, ctx)).change
         if change is None:
             for id_ in board.lost:
-                failure = await board.give_up(id_, ctx)
+                await board.give_up(id_, ctx)
                 if board.executions[id_].abandons_plan:
                     await self._abandon(id_, ctx)
-                state.results.failures[id_] = failure
-            self._crew.runner.change_steps([*self._crew.runner.steps.values()], closer_of(plan.steps, self._options))
+            queue = self._crew.runner.queue
+            queue.set_steps([*queue.steps.values()], closer_of(plan.steps, self._options))
             return
         await board.replace_lost(ctx)
         state.versions.retired |= lost
         change = change.model_copy(update={"remove": (*change.remove, *(step.id for step in progress.lost))})
         self._answer.earlier = {step.id for step in progress.ended}
-        self._crew.runner.forget(*lost)
         if change:
             await state.versions.change(change, state.team.lead.name, ctx, told=False)
         await self._crew.set_steps(ctx)

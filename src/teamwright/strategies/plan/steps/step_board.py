@@ -53,7 +53,7 @@ class StepBoard:
         """Return the state of a step."""
         return self._machines[step].state
 
-    async def work(self, assignment: StepAssignment, agent: Agent, turn: Turn, ctx: Context) -> Reply | Failure:
+    async def work(self, assignment: StepAssignment, ctx: Context, agent: Agent, turn: Turn) -> Reply | Failure:
         """Let an agent work on a step; a failure that ends the team stops all others."""
         id_ = assignment.step.id
         execution = self.executions.get(id_)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import cast
 
@@ -90,11 +90,6 @@ def _unseen(step: Step, key: str, known: Sequence[str], *, is_step: bool) -> str
         return f"the step {name_text(step.id)} asks about {name_text(key)}, which is not among its needs; {hint}"
     hint = f"; {nearest(key, known).rstrip('.')}" if known else ""
     return f"the step {name_text(step.id)} asks about {name_text(key)}, which is no step that it needs{hint}"
-
-
-def step_evaluators(steps: Iterable[Step], members: Members) -> dict[str, Evaluator]:
-    """Return the evaluators of the steps that have one, by step. Their judges are members or helpers."""
-    return {step.id: evaluator_among(members, step.evaluate) for step in steps if step.evaluate is not None}
 
 
 def evaluator_among(members: Members, declared: Evaluate) -> Evaluator:

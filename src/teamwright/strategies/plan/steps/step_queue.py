@@ -42,6 +42,7 @@ class StepQueue:
         self.waiting: frozenset[str] = frozenset()
         self.goes_on = False
         """Whether a step starts also where none of its needs has a result: in the plan that no one wrote."""
+        self.set_steps((), None)
 
     def set_steps(self, steps: Sequence[Step], closing: str | None) -> None:
         """Continue with these steps. They include all that have started; what has ended stays so."""
@@ -68,6 +69,11 @@ class StepQueue:
     def ended(self) -> set[str]:
         """The steps that have a result, have failed, or were skipped."""
         return self._results.replies.keys() | self._results.failures.keys() | self.skipped
+
+    @property
+    def open(self) -> set[str]:
+        """The steps that have not ended."""
+        return self.steps.keys() - self.ended
 
     def recall(self) -> None:
         """Make the steps ready again that were left to a later call."""

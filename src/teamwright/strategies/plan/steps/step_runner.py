@@ -6,7 +6,7 @@ ready steps, the one with the longest critical path starts first.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import NamedTuple, Protocol
@@ -14,18 +14,13 @@ from typing import NamedTuple, Protocol
 from msgspec.structs import replace
 
 from teamwright.agents.contract.agent import Agent, Branches, Context
-from teamwright.agents.evaluators import Evaluator
-from teamwright.agents.review import ask_evaluated
 from teamwright.errors import AgentTimeout, ExpressionFailed, NotOwned
-from teamwright.strategies.parts import WORK, FailurePolicy, PartResults, PartWork
-from teamwright.strategies.plan.schedule.graph import StepGraph
-from teamwright.strategies.plan.steps.step_options import step_evaluators
+from teamwright.strategies.parts import PartWork
 from teamwright.strategies.plan.steps.step_outputs import StepInput, StepOutputs
 from teamwright.strategies.plan.steps.step_queue import StepQueue
-from teamwright.strategies.protocol import Members, Task
 from teamwright.values.events.team import StepHeldUp, StepSkipped
 from teamwright.values.specs.plan import Step
-from teamwright.values.turns.turn import Failure, Reply, Turn
+from teamwright.values.turns.turn import Failure, Turn
 
 SCOPE = "step"
 """The scope of a step with owned keys or limits, within the branch named after the step."""
@@ -49,12 +44,10 @@ OnEnd = Callable[[str, Context], Awaitable[None]]
 """Called when work on a step has ended; it calls `end_step`, unless the step is tried again."""
 Then = Callable[[object, Context], Awaitable[None]]
 """Called with the result of work that ran beside the steps."""
-StepWork = Callable[[Step, Context, Agent, Turn], Awaitable[Reply | Failure]]
-"""Lets the agent of a step work on it with this turn, and returns how that ended."""
 
 
 class StepHooks(Protocol):
-    """Decides who works on each step and with which turn, and what happens before and after it."""
+    """Decides who works on each step, with which turn and how, and what happens before and after it."""
 
     def place_of(self, step: Step) -> str:
         """Return the branch that a step starts first: its own, or the one that it waits for."""
@@ -72,45 +65,27 @@ class StepHooks(Protocol):
         """Return the work that must complete before a step starts, if any."""
         ...
 
+    def work_of(self, step: Step) -> PartWork | None:
+        """Return how a step is worked on, if it is not by one ask alone."""
+        ...
+
     async def after_step(self, step: Step, worker: Agent, ctx: Context) -> None:
         """Process the result of a step, before any dependent step starts."""
         ...
 
 
 class StepRunner:
-    """One execution of the steps; with `in_order` they start in topological order, regardless of critical path.
+    """One execution of the steps of a plan, which may change meanwhile."""
 
-    With `as_listed` they start in the order of the plan, as far as their needs allow.
-
-    `closing` is the step that gives the answer, if there is one.
-    """
-
-    def __init__(
-        self,
-        task: Task,
-        steps: Sequence[Step],
-        policy: FailurePolicy,
-        hooks: StepHooks,
-        *,
-        in_order: bool = False,
-        as_listed: bool = False,
-        closing: str | None = None,
-        outputs: StepOutputs | None = None,
-    ) -> None:
-        self.outputs = outputs or StepOutputs(task, policy, PartResults(policy))
-        self.results = self.outputs.results
+    def __init__(self, outputs: StepOutputs, hooks: StepHooks, *, in_order: bool, as_listed: bool) -> None:
+        self._outputs, self._results, self._hooks = outputs, outputs.results, hooks
+        self.queue = StepQueue(outputs, in_order=in_order, as_listed=as_listed)
         self.workers: dict[str, Agent] = {}
-        self._hooks = hooks
-        self.queue = StepQueue(self.outputs, in_order=in_order, as_listed=as_listed)
         self._holding: set[str] = set()
         self.is_held = False
         """Whether no further step starts in this call of `run`."""
         self._completed_preludes: set[str] = set()
         self._awaiting_prelude: dict[str, list[Step]] = {}
-        self._evaluators: dict[str, Evaluator] = {}
-        self._step_work: StepWork | None = None
-        self._before_start: BeforeStart | None = None
-        self._on_end: OnEnd | None = None
         self._branches: Branches | None = None
         self._started: dict[str, str] = {}
         """The steps that are worked on, by their branches."""
@@ -120,29 +95,14 @@ class StepRunner:
         """The branches of steps that are tried again."""
         self._checked: set[str] = set()
         """The branches before which the plan could change; each is asked for once."""
-        self.queue.set_steps(steps, closing)
-
-    @property
-    def graph(self) -> StepGraph:
-        """The steps and their needs."""
-        return self.queue.graph
-
-    @property
-    def steps(self) -> Mapping[str, Step]:
-        """The steps of the present plan, by id."""
-        return self.queue.steps
-
-    def hold_after(self, step: str) -> None:
-        """Start no further step once this one has ended: `run` returns when those that run have ended."""
-        self._holding.add(step)
-
-    def change_steps(self, steps: Sequence[Step], closing: str | None) -> None:
-        """Continue with another plan. It has all steps that have started; what has ended stays so."""
-        self.queue.set_steps(steps, closing)
 
     def watch(self, before_start: BeforeStart, on_end: OnEnd) -> None:
         """Let the plan change before steps start, and after work on one has ended."""
         self._before_start, self._on_end = before_start, on_end
+
+    def hold_after(self, step: str) -> None:
+        """Start no further step once this one has ended: `run` returns when those that run have ended."""
+        self._holding.add(step)
 
     def start_aside(self, name: str, work: Callable[[Context], Awaitable[object]], then: Then) -> None:
         """Do something beside the steps, at the latest in the next call of `run`; `then` gets its result."""
@@ -154,7 +114,7 @@ class StepRunner:
 
     def suspend(self, step: str, branch: str) -> None:
         """Take a step back whose work has ended, so that it may change; it starts again in a branch of this name."""
-        self.results.failures.pop(step, None)
+        self._results.failures.pop(step, None)
         self.queue.release(step)
         self._branch_names[step] = branch
 
@@ -162,37 +122,6 @@ class StepRunner:
         """Note that a step has ended, so that those which need it may start."""
         self.queue.release(step)
         self.queue.settle(step)
-
-    def forget(self, *steps: str) -> None:
-        """End steps that waited after a failure and are no part of the plan any more."""
-        for step in steps:
-            self.results.failures.pop(step, None)
-            if step in self.queue.running:
-                self.queue.release(step)
-
-    @property
-    def open_steps(self) -> set[str]:
-        """The steps that have neither ended nor been skipped."""
-        return self.queue.steps.keys() - self.queue.ended
-
-    def evaluate_steps(self, members: Members) -> None:
-        """Evaluate the results of steps that say so, with members and helpers of the team as judges."""
-        self._evaluators = step_evaluators(self.queue.steps.values(), members)
-
-    def work_by(self, work: StepWork) -> None:
-        """Let steps be worked on in another way than by one ask of their agent, whose reply is evaluated."""
-        self._step_work = work
-
-    def _work_of(self, step: Step) -> PartWork | None:
-        """Return how a step is worked on, if it is not by one ask alone."""
-        if self._step_work is not None:
-            return partial(self._step_work, step)
-        evaluator = self._evaluators.get(step.id)
-        return None if evaluator is None else partial(ask_evaluated, key=WORK, evaluator=evaluator)
-
-    def evaluator_for(self, step: Step) -> Evaluator | None:
-        """Return the evaluator of a step's results, if it has one."""
-        return self._evaluators.get(step.id)
 
     async def run(self, limit: int, ctx: Context, only: Collection[str] | None = None) -> None:
         """Start each step once its needs are settled, at most `limit` at once, and wait for all of them.
@@ -217,23 +146,16 @@ class StepRunner:
                     await self._asides.pop(branch.name)(branch.result(), ctx)
                 else:
                     step = self._started.pop(branch.name)
-                    if self._on_end is None:
-                        self.end_step(step)
-                    else:
-                        await self._on_end(step, ctx)
+                    await self._on_end(step, ctx)
                     self.is_held = self.is_held or step in self._holding
                 await self._queue_ready(only, ctx)
                 await self._start_ready(limit, branches, ctx, only)
             self._branches = None
 
-    def position(self, step: str) -> int:
-        """Return the position of a step in topological order, from 1."""
-        return self.queue.numbers[step]
-
     def turn_for(self, step: Step) -> Turn:
         """Return the turn of a step."""
-        turn = self._hooks.make_turn(self.outputs.input_of(step, self.queue.numbers[step.id]))
-        return turn if step.id != self.outputs.closing else replace(turn, closing=True)
+        turn = self._hooks.make_turn(self._outputs.input_of(step, self.queue.numbers[step.id]))
+        return turn if step.id != self._outputs.closing else replace(turn, closing=True)
 
     def scope_for(self, name: str, step: Step, ctx: Context) -> AbstractAsyncContextManager[Context]:
         """Return a scope for a step, with its limits and owned keys."""
@@ -242,7 +164,7 @@ class StepRunner:
     async def _queue_ready(self, only: Collection[str] | None, ctx: Context) -> None:
         """Queue the ready steps or skip them, which may make others ready."""
         queue = self.queue
-        while not (self.results.is_over or self.is_held) and (ready := queue.next_ready(only)) is not None:
+        while not (self._results.is_over or self.is_held) and (ready := queue.next_ready(only)) is not None:
             step = queue.steps[ready]
             try:
                 if (skip := queue.skip_reason(step)) is None:
@@ -254,11 +176,9 @@ class StepRunner:
                 self._fail(step, error)
             queue.settle(step.id)
 
-    async def _start_ready(
-        self, limit: int, branches: Branches, ctx: Context, only: Collection[str] | None = None
-    ) -> None:
+    async def _start_ready(self, limit: int, branches: Branches, ctx: Context, only: Collection[str] | None) -> None:
         """Start queued steps while there are free slots, and emit an event for those that wait for keys."""
-        if self.results.is_over:
+        if self._results.is_over:
             branches.cancel()
             return
         if self.is_held:
@@ -267,11 +187,11 @@ class StepRunner:
         queue = self.queue
         while len(queue.running) < width and (claim := queue.claims.grant_next()) is not None:
             step = queue.steps[claim.name]
-            if self._before_start is not None and (place := self._hooks.place_of(step)) not in self._checked:
+            if (place := self._hooks.place_of(step)) not in self._checked:
                 self._checked.add(place)
                 if await self._before_start(place, ctx):
                     await self._queue_ready(only, ctx)  # the claims of another plan
-                    if self.results.is_over or self.is_held:
+                    if self._results.is_over or self.is_held:
                         return
                     continue
             queue.running[step.id], self.workers[step.id] = claim, self._hooks.assign(step, ctx)
@@ -284,7 +204,7 @@ class StepRunner:
 
     def _start(self, step: Step, branches: Branches) -> None:
         """Start a step, or the prelude that it waits for."""
-        if self.results.is_over:
+        if self._results.is_over:
             return
         worker = self.workers[step.id]
         prelude = self._hooks.prelude(step, worker)
@@ -300,13 +220,13 @@ class StepRunner:
 
     async def _work(self, step: Step, worker: Agent, ctx: Context) -> None:
         """Ask the worker and process its result."""
-        make_turn = partial(self.turn_for, step)
+        make_turn, work = partial(self.turn_for, step), self._hooks.work_of(step)
         if step.limits is None and not self.queue.has_owned_keys:
-            await self.results.run(step.id, worker, make_turn, ctx, self._work_of(step))
+            await self._results.run(step.id, worker, make_turn, ctx, work)
         else:
             try:
                 async with self.scope_for(SCOPE, step, ctx) as inner:
-                    await self.results.run(step.id, worker, make_turn, inner, self._work_of(step))
+                    await self._results.run(step.id, worker, make_turn, inner, work)
             except (AgentTimeout, NotOwned) as error:
                 self._fail(step, error)
         await self._hooks.after_step(step, worker, ctx)
@@ -314,4 +234,4 @@ class StepRunner:
     def _fail(self, step: Step, error: AgentTimeout | NotOwned | ExpressionFailed) -> None:
         worker = self.workers.get(step.id)
         name = (step.agent or step.id) if worker is None else worker.name
-        self.results.fail(step.id, Failure(member=name, error=error.kind, message=str(error)))
+        self._results.fail(step.id, Failure(member=name, error=error.kind, message=str(error)))

@@ -18,11 +18,10 @@ from teamwright.errors import AgentTimeout, NotOwned
 from teamwright.strategies.envelopes import limits_of
 from teamwright.strategies.escalation import Ruling, ruling_schema
 from teamwright.strategies.parts import WORK
+from teamwright.strategies.plan.state import PlanState
+from teamwright.strategies.plan.steps.step_options import evaluator_among
 from teamwright.strategies.plan.talk.lead import forwarded_limits
 from teamwright.strategies.plan.talk.rounds import BriefedRounds
-from teamwright.strategies.protocol import (
-    Task,
-)
 from teamwright.strategies.reply_parsing import ParseFailure, read_answer
 from teamwright.values.events.team import TeamChannelClosed, TeamChannelOpened, TeamMessageSent
 from teamwright.values.specs.plan import Step
@@ -62,10 +61,11 @@ class Conflict(NamedTuple):
 
 
 class ConflictResolver:
-    """Resolves the conflicts of one team; each of two workers may speak `rounds` times."""
+    """Resolves the conflicts of one team; each of two workers may speak `rounds_of_talk` times."""
 
-    def __init__(self, task: Task, briefed: BriefedRounds, rounds: int) -> None:
-        self._task, self._briefed, self._rounds = task, briefed, rounds
+    def __init__(self, state: PlanState, briefed: BriefedRounds) -> None:
+        self._state, self._task, self._briefed = state, state.task, briefed
+        self._rounds = state.options.rounds_of_talk
 
     async def resolve(self, step: Step, author: Agent, ctx: Context) -> None:
         """If a result is a conflict, let the two workers talk and the lead rule."""
@@ -94,7 +94,7 @@ class ConflictResolver:
         return limits_of(self._task.settings.envelope, ctx.cutback.summary).cut(note)
 
     def _conflict(self, step: Step, author: Agent) -> Conflict | None:
-        last = self._briefed.runner.results.replies[step.id].messages[-1:]
+        last = self._state.results.replies[step.id].messages[-1:]
         if not last or not isinstance(message := last[0], EnvelopeMessage) or message.envelope.status not in STOPPED:
             return None
         lead = self._briefed.lead.agent.name
@@ -106,7 +106,7 @@ class ConflictResolver:
 
     def _blocking_steps(self, step: Step, envelope: Envelope) -> Iterator[str]:
         """Yield the steps that may block this one: those its envelope names, by id or owned key, then its needs."""
-        steps = self._briefed.runner.steps
+        steps = self._briefed.runner.queue.steps
         owners = {key: one.id for one in steps.values() for key in one.owns}
         for need in envelope.needs:
             yield need if need in steps else owners.get(need, "")
@@ -136,10 +136,8 @@ class ConflictResolver:
     async def _ask_peer(
         self, conflict: Conflict, speaker: Agent, listener: Agent, messages: Sequence[Message], ctx: Context, key: str
     ) -> Reply | None:
-        runner = self._briefed.runner
-        other_step = (
-            [runner.outputs.message_of(conflict.other_step)] if conflict.other_step in runner.results.replies else []
-        )
+        done = conflict.other_step in self._state.results.replies
+        other_step = [self._state.outputs.message_of(conflict.other_step)] if done else []
         text = TALK.format(
             author=conflict.author.name,
             other=conflict.other.name,
@@ -171,19 +169,20 @@ class ConflictResolver:
     async def _redo(self, conflict: Conflict, ctx: Context) -> None:
         """Let the author redo its step; if that fails, the first result remains."""
         step, runner, lead = conflict.step, self._briefed.runner, self._briefed.lead
-        first = runner.results.replies[step.id]
+        results = self._state.results
+        first = results.replies[step.id]
         await self._record_message(conflict, lead.agent, conflict.author, ctx)
         try:
             async with runner.scope_for(AGAIN, step, ctx) as inner:
-                turn, evaluator = runner.turn_for(step), runner.evaluator_for(step)
-                reply = await ask_evaluated(inner, conflict.author, turn, WORK, evaluator)
+                evaluator = None if step.evaluate is None else evaluator_among(self._state.members, step.evaluate)
+                reply = await ask_evaluated(inner, conflict.author, runner.turn_for(step), WORK, evaluator)
         except (AgentTimeout, NotOwned) as error:
             reply = Failure(member=conflict.author.name, error=error.kind, message=str(error))
         if isinstance(reply, Failure):
             lead.note_failure(reply)
             return
         await self._record_message(conflict, conflict.author, lead.agent, ctx)
-        runner.results.add(step.id, reply.changed(messages=(*first.messages, *reply.messages)))
+        results.add(step.id, reply.changed(messages=(*first.messages, *reply.messages)))
 
 
 @cache

@@ -43,14 +43,14 @@ class Exchange(Floor):
         while self._next < len(self._rounds):
             round_ = self._rounds[self._next]
             await self.run_round(round_, ctx)
-            if self.runner.results.is_over:
+            if self._state.results.is_over:
                 break
-            if not self.runner.open_steps & {step.id for step in round_.steps}:
+            if not self.runner.queue.open & {step.id for step in round_.steps}:
                 self._next += 1
             for number in range(1, self._state.options.rounds_of_talk + 1):
                 await self.exchange(round_, number, ctx)
             if self._lead.ended is not None:
-                self.runner.results.is_over = True
+                self._state.results.is_over = True
                 break
             if self.runner.is_held:
                 break
@@ -66,9 +66,9 @@ class Exchange(Floor):
         self._round = round_
         await self.runner.run(self._workers.size, ctx, {step.id for step in round_.steps})
         self._peer_messages = {}  # these were for this round
-        known, collects = self.runner.results, self._policy.on_failure == "collect"
+        known, collects = self._state.results, self._policy.on_failure == "collect"
         ids = (step.id for step in round_.steps if step.id in known.replies or (collects and step.id in known.failures))
-        self._lead.add_messages(map(self.runner.outputs.message_of, ids))
+        self._lead.add_messages(map(self._state.outputs.message_of, ids))
 
     async def exchange(self, round_: Round, number: int, ctx: Context) -> None:
         """Send each worker the results of the others or, after the first exchange, their responses."""
@@ -101,15 +101,15 @@ class Exchange(Floor):
         if worker.name == (lead := self._lead.agent.name):
             return
         await ctx.emit(TeamMessageSent(by=lead, to=(worker.name,), round=self._round.number))
-        if step.id in self.runner.results.replies:
+        if step.id in self._state.results.replies:
             await ctx.emit(TeamMessageSent(by=worker.name, to=(lead,), round=self._round.number))
 
     def _results(self, round_: Round) -> Iterator[tuple[Agent, Message]]:
         """Yield the workers of a round, without the lead, each with its result."""
         for step in round_.steps:
             worker = self.runner.workers.get(step.id)
-            if worker is not None and worker.name != self._lead.agent.name and step.id in self.runner.results.replies:
-                yield worker, self.runner.outputs.message_of(step.id)
+            if worker is not None and worker.name != self._lead.agent.name and step.id in self._state.results.replies:
+                yield worker, self._state.outputs.message_of(step.id)
 
     async def _ask_peer(
         self, worker: Agent, sent: Mapping[str, Sequence[Message]], replies: dict[str, Reply], ctx: Context

@@ -12,8 +12,7 @@ from msgspec.structs import replace
 from teamwright.agents.contract.agent import Agent, Context
 from teamwright.strategies.parts import part_turn
 from teamwright.strategies.plan.options import own_key
-from teamwright.strategies.plan.steps.step_outputs import StepInput
-from teamwright.strategies.plan.steps.step_runner import StepRunner
+from teamwright.strategies.plan.steps.step_outputs import StepInput, StepOutputs
 from teamwright.strategies.protocol import Task
 from teamwright.strategies.team_conversation import BUDGET, TeamConversation, is_unaffordable
 from teamwright.values.specs.manifest import JsonSchema
@@ -102,10 +101,10 @@ class Lead:
         self.warnings += (text for text in failure.skipped if text not in self.warnings)
         self.short_of_budget = self.short_of_budget or failure.error == BUDGET
 
-    async def finish(self, runner: StepRunner, key: str, ctx: Context) -> Outcome:
+    async def finish(self, outputs: StepOutputs, key: str, ctx: Context) -> Outcome:
         """Let the lead compose the answer from the results of the steps; return the outcome."""
         talk = TeamConversation(self._task)
-        ended = runner.results.finish(talk, runner.graph.order, closes=True)
+        ended = outputs.results.finish(talk, outputs.graph.order, closes=True)
         talk.warnings += self.warnings
         talk.short_of_budget = talk.short_of_budget or self.short_of_budget
         if ended is not None:
@@ -117,11 +116,11 @@ class Lead:
         if isinstance(self.ended, Reply):
             talk.add(self.ended)
             return talk.ended("terminated")
-        if not runner.results.replies:
+        if not outputs.results.replies:
             return talk.ended("done", "every step was skipped")
         history = self._transcript.history()
         if self._task.settings.share == "output":
-            history = History.of(map(runner.outputs.message_of, runner.outputs.final_steps))
+            history = History.of(map(outputs.message_of, outputs.final_steps))
         turn = replace(self._turn(ANSWER, history), closing=True)
         reply = await ctx.ask(self.agent, turn, key=key)
         return talk.receive(reply) or talk.ended("done")

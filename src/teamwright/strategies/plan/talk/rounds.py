@@ -107,13 +107,12 @@ class BriefedRounds(Floor):
     async def _hand_out(self, round_: Round, ctx: Context) -> None:
         """Report new results to the lead and get its briefing for the workers."""
         self._briefed.add(round_.number)
-        results = self.runner.results
         needed = dict.fromkeys(need for step in round_.steps for need in step.needs)
         unreported = set(self._unreported)
         known = [
-            self.runner.outputs.message_of(need)
+            self._state.outputs.message_of(need)
             for need in needed
-            if need in results.replies and need not in unreported
+            if need in self._state.results.replies and need not in unreported
         ]
         self.report_to_lead()
         text = HAND_OUT.format(steps="\n".join(map(_listed, round_.steps)))
@@ -122,14 +121,14 @@ class BriefedRounds(Floor):
 
     async def after_step(self, step: Step, worker: Agent, ctx: Context) -> None:
         """Record who told whom, resolve conflicts, and keep the result for the lead."""
-        lead, replied = self.lead.agent.name, step.id in self.runner.results.replies
+        lead, replied = self.lead.agent.name, step.id in self._state.results.replies
         if worker.name != lead:
             round_ = self._rounds[step.id]
             count = (round_.briefing is not None) + (step.id in round_.envelopes)
             await ctx.emit(TeamMessageSent(by=lead, to=(worker.name,), round=round_.number, count=count))
             if replied:
                 await ctx.emit(TeamMessageSent(by=worker.name, to=(lead,), round=round_.number))
-        if replied and self.on_result is not None and not self.runner.results.is_over:
+        if replied and self.on_result is not None and not self._state.results.is_over:
             await self.on_result(step, worker, ctx)
             self._stop_if_ended()
         if replied or self._policy.on_failure == "collect":
@@ -141,12 +140,14 @@ class BriefedRounds(Floor):
 
     def report_to_lead(self) -> None:
         """Give the lead the results since the last report, in plan order."""
-        self.lead.add_messages(map(self.runner.outputs.message_of, sorted(self._unreported, key=self.runner.position)))
+        self.lead.add_messages(
+            map(self._state.outputs.message_of, sorted(self._unreported, key=self.runner.queue.numbers.__getitem__))
+        )
         self._unreported.clear()
 
     def _stop_if_ended(self) -> None:
         if self.lead.ended is not None:
-            self.runner.results.is_over = True
+            self._state.results.is_over = True
 
 
 def _listed(step: Step) -> str:
