@@ -8,7 +8,7 @@ from teamwright.agents.contract.agent import Agent
 from teamwright.agents.evaluators import Evaluator, dependence_of
 from teamwright.errors import UsageError
 from teamwright.strategies.plan.bound_roles import NO_ROLE, BoundRole, RoleBinding, bind_roles
-from teamwright.strategies.plan.options import FailureLadder, PlanOptions
+from teamwright.strategies.plan.options import FailureLadder, PlanOptions, has_states
 from teamwright.strategies.plan.plan_check import steps_flaws
 from teamwright.strategies.plan.state import PlanState
 from teamwright.strategies.plan.steps.step_options import EVALUATE, STEPS, declaration_problems, evaluator_among
@@ -21,12 +21,15 @@ from teamwright.values.specs.plan import Plan, Role, Roster, Step
 def evaluation_of(step: Step, options: PlanOptions) -> Evaluate | None:
     """Return how a step is reviewed: by its own declaration or that of the team, at the risk and in the rounds of it.
 
-    A declaration that names its own risk keeps it; its own rounds may only be fewer.
+    A declaration that names its own risk keeps it; its own rounds may only be fewer. Where no states of steps are kept
+    and the team says nothing of revisions, its own rounds count alone.
     """
     declared = step.evaluate or options.evaluate
     if declared is None:
         return None
     declared, most = declared.at_risk(options.risk), options.revisions + 1
+    if not options.keeps_states and "revisions" not in options.model_fields_set:
+        return declared
     rounds = min(declared.rounds, most) if "rounds" in declared.model_fields_set else most
     return declared.model_copy(update={"rounds": rounds})
 
@@ -136,6 +139,7 @@ def plan_problems_of(
     """Return every reason why the members of this team can't execute a plan, or those of another roster."""
     team, known = roster or state.team.roster, state.members
     found = [flaw.text for flaw in steps_flaws(plan.steps, team, state.options, roles) if not flaw.is_warning]
+    found += [] if state.options.keeps_states else _stateless_problems(plan.steps)
     if found:
         return found
     members = Members([known.named(name) for name in team.members], [known.named(name) for name in known.names])
@@ -155,3 +159,11 @@ def plan_problems_of(
             if problem := dependence_of(judge, bound.agent, evaluator.declaration):
                 found.append(f"the step {step.id!r}: {problem}")
     return found
+
+
+def _stateless_problems(steps: Iterable[Step]) -> Iterator[str]:
+    """Yield the steps whose states would have to be kept, in a team that keeps none."""
+    for step in steps:
+        if has_states(step):
+            what = "is for several members" if step.is_shared else f"has the role {step.role!r}"
+            yield f"the step {step.id!r} {what}, and this team began with steps of single agents; name one  agent"

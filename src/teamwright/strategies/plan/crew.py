@@ -7,14 +7,13 @@ from functools import partial
 from teamwright.agents.contract.agent import Agent, Context
 from teamwright.agents.review import ask_evaluated, reviewed_turn
 from teamwright.strategies.parts import WORK, PartWork
-from teamwright.strategies.plan.bound_plan import BoundPlan
+from teamwright.strategies.plan.bound_plan import BoundPlan, evaluator_of_step
 from teamwright.strategies.plan.bound_roles import has_capability
 from teamwright.strategies.plan.closing import closer_of
 from teamwright.strategies.plan.planner import Planner
 from teamwright.strategies.plan.state import PlanState
 from teamwright.strategies.plan.steps.shared_steps import SharedStep
 from teamwright.strategies.plan.steps.step_board import StepBoard, with_role
-from teamwright.strategies.plan.steps.step_options import evaluator_among
 from teamwright.strategies.plan.steps.step_outputs import StepInput
 from teamwright.strategies.plan.steps.step_runner import Prelude, StepRunner
 from teamwright.strategies.plan.steps.step_work import Work
@@ -176,6 +175,5 @@ class StepCrew:
         """Return how a step is worked on: as its board says, or by one ask, which may be evaluated."""
         if self.board is not None:
             return partial(self.board.work, self.bound.assignments[step.id])
-        if step.evaluate is None:
-            return None
-        return partial(ask_evaluated, key=WORK, evaluator=evaluator_among(self._state.members, step.evaluate))
+        evaluator = evaluator_of_step(step, self._options, self._state.members)
+        return None if evaluator is None else partial(ask_evaluated, key=WORK, evaluator=evaluator)

@@ -76,8 +76,10 @@ class PlanStrategy(Strategy):
             *_status_flaws(options),
             *(_team_flaws(self.name, options, members)),
         ]
+        if options.keeps_states or "risk" in options.model_fields_set:
+            found += risk_flaws(options, options.steps)
         if options.keeps_states:
-            found += [*risk_flaws(options, options.steps), *own_judge_flaws(options, steps, _authors(options, members))]
+            found += [*own_judge_flaws(options, steps, _authors(options, members))]
             found += [*_role_flaws(options), *_stepwise_judge_flaws(options, members, roles)]
         if options.steps and not (options.pool or options.is_led or options.roles):
             found += islice(_idle(options.steps, members), MOST_IDLE)

@@ -202,7 +202,7 @@ class PlanOptions(PlacedParts):
             or not self.steps
             or self.timeout is not None
             or self.talks
-            or any(step.is_shared or step.role is not None for step in self.steps)
+            or any(map(has_states, self.steps))
         )
 
     @property
@@ -269,6 +269,11 @@ class PlanOptions(PlacedParts):
 def own_key(place: str) -> str:
     """Return the key of something that is no step, below a name that no part of a step has: ids of steps are free."""
     return f"{LEAD}/{place}"
+
+
+def has_states(step: Step) -> bool:
+    """Return whether a step is more than one ask of the agent that it names, so that its state is recorded."""
+    return step.is_shared or step.role is not None
 
 
 KEEP_GOING = FailurePolicy.model_construct()

@@ -16,7 +16,7 @@ from teamwright.strategies.plan.changes.versions import edit_problem
 from teamwright.teams.team import Team
 from teamwright.values.events.event import Event
 from teamwright.values.events.run import RunIntervened, RunRefused
-from teamwright.values.events.team import TeamPlanChanged
+from teamwright.values.events.team import TeamEvaluationResult, TeamPlanChanged
 from teamwright.values.people import Answer, EditPlan, RestorePlan, Tell
 from teamwright.values.turns.results import RunResult
 from teamwright.values.turns.turn import Turn
@@ -96,6 +96,38 @@ async def test_an_edit_that_is_no_plan_is_refused_in_words() -> None:
     change = edit({"id": "a", "parallell": "serial"})
     _, events = await edited(collaboration(fakes, STEPS, members={"a": held.member}), held, [change])
     assert "did you mean 'parallel'" in facts(events, RunRefused)[0].reason
+
+
+PLAIN: list[Any] = [{"id": "a"}, {"id": "b", "needs": ["a"]}]
+
+
+def plain_team(fakes: FakeMembers, held: Held) -> Team:
+    members = [held.member, fakes.member("b"), fakes.member("c")]
+    return Team("t", members=members, strategy="dag", options={"steps": PLAIN})
+
+
+async def test_a_step_that_a_person_gives_a_review_is_reviewed_in_every_plan() -> None:
+    fakes = FakeMembers()
+    held = Held(fakes, "a")
+    review = {"criteria": [{"id": "good", "contains": "good"}]}
+    result, events = await edited(plain_team(fakes, held), held, [edit(PLAIN[0], {**PLAIN[1], "evaluate": review})])
+    assert [one.member for one in facts(events, TeamEvaluationResult)] == ["b"]
+    assert result.stop_reason == "review_exceeded"
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        {"id": "c", "needs": ["a"], "role": "b"},
+        {"id": "c", "needs": ["a"], "parallel": "competitive_parallel", "agents": ["b", "c"]},
+    ],
+)
+async def test_a_step_that_a_plain_plan_has_no_states_for_is_refused_in_words(step: dict[str, Any]) -> None:
+    fakes = FakeMembers()
+    held = Held(fakes, "a")
+    result, events = await edited(plain_team(fakes, held), held, [edit(*PLAIN, step)])
+    assert "this team began with steps of single agents; name one  agent" in facts(events, RunRefused)[0].reason
+    assert (result.status, fakes.calls) == ("completed", ["a", "b"])
 
 
 CIRCLE: JsonValue = [{"id": "a", "needs": ["b"]}, {"id": "b", "needs": ["a"]}]

@@ -48,6 +48,15 @@ async def test_dependents_of_a_step_that_does_not_pass_never_start() -> None:  #
     assert (result.stop_reason, made.calls) == ("review_exceeded", ["a"])
 
 
+async def test_the_risk_and_the_revisions_of_the_team_hold_for_steps_of_every_plan() -> None:
+    made = FakeMembers()
+    options = {**steps(), "risk": "low", "revisions": 1}
+    team = Team("t", members=[drafts(made, "first", "second"), made.member("b")], strategy="dag", options=options)
+    result, _ = await run(team)
+    assert (result.status, made.calls) == ("degraded", ["a", "a", "b"])
+    assert any("did not pass its review" in text for text in result.warnings)
+
+
 @pytest.mark.parametrize("strategy", ["single", "lead_subagent", "star_team", "mesh_team"])
 async def test_every_strategy_with_a_plan_evaluates_its_steps(strategy: str) -> None:
     made = FakeMembers()

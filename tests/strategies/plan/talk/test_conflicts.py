@@ -8,7 +8,7 @@ from typing import Any
 from teamwright.errors import Refused
 from teamwright.teams.team import Team
 from teamwright.values.events.event import Event
-from teamwright.values.events.team import TeamChannelClosed, TeamChannelOpened
+from teamwright.values.events.team import TeamChannelClosed, TeamChannelOpened, TeamEvaluationResult
 from teamwright.values.turns.turn import Turn
 from tests.kit.members import FakeMembers
 from tests.kit.runs import contents, run, speakers
@@ -63,6 +63,17 @@ async def test_a_blocked_result_opens_a_channel_for_a_bounded_time_and_then_the_
     ]
     assert fakes.calls == ["lead", "x", "lead", "y", "x", "y", "lead", "y", "lead", "z", "lead"]
     assert contents(result.messages)[:3] == ["a is done", "the wall leans", "b is done"]
+
+
+async def test_a_step_that_is_done_again_is_reviewed_again() -> None:
+    fakes = FakeMembers()
+    review = {"criteria": [{"id": "leaning", "contains": "leans"}]}
+    steps = [STEPS[0], {**STEPS[1], "evaluate": review}]
+    result, events = await run(team(fakes, ruled=ruling("again"), steps=steps, timeout=60.0))
+    verdicts = [event.fact.verdict.outcome for event in events if isinstance(event.fact, TeamEvaluationResult)]
+    assert verdicts == ["pass", "revise", "revise", "revise"]
+    assert "the wall leans" in contents(result.messages), "the result that passed stays"
+    assert "b is done" not in contents(result.messages)
 
 
 async def test_without_a_conflict_there_is_no_peer_round() -> None:  # Z-13

@@ -6,7 +6,7 @@ ready steps, the one with the longest critical path starts first.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import NamedTuple, Protocol

@@ -18,8 +18,8 @@ from teamwright.errors import AgentTimeout, NotOwned
 from teamwright.strategies.envelopes import limits_of
 from teamwright.strategies.escalation import Ruling, ruling_schema
 from teamwright.strategies.parts import WORK
+from teamwright.strategies.plan.bound_plan import evaluator_of_step
 from teamwright.strategies.plan.state import PlanState
-from teamwright.strategies.plan.steps.step_options import evaluator_among
 from teamwright.strategies.plan.talk.lead import forwarded_limits
 from teamwright.strategies.plan.talk.rounds import BriefedRounds
 from teamwright.strategies.reply_parsing import ParseFailure, read_answer
@@ -174,7 +174,7 @@ class ConflictResolver:
         await self._record_message(conflict, lead.agent, conflict.author, ctx)
         try:
             async with runner.scope_for(AGAIN, step, ctx) as inner:
-                evaluator = None if step.evaluate is None else evaluator_among(self._state.members, step.evaluate)
+                evaluator = evaluator_of_step(step, self._state.options, self._state.members)
                 reply = await ask_evaluated(inner, conflict.author, runner.turn_for(step), WORK, evaluator)
         except (AgentTimeout, NotOwned) as error:
             reply = Failure(member=conflict.author.name, error=error.kind, message=str(error))
