@@ -7,6 +7,7 @@ from collections import Counter
 from typing import Any
 
 import anyio
+import pytest
 from hypothesis import given, strategies as st
 
 from teamwright.errors import RateLimited, Refused
@@ -19,7 +20,7 @@ from teamwright.values.events.run import ScopeWaited
 from teamwright.values.events.team import TeamEnded, TeamStepAssigned, TeamStepCompleted
 from teamwright.values.limits import Limits
 from teamwright.values.turns.results import RunResult
-from teamwright.values.turns.turn import Turn
+from teamwright.values.turns.turn import Reply, Turn
 from tests.kit.members import FakeMembers
 from tests.kit.records import cut_and_resume
 from tests.kit.runs import TASK, run
@@ -47,6 +48,24 @@ async def test_no_more_steps_run_at_once_than_the_width_allows() -> None:  # K-1
     fakes = FakeMembers()
     await run(expert(fakes, max_parallel=1))
     assert fakes.most_in_flight == 1
+
+
+@pytest.mark.parametrize("more", [{}, {"sees": "all"}, {"timeout": 60.0}])
+async def test_a_lead_that_answers_reads_what_came_of_the_steps(more: dict[str, Any]) -> None:
+    fakes = FakeMembers()
+    options = {"steps": STEPS, "answer": "lead", **more}
+    await run(Team("t", members=fakes.members("lead z a m n"), strategy="dag", options=options))
+    assert [one.name for one in fakes.last_turn("lead").history] == ["a", "z", "m", "n"]
+
+
+@pytest.mark.parametrize("more", [{}, {"timeout": 60.0}])
+async def test_a_lead_ends_its_team_with_what_it_says(more: dict[str, Any]) -> None:
+    fakes = FakeMembers()
+    lead = fakes.member("lead", lambda _: Reply.of("lead", "enough", signal="terminate"))
+    options = {"steps": STEPS, **more}
+    result, _ = await run(Team("t", members=[lead, *fakes.members("z a m n")], strategy="star_team", options=options))
+    assert (result.status, result.stop_reason, fakes.calls) == ("completed", "terminated", ["lead"])
+    assert [one.content for one in result.messages] == ["enough"]
 
 
 async def test_a_timeout_cancels_what_is_in_flight_and_tells_of_each_step_in_plan_order() -> None:  # K-12

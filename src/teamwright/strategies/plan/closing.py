@@ -18,7 +18,8 @@ from teamwright.strategies.plan.steps.step_options import closing_step
 from teamwright.strategies.plan.steps.step_runner import StepRunner
 from teamwright.strategies.plan.steps.step_work import StepAssignment
 from teamwright.strategies.plan.talk.discussion import Discussion
-from teamwright.strategies.plan.talk.lead import ANSWER_KEY, Lead
+from teamwright.strategies.plan.talk.lead import Lead
+from teamwright.strategies.plan.workers import Floor
 from teamwright.strategies.team_conversation import TeamConversation, is_unaffordable
 from teamwright.values.events.team import TeamPlanStatus
 from teamwright.values.specs.plan import Step
@@ -26,6 +27,7 @@ from teamwright.values.turns.messages import History, Message
 from teamwright.values.turns.results import Outcome
 from teamwright.values.turns.turn import Failure, Reply, Turn
 
+ANSWER_KEY = own_key("answer")
 ANSWER_TASK = "Your team has worked through its plan; what came of the steps stands above. Put the answer together."
 FINISH = (
     "The team could not finish its plan, and you finish the task alone. What it has learnt is above; check it before"
@@ -46,14 +48,9 @@ class PlanAnswer:
     """The answer of a team, and its outcome."""
 
     def __init__(
-        self,
-        state: PlanState,
-        board: StepBoard | None,
-        lead: Lead | None,
-        discussion: Discussion | None,
-        runner: StepRunner,
+        self, state: PlanState, board: StepBoard | None, floor: Floor, lead: Lead | None, runner: StepRunner
     ) -> None:
-        self._state, self._board, self._discussion, self._runner = state, board, discussion, runner
+        self._state, self._board, self._floor, self._runner = state, board, floor, runner
         self._lead = lead
         """The lead that hands out steps, with what it has heard."""
         self._ended: Outcome | None = None
@@ -89,15 +86,15 @@ class PlanAnswer:
     @property
     def follows(self) -> bool:
         """Whether someone still has to answer."""
-        if self._state.terminated is not None or self._undecided is not None or self._state.results.is_over:
+        if self._state.ended_by is not None or self._undecided is not None or self._state.results.is_over:
             return False
         return self.is_abandoned or self._state.options.lead_answers
 
     async def give(self, ctx: Context, place: str) -> None:
         """Let the lead answer, or one agent finish, where one has to; `place` is where the steps have ended."""
         state = self._state
-        if self._board is None and self._lead is not None and state.options.lead_answers and not self.is_abandoned:
-            self._ended = await self._lead.finish(state.outputs, place or ANSWER_KEY, ctx)
+        if self._board is None and state.options.lead_answers and not self.is_abandoned:
+            self._ended = await self._answer_at_once(place or ANSWER_KEY, ctx)
             return
         if not self.follows:
             return
@@ -122,6 +119,31 @@ class PlanAnswer:
             reason = "the budget did not cover it" if unpaid else ""
             await state.versions.set_status("failed" if unpaid else "completed", ctx, reason)
 
+    async def _answer_at_once(self, key: str, ctx: Context) -> Outcome:
+        """Let the lead answer in one ask, in a team that keeps no states of steps; return the outcome."""
+        state, talk, by = self._state, TeamConversation(self._state.task), self._state.ended_by
+        ended = state.results.finish(talk, self._order, closes=True)
+        talk.warnings += state.warnings
+        talk.short_of_budget |= state.is_short_of_budget
+        if ended is not None:
+            return ended.changed(warnings=tuple(talk.warnings))
+        if is_unaffordable(by):
+            talk.cut_short(by)
+        elif isinstance(by, Failure):
+            return talk.failed(by)
+        if isinstance(by, Reply):
+            talk.add(by)
+            return talk.ended("terminated")
+        if not state.results.replies:
+            return talk.ended("done", "every step was skipped")
+        if self._lead is None:
+            turn = state.lead_turn(ANSWER_TASK, self._history(), closing=True)
+        else:
+            turn = self._lead.answer_turn(ANSWER_TASK)
+        if state.task.settings.share == "output":
+            turn = replace(turn, history=History.of(map(state.outputs.message_of, state.outputs.final_steps)))
+        return talk.receive(await ctx.ask(state.team.lead, turn, key=key)) or talk.ended("done")
+
     async def _answer_as_step(self, board: StepBoard, ctx: Context) -> None:
         """Let the lead answer in a step of its own, which is reviewed and recovered like the others."""
         state, step = self._state, Step(id=ANSWER, required=True)
@@ -144,8 +166,8 @@ class PlanAnswer:
         """Return what the lead sees when it answers."""
         state = self._state
         given = len(state.task.history)
-        if self._discussion is not None:
-            return list(self._discussion.conversation.history())[given:]
+        if isinstance(self._floor, Discussion):
+            return list(self._floor.conversation.history())[given:]
         if state.options.decide == "stepwise":
             return list(state.view.history())[given:]
         return state.learnt(self._order)
@@ -181,12 +203,10 @@ class PlanAnswer:
             before[step] = [reply for reply in said if reply is not state.results.replies.get(step)]
         closes = self._state.outputs.has_closed or ANSWER in state.results.replies
         ended = state.results.finish(talk, order, closes=closes, before=before)
-        if self._lead is not None:
-            talk.warnings += (text for text in self._lead.warnings if text not in talk.warnings)
-            if isinstance(self._lead.ended, Failure) and ended is None:
-                ended = talk.failed(self._lead.ended)
-        if state.terminated is not None:
-            talk.add(state.terminated)
+        if isinstance(state.ended_by, Failure) and ended is None:
+            ended = talk.failed(state.ended_by)
+        if isinstance(state.ended_by, Reply):
+            talk.add(state.ended_by)
             ended = talk.ended("done" if talk.warnings else "terminated")
             return ended if board is None else ended.changed(status="degraded" if talk.warnings else "completed")
         if timed_out and board is not None:

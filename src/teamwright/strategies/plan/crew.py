@@ -22,7 +22,7 @@ from teamwright.strategies.plan.talk.discussion import Discussion
 from teamwright.strategies.plan.talk.exchange import Exchange
 from teamwright.strategies.plan.talk.lead import Lead
 from teamwright.strategies.plan.talk.rounds import BriefedRounds
-from teamwright.strategies.plan.workers import Floor, OneConversation, OpenFloor, WorkerPool
+from teamwright.strategies.plan.workers import Floor, OneConversation, WorkerPool
 from teamwright.strategies.protocol import Members
 from teamwright.values.specs.plan import Part, Step
 from teamwright.values.turns.turn import Failure, Turn
@@ -39,35 +39,31 @@ class StepCrew:
         self._state, self._options, self._planner, self._ctx = state, options, planner, ctx
         self.bound = BoundPlan(state)
         self.board = StepBoard(state.results, options, self) if options.keeps_states else None
-        self.lead = Lead(state.team.lead, state.task) if options.is_led else None
+        self.lead = Lead(state) if options.handout != "none" else None
         members = state.members
         self._has_one_worker = options.has_one_worker
         named = None if self._has_one_worker else members
         self._pool = WorkerPool(options.workers_of(members), options.width_for(members), named)
         self._are_named = self.board is None and not options.pool and not self._has_one_worker
         """Whether each step without a role names its agent, or has the name of one."""
-        self.discussion = Discussion(state, ctx) if options.talks else None
         self.runner = StepRunner(state.outputs, self, in_order=options.sees == "all", as_listed=options.talks)
         self.runner.queue.goes_on = not options.steps and not options.is_led
         self.floor = self._make_floor()
-        self.floor.runner = self.runner
         self.held: dict[str, frozenset[str]] = {}
         """The steps that wait for decisions, by the branch of the decision."""
         self._done_parts: dict[tuple[str, Part], Work] = {}
         self._facts: set[object] = set()
 
     def _make_floor(self) -> Floor:
-        options, state = self._options, self._state
-        if self.discussion is not None:
-            return OpenFloor(state, self.discussion)
-        if self.lead is not None and options.handout != "none":
-            if options.talk == "all":
-                return Exchange(state, self.lead, self._pool)
-            briefed = BriefedRounds(state, self.lead)
-            if options.talk == "lead" and options.handout == "batch":
-                briefed.on_result = ConflictResolver(state, briefed).resolve
-            return briefed
-        return OneConversation(state) if options.sees == "all" else Floor(state)
+        options, given = self._options, (self._state, self.runner, self._ctx)
+        if self.lead is None:
+            return (Discussion if options.talks else OneConversation if options.sees == "all" else Floor)(*given)
+        if options.talk == "all":
+            return Exchange(*given, self.lead, self._pool)
+        briefed = BriefedRounds(*given, self.lead)
+        if options.talk == "lead" and options.handout == "batch":
+            briefed.on_result = ConflictResolver(self._state, briefed).resolve
+        return briefed
 
     async def set_steps(self, ctx: Context) -> None:
         """Continue with the steps of the present plan."""
@@ -85,7 +81,7 @@ class StepCrew:
                 if fact not in self._facts and fact.role:
                     self._facts.add(fact)
                     await ctx.emit(fact)
-        self.floor.set_steps(steps, self._ctx)
+        self.floor.set_steps(steps)
         held = frozenset[str]().union(*self.held.values())
         self.runner.queue.waiting = held
         runnable = steps if self.board is None else [step.model_copy(update={"limits": None}) for step in steps]
@@ -113,8 +109,7 @@ class StepCrew:
         reply = await ctx.ask(agent, turn, key=key)
         if isinstance(reply, Failure):
             return reply
-        work = Work(agent, turn, key, reply)
-        return work if self.discussion is None else await self.discussion.settle(step, work, ctx)
+        return await self.floor.settle(step, Work(agent, turn, key, reply), ctx)
 
     def exchange(self, step: Step, failed: Agent) -> Agent:
         """Return who tries a step again: the least busy other of the pool, or another one with its capability."""

@@ -22,7 +22,7 @@ from teamwright.strategies.plan.bound_roles import (
     steps_of_roles,
 )
 from teamwright.strategies.plan.changes.versions import edit_problem
-from teamwright.strategies.plan.closing import closer_of
+from teamwright.strategies.plan.closing import ANSWER_KEY, closer_of
 from teamwright.strategies.plan.diagram import drawn_steps, drawn_team
 from teamwright.strategies.plan.options import ANSWER, PlanOptions
 from teamwright.strategies.plan.plan_check import steps_flaws
@@ -30,7 +30,6 @@ from teamwright.strategies.plan.plan_run import SCOPE, PlanRun
 from teamwright.strategies.plan.planned_steps import example_answer
 from teamwright.strategies.plan.steps.shared_steps import merge_port
 from teamwright.strategies.plan.steps.step_options import EVALUATE
-from teamwright.strategies.plan.talk.lead import ANSWER_KEY
 from teamwright.strategies.protocol import (
     STEERABLE,
     Diagram,

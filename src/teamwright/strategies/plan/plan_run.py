@@ -38,7 +38,7 @@ class PlanRun:
         self.state = state = PlanState(task, options, members)
         self._planner = Planner(state)
         self._crew = crew = StepCrew(state, self._planner, ctx)
-        self._answer = PlanAnswer(state, crew.board, crew.lead, crew.discussion, crew.runner)
+        self._answer = PlanAnswer(state, crew.board, crew.floor, crew.lead, crew.runner)
         self._changes = PlanChanges(state, crew, self._planner, self._answer, ctx)
         self._repaired = ""
         """What was repaired in the plan of the lead."""

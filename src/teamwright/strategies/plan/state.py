@@ -39,7 +39,9 @@ LAST = 1 << 20
 
 
 class PlanState:
-    """The team, its plan and its results. `terminated` is a reply of the lead that ends the team."""
+    """The team, its plan and its results. `ended_by` is what ended the team: a reply that terminates it, or a failure
+    of the lead.
+    """
 
     def __init__(self, task: Task, options: PlanOptions, members: Members) -> None:
         self.task, self.options = task, options
@@ -51,7 +53,7 @@ class PlanState:
         self.said: dict[str, dict[tuple[int, int], Reply]] = {}
         """The work on steps besides their results, by attempt and place."""
         self.warnings: list[str] = []
-        self.terminated: Reply | None = None
+        self.ended_by: Reply | Failure | None = None
         self.is_short_of_budget = False
         self.view = Conversation()
         """What a lead sees that decides stepwise: its decisions, and what came of the steps."""
@@ -95,6 +97,17 @@ class PlanState:
         """Warn that the work goes on without one who failed, and note where the budget did not cover it."""
         self.warn(failure.skipped)
         self.is_short_of_budget |= failure.error == BUDGET
+
+    def heard(self, ending: Reply | Failure) -> Reply | None:
+        """Note how an ask ended that gives no result of a step; return the reply, unless it failed or ends the team."""
+        if isinstance(ending, Failure):
+            self.go_on_without(ending)
+            return None
+        self.warn(ending.lasting_warnings)
+        if ending.signal != "terminate" or self._escapes_review(ending):
+            return ending
+        self.ended_by = self.ended_by or ending
+        return None
 
     def add(self, step: str, attempt: int, place: int, reply: Reply) -> None:
         """Keep a piece of work on a step."""
@@ -151,12 +164,16 @@ class PlanState:
         options = self.options
         return PLAN_TOKENS + options.max_steps * (SHARED_STEP_TOKENS if options.shared_steps else STEP_TOKENS)
 
+    def _escapes_review(self, reply: Reply) -> bool:
+        """Return whether the team would end with a reply that nobody has reviewed, although its work is reviewed."""
+        review = self.options.evaluate
+        return review is not None and (review.reviews or not reply.text.strip())
+
     def _end(self, reply: Reply) -> ParseFailure | None:
         """End the team with a reply of its lead, or return why that would escape the review."""
-        review = self.options.evaluate
-        if review is not None and (review.reviews or not reply.text.strip()):
+        if self._escapes_review(reply):
             return ParseFailure("work is reviewed here, so the team ends with an answer that passed, and not before")
-        self.terminated, self.results.is_over = reply, True
+        self.ended_by, self.results.is_over = reply, True
         return None
 
     async def consult(

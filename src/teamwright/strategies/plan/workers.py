@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from teamwright.agents.contract.agent import Agent, Context
 from teamwright.strategies.parts import part_turn
 from teamwright.strategies.plan.state import PlanState
 from teamwright.strategies.plan.steps.step_outputs import StepInput
 from teamwright.strategies.plan.steps.step_runner import Prelude, StepRunner
-from teamwright.strategies.plan.talk.discussion import Discussion
-from teamwright.strategies.plan.talk.lead import turn_with_context
+from teamwright.strategies.plan.steps.step_work import Work
 from teamwright.strategies.protocol import Members
 from teamwright.values.specs.plan import Step
-from teamwright.values.turns.messages import Conversation, Message
-from teamwright.values.turns.turn import Turn
-
-OUTPUTS = "outputs/"
-"""The beginning of the names of results in the workspace, where they stay when the team is dissolved."""
+from teamwright.values.turns.messages import Conversation, History, Message
+from teamwright.values.turns.turn import Failure, Turn
 
 
 class WorkerPool:
@@ -77,34 +73,38 @@ class Floor:
     Others let the lead hand steps out, or all read one conversation.
     """
 
-    runner: StepRunner
-    """Set when the plan is known."""
-
-    def __init__(self, state: PlanState) -> None:
-        self._state, self._task = state, state.task
+    def __init__(self, state: PlanState, runner: StepRunner, ctx: Context) -> None:
+        self._state, self._task, self._runner, self._ctx = state, state.task, runner, ctx
 
     async def run(self, width: int, ctx: Context) -> None:
         """Run the steps that can run."""
-        await self.runner.run(width, ctx)
+        await self._runner.run(width, ctx)
 
-    def set_steps(self, steps: Sequence[Step], ctx: Context) -> None:
+    def set_steps(self, steps: Sequence[Step]) -> None:
         """Continue with these steps."""
 
     def place_of(self, step: Step) -> str:
         """Return the branch that a step starts first."""
         return step.id
 
+    def context(self, step: Step, member: str) -> Iterable[Message]:
+        """Return what a member reads before the results that its step needs, besides notices about the plan."""
+        return ()
+
     def make_turn(self, step_input: StepInput, member: str) -> Turn:
         """Return the turn of a member for a step."""
-        notices = self._state.notices_for(member)
-        if notices:
-            return turn_with_context(self._task, step_input, notices)
-        return part_turn(
-            self._task, step_input.number, step_input.inputs, step_input.output, own_task=step_input.own_task
-        )
+        step, number, own_task, inputs, output = step_input
+        context = (*self._state.notices_for(member), *self.context(step, member))
+        if context and output is not None and own_task is None and self._task.settings.share == "output":
+            return Turn(output(), History.of(context), number)
+        return part_turn(self._task, number, (*context, *inputs), output, own_task=own_task)
 
     def prelude(self, step: Step, worker: Agent) -> Prelude | None:
         """Return None: steps start at once."""
+
+    async def settle(self, step: Step, work: Work, ctx: Context) -> Work | Failure:
+        """Return the work on a step once nobody has anything to add."""
+        return work
 
     async def after_step(self, step: Step, worker: Agent, ctx: Context) -> None:
         """Do nothing."""
@@ -113,8 +113,8 @@ class Floor:
 class OneConversation(Floor):
     """All steps are one conversation: earlier steps and their results precede each step."""
 
-    def __init__(self, state: PlanState) -> None:
-        super().__init__(state)
+    def __init__(self, state: PlanState, runner: StepRunner, ctx: Context) -> None:
+        super().__init__(state, runner, ctx)
         task = state.task
         self._conversation = Conversation()
         self._conversation.extend(task.history)
@@ -144,21 +144,3 @@ class OneConversation(Floor):
             self._conversation.extend(reply.messages)
             if self._last_files:
                 self._unsent_files = ()
-
-
-class OpenFloor(Floor):
-    """Members talk while they work, and all read what was said and done."""
-
-    def __init__(self, state: PlanState, discussion: Discussion) -> None:
-        super().__init__(state)
-        self._discussion = discussion
-
-    def make_turn(self, step_input: StepInput, member: str) -> Turn:
-        """Return a turn with the conversation, the colleagues, and the task."""
-        return self._discussion.turn(step_input, member)
-
-    async def after_step(self, step: Step, worker: Agent, ctx: Context) -> None:
-        """Add the result of the step to the conversation, and keep it in the workspace."""
-        if reply := self._state.results.replies.get(step.id):
-            self._discussion.keep(reply)
-            await ctx.workspace.put(OUTPUTS + step.id, reply.full.text, key="output")

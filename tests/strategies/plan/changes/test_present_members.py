@@ -56,6 +56,14 @@ async def steered(
     return result, list(await journal.read(RUN_ID))
 
 
+async def test_whoever_leads_now_hands_out_the_steps_and_answers() -> None:
+    fakes = FakeMembers()
+    team = Team("t", members=fakes.members("lead a b c"), strategy="star_team", options={"steps": STEPS[:2]})
+    result, _ = await steered(team, [leave("lead")])
+    assert result.status == "completed"
+    assert fakes.calls == ["a", "a", "b", "a"], "a leads, and hands out the second round"
+
+
 async def test_an_expert_joins_and_gets_work_by_an_edit_of_the_plan() -> None:
     change = edit(*STEPS, {"id": "more", "agent": "new", "needs": ["c"]})
     result, events = await steered(collaboration(FakeMembers(), STEPS), [JOIN, change])

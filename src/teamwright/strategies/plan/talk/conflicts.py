@@ -74,7 +74,7 @@ class ConflictResolver:
             return
         messages = await self._discuss(conflict, ctx) if ctx.cutback.peers and self._rounds else []
         lead = self._briefed.lead
-        if lead.ended is not None:
+        if self._state.ended_by is not None:
             return
         lead.add_messages((conflict.message, *messages))
         text = RULE.format(step=step.id, author=author.name)
@@ -154,14 +154,8 @@ class ConflictResolver:
             envelope_limits=forwarded_limits(self._task),
             attachments=self._task.attachments,
         )
-        reply = await ctx.ask(speaker, turn, key=key)
-        if isinstance(reply, Failure):
-            self._briefed.lead.note_failure(reply)
-            return None
-        self._briefed.lead.note_warnings(reply)
-        if self._briefed.lead.note_termination(reply) or not reply.messages:
-            return None
-        return reply
+        reply = self._state.heard(await ctx.ask(speaker, turn, key=key))
+        return reply if reply is not None and reply.messages else None
 
     async def _record_message(self, conflict: Conflict, by: Agent, to: Agent, ctx: Context) -> None:
         await ctx.emit(TeamMessageSent(by=by.name, to=(to.name,), round=self._briefed.round_number(conflict.step.id)))
@@ -179,7 +173,7 @@ class ConflictResolver:
         except (AgentTimeout, NotOwned) as error:
             reply = Failure(member=conflict.author.name, error=error.kind, message=str(error))
         if isinstance(reply, Failure):
-            lead.note_failure(reply)
+            self._state.heard(reply)
             return
         await self._record_message(conflict, conflict.author, lead.agent, ctx)
         results.add(step.id, reply.changed(messages=(*first.messages, *reply.messages)))

@@ -7,20 +7,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from msgspec.structs import replace
-
 from teamwright.agents.contract.agent import Agent, Context
 from teamwright.strategies.plan.state import PlanState
 from teamwright.strategies.plan.steps.step_outputs import StepInput
+from teamwright.strategies.plan.steps.step_runner import StepRunner
 from teamwright.strategies.plan.steps.step_work import Work
 from teamwright.strategies.plan.talk.member_requests import MemberRequest, Outbox
-from teamwright.strategies.protocol import Task, introduction
+from teamwright.strategies.plan.workers import Floor
+from teamwright.strategies.protocol import introduction
 from teamwright.values.events.team import TeamHandoff, TeamMessage
 from teamwright.values.specs.plan import Step
 from teamwright.values.turns.artifacts import POINTER
 from teamwright.values.turns.messages import Conversation
 from teamwright.values.turns.turn import Failure, Reply, Turn
 
+OUTPUTS = "outputs/"
+"""The beginning of the names of results in the workspace, where they stay when the team is dissolved."""
 ASSIST = "{asker} asks for your help. Answer the question, and nothing else:\n{question}"
 ANSWERED = "{helper} has answered. Finish your step {title!r}:\n{task}"
 UNKNOWN = """\
@@ -36,16 +38,16 @@ The step:
 {task}"""
 
 
-class Discussion:
-    """What members of one team say to each other and ask of each other, step by step."""
+class Discussion(Floor):
+    """Members talk to each other and ask each other while they work on a step; all read what was said and done."""
 
-    def __init__(self, state: PlanState, ctx: Context) -> None:
-        self._state = state
+    def __init__(self, state: PlanState, runner: StepRunner, ctx: Context) -> None:
+        super().__init__(state, runner, ctx)
         self._outbox = Outbox(ctx.workspace)
         self.conversation = Conversation()
         self.conversation.extend(state.task.history)
 
-    def turn(self, step_input: StepInput, member: str) -> Turn:
+    def make_turn(self, step_input: StepInput, member: str) -> Turn:
         """Return the turn of a step: the conversation, the colleagues, and the task."""
         state, step, own = self._state, step_input.step, step_input.own_task
         others = [introduction(one) for one in state.team if one.name != member]
@@ -66,12 +68,18 @@ class Discussion:
         return self._asked(prompt, step_input.number)
 
     def _asked(self, prompt: str, number: int) -> Turn:
-        turn = Turn(prompt, self.conversation.history(), number)
-        return with_files(turn, self._state.task)
+        files = self._task.attachments if self._task.text in prompt else ()
+        return Turn(prompt, self.conversation.history(), number, attachments=files)
 
     def keep(self, reply: Reply) -> None:
         """Add what a member did to the conversation."""
         self.conversation.extend(reply.messages)
+
+    async def after_step(self, step: Step, worker: Agent, ctx: Context) -> None:
+        """Add the result of the step to the conversation, and keep it in the workspace."""
+        if reply := self._state.results.replies.get(step.id):
+            self.keep(reply)
+            await ctx.workspace.put(OUTPUTS + step.id, reply.full.text, key="output")
 
     async def settle(self, step: Step, work: Work, ctx: Context) -> Work | Failure:
         """Return the result of a step once no member asks for anything more, or as the lead decides."""
@@ -170,11 +178,6 @@ class Discussion:
         fact = TeamMessage(type="decision", by=lead.name, to=self._others(lead.name), text=decided.text, step=step.id)
         await ctx.emit(fact, key=f"{key}/decided")
         return Work(lead, turn, key, decided)
-
-
-def with_files(turn: Turn, task: Task) -> Turn:
-    """Return a turn with the files of the team's task, if its prompt has that task."""
-    return replace(turn, attachments=task.attachments) if task.text in turn.task else turn
 
 
 def _listed(title: str, lines: Iterable[str]) -> str:

@@ -10,14 +10,14 @@ from functools import partial
 
 from teamwright.agents.contract.agent import Agent, Context
 from teamwright.strategies.plan.state import PlanState
-from teamwright.strategies.plan.steps.step_outputs import StepInput
-from teamwright.strategies.plan.talk.lead import Lead, forwarded_limits, turn_with_context
+from teamwright.strategies.plan.steps.step_runner import StepRunner
+from teamwright.strategies.plan.talk.lead import Lead, forwarded_limits
 from teamwright.strategies.plan.talk.rounds import Round, rounds_of
 from teamwright.strategies.plan.workers import Floor, WorkerPool
 from teamwright.values.events.team import TeamMessageSent
 from teamwright.values.specs.plan import Step
 from teamwright.values.turns.messages import History, Message
-from teamwright.values.turns.turn import Failure, Reply, Turn
+from teamwright.values.turns.turn import Reply, Turn
 
 HEAR = """\
 You and others work side by side through a plan. Above stands what came of this round, yours among it. Tell the \
@@ -30,8 +30,8 @@ The task of the team:
 class Exchange(Floor):
     """Workers exchange messages after each round, which the next one waits for."""
 
-    def __init__(self, state: PlanState, lead: Lead, workers: WorkerPool) -> None:
-        super().__init__(state)
+    def __init__(self, state: PlanState, runner: StepRunner, ctx: Context, lead: Lead, workers: WorkerPool) -> None:
+        super().__init__(state, runner, ctx)
         self._policy, self._lead, self._workers = state.options.policy, lead, workers
         self._rounds: list[Round] = []
         self._next = 0
@@ -45,26 +45,26 @@ class Exchange(Floor):
             await self.run_round(round_, ctx)
             if self._state.results.is_over:
                 break
-            if not self.runner.queue.open & {step.id for step in round_.steps}:
+            if not self._runner.queue.open & {step.id for step in round_.steps}:
                 self._next += 1
             for number in range(1, self._state.options.rounds_of_talk + 1):
                 await self.exchange(round_, number, ctx)
-            if self._lead.ended is not None:
+            if self._state.ended_by is not None:
                 self._state.results.is_over = True
                 break
-            if self.runner.is_held:
+            if self._runner.is_held:
                 break
 
-    def set_steps(self, steps: Sequence[Step], ctx: Context) -> None:
+    def set_steps(self, steps: Sequence[Step]) -> None:
         """Put steps into rounds that are in none yet."""
         known = {step.id for round_ in self._rounds for step in round_.steps}
         new = tuple(step for step in steps if step.id not in known)
-        self._rounds += rounds_of(new, self._state, self._lead.agent, ctx, first=len(self._rounds))
+        self._rounds += rounds_of(new, self._state, self._ctx, len(self._rounds))
 
     async def run_round(self, round_: Round, ctx: Context) -> None:
         """Run the steps of a round concurrently."""
         self._round = round_
-        await self.runner.run(self._workers.size, ctx, {step.id for step in round_.steps})
+        await self._runner.run(self._workers.size, ctx, {step.id for step in round_.steps})
         self._peer_messages = {}  # these were for this round
         known, collects = self._state.results, self._policy.on_failure == "collect"
         ids = (step.id for step in round_.steps if step.id in known.replies or (collects and step.id in known.failures))
@@ -76,13 +76,13 @@ class Exchange(Floor):
         sent = _by_worker(results) if number == 1 else {name: [one] for name, one in self._peer_messages.items()}
         workers = (*self._workers.active(ctx), *(worker for worker, _ in results))
         recipients = {worker.name: worker for worker in workers}
-        if not ctx.cutback.peers or not sent or len(recipients) < 2 or self._lead.ended is not None:
+        if not ctx.cutback.peers or not sent or len(recipients) < 2 or self._state.ended_by is not None:
             return
         for name in sent:
             others = tuple(other for other in recipients if other != name)
             await ctx.emit(TeamMessageSent(by=name, to=others, round=round_.number))
         replies: dict[str, Reply] = {}
-        async with ctx.branches(len(recipients), until=lambda: self._lead.ended is not None) as branches:
+        async with ctx.branches(len(recipients), until=lambda: self._state.ended_by is not None) as branches:
             for name, worker in recipients.items():
                 branches.start(f"round-{round_.number}/{number}-{name}", partial(self._ask_peer, worker, sent, replies))
         self._peer_messages = {
@@ -90,11 +90,10 @@ class Exchange(Floor):
         }
         self._lead.add_messages(self._peer_messages.values())
 
-    def make_turn(self, step_input: StepInput, member: str) -> Turn:
-        """Return a turn with the batch, the responses after the previous round, and the results of the needed steps."""
-        own = self._round.envelopes.get(step_input.step.id)
-        context = [*self._state.notices_for(member), *([own] if own else ()), *self._peer_messages.values()]
-        return turn_with_context(self._task, step_input, context)
+    def context(self, step: Step, member: str) -> Sequence[Message]:
+        """Return the envelope of the batch, and the responses after the previous round."""
+        own = self._round.envelopes.get(step.id)
+        return [*([own] if own else ()), *self._peer_messages.values()]
 
     async def after_step(self, step: Step, worker: Agent, ctx: Context) -> None:
         """Record that the lead handed out the step and gets its result."""
@@ -107,7 +106,7 @@ class Exchange(Floor):
     def _results(self, round_: Round) -> Iterator[tuple[Agent, Message]]:
         """Yield the workers of a round, without the lead, each with its result."""
         for step in round_.steps:
-            worker = self.runner.workers.get(step.id)
+            worker = self._runner.workers.get(step.id)
             if worker is not None and worker.name != self._lead.agent.name and step.id in self._state.results.replies:
                 yield worker, self._state.outputs.message_of(step.id)
 
@@ -119,12 +118,8 @@ class Exchange(Floor):
         text, files = HEAR.format(task=self._task.text), self._task.attachments
         turn = Turn(text, history, self._round.number, "coordinate", envelope_limits=limits, attachments=files)
         reply = await ctx.ask(worker, turn, key="hear")
-        if isinstance(reply, Failure):
-            self._lead.note_failure(reply)
-            return
-        self._lead.note_warnings(reply)
-        if not self._lead.note_termination(reply):
-            replies[worker.name] = reply
+        if (said := self._state.heard(reply)) is not None:
+            replies[worker.name] = said
 
 
 def _by_worker(results: Sequence[tuple[Agent, Message]]) -> Mapping[str, Sequence[Message]]:

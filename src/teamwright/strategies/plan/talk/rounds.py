@@ -16,16 +16,14 @@ from teamwright.strategies.envelopes import limits_of
 from teamwright.strategies.plan.options import own_key
 from teamwright.strategies.plan.schedule.schedule import batch_envelopes
 from teamwright.strategies.plan.state import PlanState
-from teamwright.strategies.plan.steps.step_outputs import StepInput
-from teamwright.strategies.plan.steps.step_runner import Prelude
-from teamwright.strategies.plan.talk.lead import Lead, turn_with_context
+from teamwright.strategies.plan.steps.step_runner import Prelude, StepRunner
+from teamwright.strategies.plan.talk.lead import Lead
 from teamwright.strategies.plan.workers import Floor
 from teamwright.values.events.team import TeamMessageSent
 from teamwright.values.specs.plan import Plan, Step
 from teamwright.values.text.display import cut
 from teamwright.values.turns.envelope import Envelope, EnvelopeMessage
 from teamwright.values.turns.messages import Message
-from teamwright.values.turns.turn import Turn
 
 HAND_OUT = """\
 You lead a team that works through a plan. Next come these steps:
@@ -55,9 +53,9 @@ class Round:
 class BriefedRounds(Floor):
     """The lead hands out rounds to the workers, and hears what came of them."""
 
-    def __init__(self, state: PlanState, lead: Lead) -> None:
-        super().__init__(state)
-        self.lead = lead
+    def __init__(self, state: PlanState, runner: StepRunner, ctx: Context, lead: Lead) -> None:
+        super().__init__(state, runner, ctx)
+        self.lead, self.runner = lead, runner
         self.on_result: ResultHandler | None = None
         self.notes: dict[str, list[Message]] = {}
         """Messages about a step, for its worker and for the steps that depend on it."""
@@ -71,10 +69,11 @@ class BriefedRounds(Floor):
         await super().run(width, ctx)
         self.report_to_lead()
 
-    def set_steps(self, steps: Sequence[Step], ctx: Context) -> None:
+    def set_steps(self, steps: Sequence[Step]) -> None:
         """Put steps into rounds that are in none yet."""
         new = tuple(step for step in steps if step.id not in self._rounds)
-        for round_ in rounds_of(new, self._state, self.lead.agent, ctx, first=len(set(map(id, self._rounds.values())))):
+        first = len(set(map(id, self._rounds.values())))
+        for round_ in rounds_of(new, self._state, self._ctx, first):
             self._rounds |= {step.id: round_ for step in round_.steps}
 
     def place_of(self, step: Step) -> str:
@@ -82,12 +81,8 @@ class BriefedRounds(Floor):
         round_ = self._rounds[step.id]
         return step.id if round_.number in self._briefed else own_key(f"round-{round_.number}")
 
-    def make_turn(self, step_input: StepInput, member: str) -> Turn:
-        """Return a turn with the briefing, notes about the needed steps, and their results."""
-        context = [*self._state.notices_for(member), *self._context(step_input.step, member)]
-        return turn_with_context(self._task, step_input, context)
-
-    def _context(self, step: Step, member: str) -> Iterator[Message]:
+    def context(self, step: Step, member: str) -> Iterator[Message]:
+        """Yield the envelope and the briefing of the round, and notes about the step and those that it needs."""
         if member != self.lead.agent.name:
             round_ = self._rounds[step.id]
             if step.id in round_.envelopes:
@@ -146,7 +141,7 @@ class BriefedRounds(Floor):
         self._unreported.clear()
 
     def _stop_if_ended(self) -> None:
-        if self.lead.ended is not None:
+        if self._state.ended_by is not None:
             self._state.results.is_over = True
 
 
@@ -156,7 +151,7 @@ def _listed(step: Step) -> str:
     return f"- {step.id}{who}{f': {shown}' if shown else ''}"
 
 
-def rounds_of(steps: tuple[Step, ...], state: PlanState, lead: Agent, ctx: Context, first: int = 0) -> Sequence[Round]:
+def rounds_of(steps: tuple[Step, ...], state: PlanState, ctx: Context, first: int) -> Sequence[Round]:
     """Return a round for each batch, in which each step gets the envelope that points at it; or one for each step."""
     if not steps:
         return []
@@ -169,7 +164,7 @@ def rounds_of(steps: tuple[Step, ...], state: PlanState, lead: Agent, ctx: Conte
         return [Round(first + at, [ids[id_]]) for at, id_ in enumerate(schedule.order, start=1)]
     task = state.task
     envelopes = batch_envelopes(ctx.workspace.run_id, schedule, plan, limits_of(task.settings.envelope))
-    messages = dict(chain.from_iterable(_pointers(envelope, lead) for envelope in envelopes))
+    messages = dict(chain.from_iterable(_pointers(envelope, state.team.lead) for envelope in envelopes))
     return [
         Round(
             first + batch.index + 1,
