@@ -48,14 +48,17 @@ def ladder_of(options: PlanOptions) -> FailureLadder:
 
 
 def own_judge_flaws(
-    options: PlanOptions, steps: Sequence[Step], authors: Mapping[str, Collection[str]]
+    options: PlanOptions, steps: Sequence[Step], authors: Mapping[str, Collection[str]], team: Roster
 ) -> Iterator[Issue]:
-    """Yield each judge of a step that may be its author; `authors` are those who may work on a step, by its id."""
+    """Yield each judge of a step that may be its author; `authors` are those who may work on a step, by its id.
+
+    Those whom the names in the plan give away are reported with the plan.
+    """
     for index, step in enumerate(steps):
         declared, own = evaluation_of(step, options), step.evaluate is not None
         if declared is None or not declared.asks_judges:
             continue
-        reported = {step.agent or step.id} if own else set[str]()  # with the plan
+        reported = step.authors(team) if own else ()
         for name in declared.judges:
             if name in authors.get(step.id, ()) and name not in reported:
                 text = f"the step {step.id!r}: {name!r} would judge its own work; name another judge"
@@ -87,7 +90,7 @@ class BoundPlan:
     def bind(self, steps: Sequence[Step]) -> None:
         """Bind the steps of a plan without mistakes; steps that have started keep what was decided about them."""
         state, kept = self._state, {step.id for step in steps if not step.is_open}
-        self.binding = bind_steps(state, state.roles, steps, state.members)
+        self.binding = bind_steps(state.options, state.roles, steps, state.members)
         for step in steps:
             if step.id not in kept or step.id not in self.assignments:
                 self.assignments[step.id] = self.assignment(step)
@@ -120,9 +123,9 @@ def members_of(step: Step, team: Roster) -> tuple[str, ...]:
     return step.experts or tuple(dict.fromkeys(step.workers(team)))
 
 
-def bind_steps(state: PlanState, roles: Mapping[str, Role], steps: Iterable[Step], members: Members) -> RoleBinding:
+def bind_steps(options: PlanOptions, roles: Mapping[str, Role], steps: Iterable[Step], members: Members) -> RoleBinding:
     """Bind steps to roles and members; those of several members, and of a pool, are not bound."""
-    names, options = {one.name for one in members}, state.options
+    names = {one.name for one in members}
     if options.has_one_worker:
         worker = options.workers_of(members)[0]
         return RoleBinding({step.id: BoundRole("", NO_ROLE, worker) for step in steps})
@@ -144,7 +147,7 @@ def plan_problems_of(
         return found
     members = Members([known.named(name) for name in team.members], [known.named(name) for name in known.names])
     open_ = [step for step in plan.steps if step.is_open]
-    binding = bind_steps(state, roles, open_, members)
+    binding = bind_steps(state.options, roles, open_, members)
     found += binding.problems
     for step in () if found else open_:
         try:

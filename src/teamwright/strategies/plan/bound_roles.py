@@ -76,9 +76,8 @@ def bind_roles(steps: Sequence[Step], roles: Mapping[str, Role], members: Member
         wanted = step.agent or role.agent
         if wanted is None and role.capability is None and name in agents:
             wanted = name
-        fitting = [
-            one for one in agents.values() if (wanted is None or one.name == wanted) and has_capability(one, role)
-        ]
+        considered = agents.values() if wanted is None else [agents[wanted]] if wanted in agents else ()
+        fitting = [one for one in considered if has_capability(one, role)]
         if not fitting or (name not in roles and wanted is None):
             binding.problems.append(_unbound(step, name, role, wanted, roles, agents))
             continue

@@ -13,9 +13,8 @@ from pydantic import JsonValue
 from teamwright.agents.contract.agent import Context
 from teamwright.errors import UsageError, nearest
 from teamwright.strategies.parts import WORK
-from teamwright.strategies.plan.bound_plan import own_judge_flaws, risk_flaws
+from teamwright.strategies.plan.bound_plan import bind_steps, own_judge_flaws, risk_flaws
 from teamwright.strategies.plan.bound_roles import (
-    bind_roles,
     effective_roles,
     possible_members,
     role_of_step,
@@ -78,7 +77,7 @@ class PlanStrategy(Strategy):
         if options.keeps_states or "risk" in options.model_fields_set:
             found += risk_flaws(options, options.steps)
         if options.keeps_states:
-            found += [*own_judge_flaws(options, steps, _authors(options, members))]
+            found += [*own_judge_flaws(options, steps, _authors(options, members), options.roster(members))]
             found += [*_role_flaws(options), *_stepwise_judge_flaws(options, members, roles)]
         if options.steps and not (options.pool or options.is_led or options.roles):
             found += islice(_idle(options.steps, members), MOST_IDLE)
@@ -126,7 +125,7 @@ class PlanStrategy(Strategy):
         closer = steps.get(closer_of(list(steps.values()), options) or "")
         if closer is None:
             return ()
-        worker = _worker_of(closer, options, members)
+        worker = _authors(options, members)[closer.id][0]
         return [ClosingAsk(worker, 0 if options.sees == "all" else len(closer.needs))]
 
     def diagram(self, settings: Settings, members: Members) -> Diagram:
@@ -135,8 +134,10 @@ class PlanStrategy(Strategy):
         steps = _known_steps(options, members)
         if not steps or options.handout != "none":
             return drawn_team(options, members, _roles_of(options, members), steps)
-        workers = {step.id: _worker_of(step, options, members) for step in steps if not step.is_shared}
-        return drawn_steps(options, members, steps, workers)
+        authors = _authors(options, members)
+        return drawn_steps(
+            options, members, steps, {step.id: authors[step.id][0] for step in steps if not step.is_shared}
+        )
 
     def example_reply(self, turn: Turn) -> JsonValue:
         """Return a plan, a change or a decision, if the turn asks for one."""
@@ -158,28 +159,14 @@ def _known_steps(options: PlanOptions, members: Members) -> Sequence[Step]:
     return steps_of_roles(_roles_of(options, members), declared=options.has_roles)
 
 
-def _worker_of(step: Step, options: PlanOptions, members: Members) -> str:
-    """Return who is expected to work on a step."""
-    if options.has_one_worker:
-        return options.workers_of(members)[0].name
-    if step.agent is not None or (step.id in members.names and step.role is None):
-        return step.agent or step.id
-    if options.pool:
-        return options.workers_of(members)[0].name
-    bound = bind_roles((step,), _roles_of(options, members), members).by_step.get(step.id)
-    return step.id if bound is None else bound.agent.name
-
-
 def _authors(options: PlanOptions, members: Members) -> dict[str, tuple[str, ...]]:
-    """Return who may work on each step."""
-    workers = tuple(one.name for one in options.workers_of(members))
-    roster = options.roster(members)
-    found: dict[str, tuple[str, ...]] = {}
-    for step in _known_steps(options, members):
-        is_open = options.pool and step.agent is None and not options.has_one_worker
-        alone = workers if is_open else (_worker_of(step, options, members),)
-        found[step.id] = step.authors(roster) if step.is_shared else alone
-    return found
+    """Return who may work on each step that is known before the run; the first of them is expected to."""
+    steps, roster = _known_steps(options, members), options.roster(members)
+    bound = bind_steps(options, _roles_of(options, members), steps, members).by_step
+    pool = tuple(one.name for one in options.workers_of(members)) if options.pool else ()
+    alone = {id_: (one.agent.name,) for id_, one in bound.items()}
+    found = {one.id: one.authors(roster) if one.is_shared else alone.get(one.id, pool) for one in steps}
+    return {id_: names or (id_,) for id_, names in found.items()}
 
 
 def _answer_flaws(options: PlanOptions, steps: Sequence[Step]) -> Iterator[Issue]:

@@ -131,12 +131,13 @@ def _unassigned(
 
 
 def _judge_flaws(step: Step, team: Roster) -> Iterator[tuple[str, str]]:
-    """Yield judges that may be the author of what they judge, where several members work on a step."""
-    if step.evaluate is None or step.parallel == "serial":  # a step of one member is checked like all steps
-        return
-    for name in step.evaluate.judges if step.evaluate.asks_judges else ():
+    """Yield judges that may be the author of what they judge, by the names in the plan."""
+    for name in step.evaluate.judges if step.evaluate is not None and step.evaluate.asks_judges else ():
         if name in step.authors(team):
-            yield "evaluate", f"has the judge {name_text(name)}, who may be the author of its result; name another one"
+            yield (
+                "evaluate",
+                f"has the judge {name_text(name)}, who may be the author; name another one",
+            )
 
 
 def _part_flaws(parts: Sequence[Part]) -> Iterator[tuple[str, str]]:

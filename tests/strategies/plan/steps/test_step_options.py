@@ -94,7 +94,7 @@ teams:
 
 def test_the_author_of_a_step_can_not_be_its_judge() -> None:
     made = FakeMembers()
-    with pytest.raises(UsageError, match="the step 'a': 'a' can't judge its own work"):
+    with pytest.raises(UsageError, match="the step 'a' has the judge 'a', who may be the author"):
         Team("t", members=made.members("a b"), strategy="dag", options=steps(judge="a"))
 
 

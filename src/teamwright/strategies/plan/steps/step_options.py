@@ -53,8 +53,8 @@ def plan_flaws(steps: Sequence[Step]) -> Iterator[Issue]:
     for one in plan_faults(steps):
         yield Issue(one.text, (STEPS, one.step, "id") if one.need is None else (STEPS, one.step, "needs", one.need))
     for index, step in enumerate(steps):
-        for text in evaluation_problems(step):
-            yield Issue(text, (STEPS, index, "evaluate"))
+        for text in () if step.evaluate is None else declaration_problems(step.evaluate):
+            yield Issue(f"the step {name_text(step.id)}: {text}", (STEPS, index, EVALUATE))
 
 
 def template_flaws(steps: Sequence[Step]) -> Iterator[Issue]:
@@ -97,17 +97,6 @@ def evaluator_among(members: Members, declared: Evaluate) -> Evaluator:
     judge = None if declared.judge is None else members.named(declared.judge)
     final = None if declared.final_judge is None else members.named(declared.final_judge)
     return make_evaluator(declared, judge=judge, final_judge=final)
-
-
-def evaluation_problems(step: Step) -> list[str]:
-    """Return what is wrong with the evaluation of a step."""
-    if step.evaluate is None:
-        return []
-    problems = declaration_problems(step.evaluate)
-    author = step.agent or step.id
-    if author in step.evaluate.judges:
-        problems.append(f"{name_text(author)} can't judge its own work")
-    return [f"the step {name_text(step.id)}: {text}" for text in problems]
 
 
 def declaration_problems(declared: Evaluate) -> list[str]:
