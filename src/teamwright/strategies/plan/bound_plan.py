@@ -52,7 +52,7 @@ def own_judge_flaws(
 ) -> Iterator[Issue]:
     """Yield each judge of a step that may be its author; `authors` are those who may work on a step, by its id.
 
-    Those whom the names in the plan give away are reported with the plan.
+    Judges that the plan itself names as authors are reported with the plan.
     """
     for index, step in enumerate(steps):
         declared, own = evaluation_of(step, options), step.evaluate is not None
