@@ -103,7 +103,7 @@ class Floor:
         """Return None: steps start at once."""
 
     async def settle(self, step: Step, work: Work, ctx: Context) -> Work | Failure:
-        """Return the work on a step once nobody has anything to add."""
+        """Return the work on a step, once members have nothing to add."""
         return work
 
     async def after_step(self, step: Step, worker: Agent, ctx: Context) -> None:
