@@ -165,7 +165,7 @@ class PlanState:
         return PLAN_TOKENS + options.max_steps * (SHARED_STEP_TOKENS if options.shared_steps else STEP_TOKENS)
 
     def _escapes_review(self, reply: Reply) -> bool:
-        """Return whether the team would end with a reply that nobody has reviewed, although its work is reviewed."""
+        """Return whether the team would end with a reply that was not reviewed, where work has to be."""
         review = self.options.evaluate
         return review is not None and (review.reviews or not reply.text.strip())
 
