@@ -208,6 +208,15 @@ async def test_a_discussion_without_an_end_is_decided_by_the_lead() -> None:  # 
     assert cast("list[TeamMessage]", facts(events, TeamMessage))[-1].type == "decision"
 
 
+@pytest.mark.parametrize("parallel", ["competitive_parallel", "subtask_parallel"])
+async def test_members_who_share_a_step_talk_while_they_work_on_it(parallel: str) -> None:  # A-04 A-08
+    members = [asker("a"), asker("b", ("assist", "c", "Which wood?"), ("message", "", "Boots!")), asker("c")]
+    step: dict[str, JsonValue] = {"id": "draw", "parallel": parallel, "agents": ["b", "c"]}
+    _, events = await run(live(members, [step, {"id": "more", "agent": "b", "needs": ["draw"]}]))
+    said = [(one.type, one.step) for one in cast("list[TeamMessage]", facts(events, TeamMessage))]
+    assert said == [("assist_request", "draw"), ("assist", "draw"), ("chat", "draw")]
+
+
 async def test_who_asks_a_stranger_or_itself_is_told_who_is_there() -> None:
     fakes = FakeMembers()
     for to in ("z", "b"):

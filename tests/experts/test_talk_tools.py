@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from teamwright import Engine, Team, load_team
+from teamwright import Context, Engine, FunctionAgent, Team, Turn, load_team
 from teamwright.agents.scripted import ScriptedAgent
 from teamwright.agents.tools.agent_tool import AgentSource
 from teamwright.errors import InterventionRefused, ManifestError, ToolError
@@ -181,7 +182,7 @@ async def test_in_python_such_a_team_can_not_be_made_nor_such_an_agent_run() -> 
 async def test_a_member_with_such_tools_is_not_added_to_a_team_that_does_not_talk() -> None:
     journal, gate, members = MemoryJournal(), Gate(), FakeMembers()
     team = Team("t", members=[members.member("a", gate.answer)], strategy="expert")
-    spec = {"model": "local", "tools": [{"live": {}}]}
+    spec: dict[str, Any] = {"model": "local", "tools": [{"live": {}}]}
     async with Engine(journal) as engine:
         handle = await engine.start(team, "go", run_id="r")
         await gate.entered.wait()
@@ -192,3 +193,17 @@ async def test_a_member_with_such_tools_is_not_added_to_a_team_that_does_not_tal
         await handle.result()
     kinds = [event.kind for event in await journal.read("r") if event.kind in ("run.refused", "run.intervened")]
     assert kinds == ["run.refused", "run.intervened"]
+
+
+@pytest.mark.parametrize("strategy", ["sequential", "expert", "live"])
+async def test_code_that_talks_learns_where_no_colleague_would_hear_it(strategy: str) -> None:
+    async def respond(turn: Turn, ctx: Context) -> str:
+        await ctx.message("Bring boots.", key="all")
+        return "sent"
+
+    members = [FunctionAgent("a", respond), FakeMembers().member("b")]
+    async with Engine(MemoryJournal()) as engine:
+        options: dict[str, Any] = {"steps": [{"id": "a"}]} if strategy != "sequential" else {}
+        result = await engine.run(Team("t", members=members, strategy=strategy, options=options), "Go.", run_id="r")
+    said = str(result.failure) + str(result.warnings)
+    assert ("'a' can't reach colleagues here: members of" in said) == (strategy != "live")

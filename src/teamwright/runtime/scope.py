@@ -137,6 +137,7 @@ class Scope:
         "recovery",
         "run",
         "stopping",
+        "team",
         "tier",
         "usage",
         "wants_whole",
@@ -178,6 +179,7 @@ class Scope:
             self.compact = parent.compact
             self.degradation, self.decides_degradation = parent.degradation, parent.decides_degradation
             self.holding, self.in_agent, self.holdback = parent.holding, parent.in_agent, parent.holdback
+            self.team = parent.team
             self.charges, self.policy, self.tier = parent.charges, parent.policy, parent.tier
             self.may_retry, self.wants_whole = parent.may_retry, parent.wants_whole
             return
@@ -187,6 +189,8 @@ class Scope:
         self.fallback: Agent | None = None
         self.holding: Holding | None = None
         self.holdback: Holdback | None = None
+        self.team: Agent | None = None
+        """The innermost team around this scope."""
         self.degradation: DegradationLadder | None = None
         self.in_agent = self.decides_degradation = False
         self.may_retry = True

@@ -389,6 +389,7 @@ def _child_scope(scope: Scope, path: str, member: Agent, policy: Policy) -> Scop
         if child.account is not None:
             child.charge(child.charges.tokens, child.charges.usd)  # what a turn that is resumed was charged before
         return child
+    child.team = member
     child.places_branches = run.place is not None and isinstance(member, Team) and member.places_branches
     ladder = None if child.account is None else Degradation.of(member, child)
     if ladder is not None:

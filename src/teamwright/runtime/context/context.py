@@ -40,6 +40,7 @@ from teamwright.runtime.people.applied_interventions import steer_ask, take_chan
 from teamwright.runtime.people.questions import ApprovalGate, ask_person_at
 from teamwright.runtime.scope import Scope
 from teamwright.strategies.plan.talk.member_requests import RequestSender
+from teamwright.teams.team import Team
 from teamwright.values.events.event import Fact
 from teamwright.values.events.team import StepHeldUp
 from teamwright.values.key import escape_place, join_key
@@ -154,15 +155,19 @@ class RunContext:
 
     async def message(self, text: str, *, key: str, summary: str = "") -> None:
         """Tell all other members of the team something."""
-        scope = self._scope
-        sender = RequestSender(self.workspace, scope.member, key, join_key(scope.path, key))
-        await sender.message(text, summary)
+        await self._sender(key).message(text, summary)
 
     async def ask_member(self, name: str, question: str, *, key: str, hand_over: bool = False) -> None:
         """Ask another member for help, or hand the step over to it."""
-        scope = self._scope
-        sender = RequestSender(self.workspace, scope.member, key, join_key(scope.path, key))
+        sender = self._sender(key)
         await (sender.hand_over(name, question) if hand_over else sender.ask(name, question))
+
+    def _sender(self, key: str) -> RequestSender:
+        """Return what sends requests of this member; raises `UsageError` in a team that delivers none."""
+        scope = self._scope
+        if isinstance(scope.team, Team) and (problem := scope.team.strategy.talk_problem(scope.team.settings)):
+            raise UsageError(f"{scope.member!r} can't reach colleagues here: {problem}.")
+        return RequestSender(self.workspace, scope.member, key, join_key(scope.path, key))
 
     async def changes(
         self, *, before: str, apply: ApplyChange, messages: bool = False, check: CheckChange | None = None

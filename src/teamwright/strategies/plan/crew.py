@@ -104,7 +104,8 @@ class StepCrew:
             number = self._attempts(step.id)
             turn_for = partial(self._turn_of, step)
             prefix = key.removesuffix(WORK)
-            shared = SharedStep(self._state, step, number, prefix, turn_for, self._done_parts, turn.closing)
+            settle = None if self.discussion is None else self.discussion.settle
+            shared = SharedStep(self._state, step, number, prefix, turn_for, self._done_parts, turn.closing, settle)
             return await shared.run(ctx)
         reply = await ctx.ask(agent, turn, key=key)
         if isinstance(reply, Failure):

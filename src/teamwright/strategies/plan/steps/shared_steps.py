@@ -6,7 +6,7 @@ Of a competition one answer counts. How it is found is not decided here: that is
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from teamwright.agents.contract.agent import Agent, Context
@@ -26,6 +26,7 @@ ASSEMBLE = (
 )
 TurnFor = Callable[[str, str | None], Turn]
 """Returns the turn of a member, with the task of the step or another one."""
+Settle = Callable[[Step, Work, Context], Awaitable[Work | Failure]]
 MergeEntries = Callable[["Entries", Context], Awaitable[Work | Failure]]
 
 
@@ -42,6 +43,8 @@ class SharedStep:
     """The parts that are done stay so: another attempt asks only for those that are new or failed."""
     closes: bool = False
     """Whether the team closes with this step."""
+    settle: Settle | None = None
+    """Delivers what a member asks of its colleagues, where they talk."""
 
     @property
     def width(self) -> int:
@@ -65,8 +68,13 @@ class SharedStep:
         reply = await ctx.ask(member, turn, key=WORK)
         if isinstance(reply, Failure):
             return reply
-        self.state.add(self.step.id, self.number, place, reply)
-        return Work(member, turn, f"{at}/{WORK}", reply)
+        work: Work | Failure = Work(member, turn, WORK, reply)
+        if self.settle is not None:
+            work = await self.settle(self.step, work, ctx)
+        if isinstance(work, Failure):
+            return work
+        self.state.add(self.step.id, self.number, place, work.reply)
+        return replace(work, key=f"{at}/{work.key}")
 
     async def ask_lead(self, text: str, results: Sequence[Message], key: str, ctx: Context) -> Work | Failure:
         """Let the lead make one result of several."""
