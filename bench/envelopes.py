@@ -19,7 +19,7 @@ from teamwright.agents.contract.agent import Agent
 from teamwright.agents.scripted import Script, ScriptedAgent
 from teamwright.testing.chat import CallTools, ChatAnswer, ChatRequest, Say, ToolCall
 from teamwright.testing.model_server import ModelServer
-from teamwright.values.specs.manifest import Share
+from teamwright.values.specs.members import Share
 from teamwright.values.specs.models import ServerModel
 
 LENGTHS = (200, 1_000, 3_000, 10_000)

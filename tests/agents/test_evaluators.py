@@ -13,8 +13,9 @@ from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.agents.model.agent import ModelAgent
 from teamwright.errors import InvalidOutput, UsageError
 from teamwright.teams.team import Team
-from teamwright.values.specs.evaluation import CriterionResult, Evaluate, EvaluationVerdict, JudgeRecord
+from teamwright.values.specs.evaluation import Evaluate
 from teamwright.values.turns.turn import Reply
+from teamwright.values.turns.verdicts import CriterionResult, EvaluationVerdict, JudgeRecord
 from tests.kit.evaluators import WordEvaluator, words
 
 

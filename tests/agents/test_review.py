@@ -20,9 +20,10 @@ from teamwright.values.events.agent import AgentReplied, AgentReturned
 from teamwright.values.events.event import Event
 from teamwright.values.events.team import TeamEvaluationResult, TeamEvaluationStarted
 from teamwright.values.people import Answer
-from teamwright.values.specs.evaluation import Criterion, CriterionResult, Evaluate, EvaluationVerdict, VerdictOutcome
+from teamwright.values.specs.evaluation import Criterion, Evaluate
 from teamwright.values.turns.results import RunResult
 from teamwright.values.turns.turn import LONGEST_RESULT, Reply, ToolUse, Turn
+from teamwright.values.turns.verdicts import CriterionResult, EvaluationVerdict, VerdictOutcome
 from tests.kit.evaluators import AnyEvaluator, WordEvaluator, evaluated, words
 from tests.kit.members import FakeMembers
 from tests.kit.records import cut_and_resume

@@ -10,8 +10,8 @@ from teamwright.experts.formation import draft_named, form_team
 from teamwright.experts.router import Router
 from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.runtime.engine import Engine
-from teamwright.values.specs.evaluation import CriterionResult, EvaluationVerdict
 from teamwright.values.specs.manifest import Source
+from teamwright.values.turns.verdicts import CriterionResult, EvaluationVerdict
 
 
 def formed(tmp_path: Path, names: list[str], strategy: str = "expert", task: str = "") -> Source:

@@ -6,7 +6,7 @@ from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.experts.expert_agent import default_lead
 from teamwright.experts.presets import Collaborate, Live
 from teamwright.strategies.protocol import Members, Settings, Strategy
-from teamwright.values.specs.manifest import ExpertProfile
+from teamwright.values.specs.members import ExpertProfile
 
 
 def member(name: str, profile: ExpertProfile | None = None) -> FunctionAgent:

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from teamwright.experts.expert_agent import Colleague, expert_prompt, join_parts, team_prompt
-from teamwright.values.specs.manifest import ExpertProfile
+from teamwright.values.specs.members import ExpertProfile
 
 
 def test_an_expert_without_a_profile_is_told_its_name_and_role() -> None:

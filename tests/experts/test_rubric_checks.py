@@ -12,8 +12,8 @@ from teamwright.agents.contract.agent import Context
 from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.experts.rubric import CheckFailed, run_check
 from teamwright.teams.team import Team
-from teamwright.values.specs.evaluation import CriterionResult
 from teamwright.values.turns.turn import Turn
+from teamwright.values.turns.verdicts import CriterionResult
 from tests.kit.runs import run
 
 HERE = "tests.experts.test_rubric_checks"

@@ -21,7 +21,7 @@ from teamwright.strategies.protocol import Members
 from teamwright.values.events.agent import AgentCalled
 from teamwright.values.limits import Usage
 from teamwright.values.people import Question
-from teamwright.values.specs.manifest import Share
+from teamwright.values.specs.members import Share
 from teamwright.values.turns.turn import Failure
 from tests.kit.members import FakeMembers
 from tests.kit.records import cut

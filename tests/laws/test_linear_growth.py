@@ -13,7 +13,7 @@ from teamwright.journal.codec import to_text
 from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team
-from teamwright.values.specs.manifest import Share
+from teamwright.values.specs.members import Share
 from teamwright.values.turns.turn import Turn
 from tests.laws.random_programs import RUN_ID, TASK, log_of
 

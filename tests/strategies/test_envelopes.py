@@ -19,7 +19,7 @@ from teamwright.testing.model_server import ModelServer
 from teamwright.values.events.agent import AgentReplied, WorkspaceKept
 from teamwright.values.limits import Degradation, Limits, Usage
 from teamwright.values.people import Answer, Confirm
-from teamwright.values.specs.manifest import Share
+from teamwright.values.specs.members import Share
 from teamwright.values.specs.models import ServerModel
 from teamwright.values.turns.envelope import EnvelopeNote, EnvelopeSettings
 from teamwright.values.turns.messages import digest

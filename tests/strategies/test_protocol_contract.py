@@ -12,7 +12,7 @@ from teamwright.errors import UsageError
 from teamwright.strategies import Members, Outcome, Settings, Task, TeamConversation, find_strategy
 from teamwright.strategies.protocol import require_strategy
 from teamwright.strategies.registry import BUILT_IN_STRATEGIES
-from teamwright.values.specs.manifest import Share
+from teamwright.values.specs.members import Share
 
 
 class Bare(Strategy):

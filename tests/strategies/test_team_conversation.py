@@ -13,7 +13,7 @@ from teamwright.agents.scripted import Rule, ScriptedAgent
 from teamwright.strategies.protocol import Members, Settings, Task
 from teamwright.strategies.team_conversation import TeamConversation, can_terminate, stop_at_limit
 from teamwright.values.events.agent import AgentAsked
-from teamwright.values.specs.manifest import Share
+from teamwright.values.specs.members import Share
 from teamwright.values.turns.messages import History, Message
 from teamwright.values.turns.turn import Failure, Reply
 from tests.kit.members import FakeMembers

@@ -44,11 +44,8 @@ from teamwright.values.specs.evaluation import (
     Criterion as Criterion,
     Evaluate as Evaluate,
 )
-from teamwright.values.specs.models import (
-    ModelSettings as ModelSettings,
-    NamedModel as NamedModel,
-    ServerModel as ServerModel,
-)
+from teamwright.values.specs.model_settings import ModelSettings as ModelSettings
+from teamwright.values.specs.models import NamedModel as NamedModel, ServerModel as ServerModel
 from teamwright.values.specs.simulation import Simulation as Simulation
 from teamwright.values.specs.tools import McpSpec as McpSpec, McpTool as McpTool, ToolSpec as ToolSpec
 from teamwright.values.turns.turn import (

@@ -19,9 +19,10 @@ from teamwright.agents.contract.agent import Agent, Context, agent_spec_of, decl
 from teamwright.agents.functions.imports import can_load_code, load_function
 from teamwright.agents.schema_declaration import schema_fault
 from teamwright.errors import InvalidOutput, InvalidRequest, ManifestError, Problem, UnknownName, UsageError
-from teamwright.values.specs.evaluation import Criterion, Evaluate, EvaluationVerdict
+from teamwright.values.specs.evaluation import Criterion, Evaluate
 from teamwright.values.specs.models import model_key
 from teamwright.values.turns.turn import Failure, Reply, Turn
+from teamwright.values.turns.verdicts import EvaluationVerdict
 from teamwright.values.value import JsonValue
 from teamwright.wings import Registered, entry_points_of
 

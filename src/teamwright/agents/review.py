@@ -18,10 +18,11 @@ from teamwright.agents.evaluators import Evaluator, dependence_of, failure_text,
 from teamwright.errors import InvalidOutput
 from teamwright.values.events.team import TeamEvaluationResult, TeamEvaluationStarted
 from teamwright.values.people import ACCEPT, REVISE, review_question
-from teamwright.values.specs.evaluation import CriterionResult, Evaluate, EvaluationVerdict
+from teamwright.values.specs.evaluation import Evaluate
 from teamwright.values.text.display import LONGEST_ERROR, LONGEST_NAME, cut
 from teamwright.values.turns.messages import History, Message
 from teamwright.values.turns.turn import EvaluatedWork, Failure, Reply, ToolUse, Turn
+from teamwright.values.turns.verdicts import CriterionResult, EvaluationVerdict
 
 REVIEW_EXCEEDED: Literal["review_exceeded"] = "review_exceeded"
 """The error of work that did not pass, and the stop reason of a run that it fails."""

@@ -305,7 +305,7 @@ def files_read(source: Source, loaded: Loaded | None, task: str | None) -> Itera
 
 def _scripts(source: Source) -> Iterator[str]:
     from teamwright.teams.builder import SCRIPTED
-    from teamwright.values.specs.manifest import FallbackModel
+    from teamwright.values.specs.members import FallbackModel
     from teamwright.values.specs.models import model_key
 
     specs = source.manifest.agents.values()

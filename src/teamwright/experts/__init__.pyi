@@ -25,5 +25,5 @@ from teamwright.strategies.plan.changes.change import (
 )
 from teamwright.strategies.plan.changes.difference import plan_difference as plan_difference
 from teamwright.strategies.plan.options import FailureLadder as FailureLadder, PlanOptions as PlanOptions
-from teamwright.values.specs.manifest import ExpertProfile as ExpertProfile
+from teamwright.values.specs.members import ExpertProfile as ExpertProfile
 from teamwright.values.specs.plan import Role as Role, Roster as Roster

@@ -17,8 +17,8 @@ from teamwright.strategies.plan.options import PlanOptions
 from teamwright.strategies.registry import find_strategy
 from teamwright.values.events.event import Event
 from teamwright.values.events.team import TeamEvaluationResult
-from teamwright.values.specs.evaluation import EvaluationVerdict
 from teamwright.values.specs.manifest import Source
+from teamwright.values.turns.verdicts import EvaluationVerdict
 
 LABEL = 10
 """The width of the first column."""

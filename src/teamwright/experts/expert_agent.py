@@ -37,8 +37,9 @@ from teamwright.experts.templates import SKILLS, TEMPLATE, ExpertTemplate, Exper
 from teamwright.strategies.protocol import Members
 from teamwright.teams.manifests.checks.references import ANSWERERS
 from teamwright.teams.manifests.declarations import Declaration, Declarations
-from teamwright.values.specs.manifest import EXPERT_NAME, EXPERT_NAME_FORM, ExpertProfile, check_expert_name
-from teamwright.values.specs.models import AnyModel, ModelSettings
+from teamwright.values.specs.members import EXPERT_NAME, EXPERT_NAME_FORM, ExpertProfile, check_expert_name
+from teamwright.values.specs.model_settings import ModelSettings
+from teamwright.values.specs.models import AnyModel
 from teamwright.values.specs.tools import MemoryTool
 from teamwright.values.text.validation_messages import misfits_of
 

@@ -20,10 +20,11 @@ from teamwright.agents.evaluators import failure_text, model_of
 from teamwright.agents.review import tool_messages
 from teamwright.errors import InvalidOutput
 from teamwright.strategies.reply_parsing import ParseFailure, read_valid
-from teamwright.values.specs.evaluation import Criterion, CriterionResult, JudgeRecord, Reducer
+from teamwright.values.specs.evaluation import Criterion, Reducer
 from teamwright.values.text.validation_messages import misfits_of
 from teamwright.values.turns.messages import single_line, with_header
 from teamwright.values.turns.turn import Failure, Reply, ToolUse, Turn
+from teamwright.values.turns.verdicts import CriterionResult, JudgeRecord
 from teamwright.values.typed_data import JsonScan
 
 T = TypeVar("T")

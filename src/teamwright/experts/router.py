@@ -33,7 +33,8 @@ from teamwright.runtime.engine import Engine
 from teamwright.strategies.reply_parsing import ParseFailure, read_answer
 from teamwright.teams.team_loader import team_from_source
 from teamwright.values.limits import NOTHING, Limits, Usage
-from teamwright.values.specs.manifest import AgentSpec, Manifest, Source, check_expert_name
+from teamwright.values.specs.manifest import AgentSpec, Manifest, Source
+from teamwright.values.specs.members import check_expert_name
 from teamwright.values.specs.models import AnyModel
 from teamwright.values.turns.messages import digest
 from teamwright.values.turns.results import RunResult

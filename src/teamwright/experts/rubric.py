@@ -33,12 +33,13 @@ from teamwright.agents.review import is_passing, weighted_score
 from teamwright.agents.schema_validation import check as check_schema
 from teamwright.errors import AgentError, InvalidOutput, UsageError
 from teamwright.experts.judge import Judge, Judgement
-from teamwright.values.specs.evaluation import Criterion, CriterionResult, Evaluate, EvaluationVerdict, JudgeRecord
+from teamwright.values.specs.evaluation import Criterion, Evaluate
 from teamwright.values.text.control_characters import is_blank
 from teamwright.values.text.display import cut
 from teamwright.values.text.timed_regex import PatternSearch
 from teamwright.values.turns.messages import digest
 from teamwright.values.turns.turn import EvaluatedWork, Reply, ToolUse, Turn
+from teamwright.values.turns.verdicts import CriterionResult, EvaluationVerdict, JudgeRecord
 
 CONTEXT = "context"
 CONTEXT_FILE, FILES = "context.json", "files"

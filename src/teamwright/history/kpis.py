@@ -33,9 +33,9 @@ from teamwright.values.events.team import (
 )
 from teamwright.values.key import join_key, without_attempts
 from teamwright.values.limits import NOTHING, Usage
-from teamwright.values.specs.evaluation import JUDGED, PASSED, EvaluationVerdict, VerdictOutcome
 from teamwright.values.turns.results import Status, StopReason
 from teamwright.values.turns.turn import Purpose
+from teamwright.values.turns.verdicts import JUDGED, PASSED, EvaluationVerdict, VerdictOutcome
 from teamwright.values.value import JsonValue, Record
 
 SECONDS_PER_DAY = 86_400

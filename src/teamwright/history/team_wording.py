@@ -36,9 +36,9 @@ from teamwright.values.people import (
     Tell,
     Undo,
 )
-from teamwright.values.specs.evaluation import EvaluationVerdict, JudgeRecord
 from teamwright.values.text.control_characters import visible
 from teamwright.values.text.display import count_text, cut
+from teamwright.values.turns.verdicts import EvaluationVerdict, JudgeRecord
 
 FIRST = 1
 

@@ -32,7 +32,8 @@ from teamwright.strategies.protocol import Strategy
 from teamwright.strategies.registry import find_strategy
 from teamwright.teams.team import Team
 from teamwright.values.limits import Limits
-from teamwright.values.specs.manifest import Manifest, Share, Source, TeamSpec
+from teamwright.values.specs.manifest import Manifest, Source, TeamSpec
+from teamwright.values.specs.members import Share
 from teamwright.values.specs.plan import Plan
 from teamwright.values.turns.envelope import BudgetLevel, EnvelopeLimits, EnvelopeSettings
 

@@ -22,11 +22,11 @@ from teamwright.values.events.agent import AgentCalled, AgentCallFailed, AgentRe
 from teamwright.values.events.event import Event, fold
 from teamwright.values.events.run import RunEnded, RunStarted
 from teamwright.values.events.team import TeamPlanned, TeamStarted
-from teamwright.values.specs.evaluation import PASSED
 from teamwright.values.specs.manifest import Source
 from teamwright.values.specs.simulation import Behaviour, Data, Simulation
 from teamwright.values.turns.results import FINAL
 from teamwright.values.turns.turn import Purpose
+from teamwright.values.turns.verdicts import PASSED
 
 MOST_VALUES = 200
 """At most so many values of a distribution are stored, evenly spaced by rank."""

@@ -18,7 +18,7 @@ from teamwright.agents.contract.agent import Agent, Context, is_package_class
 from teamwright.errors import UnknownName, UsageError, a
 from teamwright.values.limits import ClosingAsk
 from teamwright.values.people import TeamChange
-from teamwright.values.specs.manifest import Share
+from teamwright.values.specs.members import Share
 from teamwright.values.turns.artifacts import Artifact
 from teamwright.values.turns.envelope import EnvelopeSettings
 from teamwright.values.turns.messages import EMPTY, History, Message

@@ -30,15 +30,8 @@ from teamwright.strategies.expressions.conditions_and_templates import Template
 from teamwright.strategies.registry import find_strategy, named_agents
 from teamwright.teams.team import Team
 from teamwright.values.specs.evaluation import Evaluate
-from teamwright.values.specs.manifest import (
-    AgentSpec,
-    ExpertProfile,
-    FallbackModel,
-    InstructionsByFunction,
-    InstructionsTemplate,
-    Manifest,
-    TeamSpec,
-)
+from teamwright.values.specs.manifest import AgentSpec, InstructionsByFunction, InstructionsTemplate, Manifest, TeamSpec
+from teamwright.values.specs.members import ExpertProfile, FallbackModel
 from teamwright.values.specs.models import AnyModel, NamedModel
 from teamwright.values.specs.tools import TERMINATE, AgentTool, memory_specs
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
-from typing import Literal, TypedDict, Unpack, cast
+from typing import TYPE_CHECKING, Literal, TypedDict, Unpack, cast
 
 from msgspec import Struct
 from pydantic import JsonValue
@@ -43,12 +43,15 @@ from teamwright.values.events.team import TeamEnded, TeamStarted
 from teamwright.values.limits import Degradation, Limits
 from teamwright.values.names import check_name
 from teamwright.values.people import Confirm, Notify, signing_key
-from teamwright.values.specs.manifest import Manifest, Share, Source, TeamSpec
+from teamwright.values.specs.members import Share
 from teamwright.values.text.secret_names import HIDDEN
 from teamwright.values.text.variable_references import escape_references
 from teamwright.values.turns.envelope import EnvelopeSettings
 from teamwright.values.turns.turn import Reply, Turn
 from teamwright.values.value import Value
+
+if TYPE_CHECKING:  # large classes, which no one needs who only imports `Team`
+    from teamwright.values.specs.manifest import Manifest, Source, TeamSpec
 
 
 class TeamRoster(Struct, frozen=True):
@@ -133,6 +136,8 @@ class Team(Agent):
         self.degradation: Degradation = settings.get("degradation", "none")
         then = settings.get("on_max_turns", "stop")
         given = {"share": share, "degradation": self.degradation, "max_turns": max_turns, "on_max_turns": then}
+        from teamwright.values.specs.manifest import TeamSpec
+
         collect(check_arguments, owner, TeamSpec, description=description, **given)
         envelope = collect(value_of, owner, "envelope", settings.get("envelope"), EnvelopeSettings)
         collect(check_instance, owner, "options", options, Mapping, Value)
@@ -275,6 +280,8 @@ class Team(Agent):
     @property
     def spec(self) -> TeamSpec:
         """This team as a declaration."""
+        from teamwright.values.specs.manifest import TeamSpec
+
         spec = TeamSpec(
             description=self.description,
             strategy=self._written_strategy or self.strategy.name,
@@ -306,6 +313,8 @@ class Team(Agent):
         """The team and all of its agents as a declaration, from which a resume rebuilds them."""
         if self.declared is not None:
             return self.declared
+        from teamwright.values.specs.manifest import Source
+
         source = Source(manifest=_manifest(self.roster), team=self.name)
         # Fields that were never set are omitted from the record.
         return source if self.bundle is None else source.model_copy(update={"bundle": self.bundle})
@@ -324,6 +333,8 @@ class Team(Agent):
 
 
 def _manifest(everyone: TeamRoster) -> Manifest:
+    from teamwright.values.specs.manifest import Manifest
+
     teams = {team.name: team.spec for team in everyone.teams if not team.is_single_agent}
     is_team = set(map(id, everyone.teams))
     agents = {agent.name: agent_spec_of(agent) for agent in everyone.agents if id(agent) not in is_team}

@@ -23,8 +23,9 @@ from teamwright.errors import InvalidOutput, UsageError
 from teamwright.testing.agent import CHECKS as AGENT_CHECKS, AgentConformance, AgentTrial
 from teamwright.testing.trial import FaultInjector, run_checks
 from teamwright.values.events.agent import AgentAsked
-from teamwright.values.specs.evaluation import Evaluate, EvaluationVerdict
+from teamwright.values.specs.evaluation import Evaluate
 from teamwright.values.turns.turn import Reply
+from teamwright.values.turns.verdicts import EvaluationVerdict
 
 NUMBERS_OF_BLANKS = (0, 1, 100)
 

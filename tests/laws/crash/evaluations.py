@@ -9,8 +9,9 @@ from teamwright.agents.evaluators import EVALUATOR, Evaluator, verdict_reply
 from teamwright.agents.review import REVISION
 from teamwright.teams.team import Team
 from teamwright.testing.chat import ChatRequest
-from teamwright.values.specs.evaluation import Criterion, CriterionResult, Evaluate, EvaluationVerdict
+from teamwright.values.specs.evaluation import Criterion, Evaluate
 from teamwright.values.turns.turn import Failure, Reply, Turn
+from teamwright.values.turns.verdicts import CriterionResult, EvaluationVerdict
 from tests.laws.crash.http_members import http_member
 
 YES, NO, DRAFT = "yes", "no", "a draft"

@@ -20,7 +20,7 @@ from teamwright.values.events.budget import BudgetRefused
 from teamwright.values.events.run import PersonAsked
 from teamwright.values.limits import Degradation, Usage
 from teamwright.values.people import Answer, Confirm
-from teamwright.values.specs.manifest import Share
+from teamwright.values.specs.members import Share
 from tests.kit.records import cut, wait_for_question
 from tests.kit.strategies import FunctionStrategy, outcome
 from tests.runtime.budget.test_degradation import played, rungs, spender

@@ -9,16 +9,8 @@ import msgspec
 import pytest
 
 from teamwright.errors import InvalidValue
-from teamwright.values.specs.evaluation import (
-    NOT_BLANK,
-    Criterion,
-    CriterionResult,
-    Evaluate,
-    EvaluationVerdict,
-    JudgeRecord,
-    Length,
-    VerdictOutcome,
-)
+from teamwright.values.specs.evaluation import NOT_BLANK, Criterion, Evaluate, Length
+from teamwright.values.turns.verdicts import CriterionResult, EvaluationVerdict, JudgeRecord, VerdictOutcome
 
 
 @pytest.mark.parametrize(

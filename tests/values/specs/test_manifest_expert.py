@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 
 from teamwright.errors import InvalidValue
-from teamwright.values.specs.manifest import AgentSpec, ExpertProfile, Formation, FormedRole, Source
+from teamwright.values.specs.manifest import AgentSpec, Formation, FormedRole, Source
+from teamwright.values.specs.members import ExpertProfile
 
 
 @pytest.mark.parametrize("name", ["a", "data-scientist_2", "_", "-", "x" * 64])

@@ -30,15 +30,15 @@ from teamwright.values.events.event import Fact
 from teamwright.values.limits import ClosingAsk, Cutback, Limits
 from teamwright.values.owned_paths import Owned
 from teamwright.values.people import Answer, Question, TeamChange, Tell
-from teamwright.values.specs.evaluation import Evaluate
-from teamwright.values.specs.manifest import AgentSettings, AgentSpec, ExpertProfile, FallbackModel
+from teamwright.values.specs.members import AgentSettings, ExpertProfile, FallbackModel
 from teamwright.values.specs.models import AnyModel
 from teamwright.values.turns.artifacts import Artifact, SharedValue
 from teamwright.values.turns.turn import Failure, Reply, Tier, Turn
 
 if TYPE_CHECKING:
     from teamwright.agents.clients.client_pool import Models
-    from teamwright.values.specs.manifest import TeamSpec
+    from teamwright.values.specs.evaluation import Evaluate
+    from teamwright.values.specs.manifest import AgentSpec, TeamSpec
 
 PACKAGE = "teamwright."
 NEVER_IGNORED = ("limits", "confirm", "recovery")
@@ -146,6 +146,8 @@ def is_package_class(cls: type) -> bool:
 
 def agent_spec_of(agent: Agent) -> AgentSpec:
     """Return the declaration of an agent, empty if it has none."""
+    from teamwright.values.specs.manifest import AgentSpec
+
     spec = agent.spec
     return spec if isinstance(spec, AgentSpec) else AgentSpec()
 
@@ -244,6 +246,8 @@ def fallback_spec(name: str, fallback: Agent) -> str | FallbackModel | None:
 
 def declaration_of(evaluator: Agent) -> Evaluate:
     """Return the declaration of an evaluator; raises `UsageError` if it has none."""
+    from teamwright.values.specs.evaluation import Evaluate
+
     declared: object = getattr(evaluator, "declaration", None)
     if not isinstance(declared, Evaluate):
         raise UsageError(f"evaluate must be an evaluator such as Rubric(Evaluate(…)), not {evaluator!r:.100}.")

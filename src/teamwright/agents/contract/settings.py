@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import (
+    TYPE_CHECKING,
     TypedDict,
     cast,
 )
@@ -29,10 +30,13 @@ from teamwright.errors import InvalidValue, UsageError
 from teamwright.values.call_limits import DEFAULT_RETRY, Compact, RetryPolicy, TooLong
 from teamwright.values.limits import Limits
 from teamwright.values.people import Confirm
-from teamwright.values.specs.manifest import AgentSpec, ExpertProfile
+from teamwright.values.specs.members import ExpertProfile
 from teamwright.values.specs.models import AnyModel, CacheMode, OutputChoice
 from teamwright.values.text.validation_messages import reasons_of
 from teamwright.values.value import conversions
+
+if TYPE_CHECKING:
+    from teamwright.values.specs.manifest import AgentSpec
 
 
 class PolicySettings(TypedDict, total=False):
@@ -105,6 +109,8 @@ def shared_settings(
     owner, collect, given = f"The agent {name!r}", mistakes.collect, cast("dict[str, object]", keywords)
     plain = {field: value for field, value in given.items() if field not in POLICY and field not in SCHEMAS}
     if plain or checked:
+        from teamwright.values.specs.manifest import AgentSpec
+
         collect(check_arguments, owner, AgentSpec, **plain, **(checked or {}))
     before, after = keywords.get("input_schema"), keywords.get("output_schema")
     settings = {field: value for field, value in given.items() if field in POLICY and field != "priority"}

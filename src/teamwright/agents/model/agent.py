@@ -35,15 +35,8 @@ from teamwright.errors import UsageError
 from teamwright.values.call_limits import IDLE_SECONDS, MOST_REQUESTS
 from teamwright.values.names import check_name
 from teamwright.values.specs.manifest import AgentSpec
-from teamwright.values.specs.models import (
-    AnyModel,
-    CacheMode,
-    ModelSettings,
-    NamedModel,
-    PrescribedMode,
-    check_settings,
-    model_key,
-)
+from teamwright.values.specs.model_settings import ModelSettings, check_settings
+from teamwright.values.specs.models import AnyModel, CacheMode, NamedModel, PrescribedMode, model_key
 from teamwright.values.specs.tools import MemorySpec, MemoryTool, memory_specs
 from teamwright.values.turns.turn import Reply, Turn
 from teamwright.values.typed_data import is_data_type

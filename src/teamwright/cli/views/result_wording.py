@@ -11,7 +11,8 @@ from teamwright.errors import UsageError
 from teamwright.history.budget_levels import BudgetLevels, Level
 from teamwright.runtime.people.webhook import answer_command
 from teamwright.values.limits import Amounts
-from teamwright.values.specs.manifest import ExpertProfile, Source
+from teamwright.values.specs.manifest import Source
+from teamwright.values.specs.members import ExpertProfile
 from teamwright.values.text.control_characters import visible
 from teamwright.values.text.display import count_text, number_text, price_text, seconds_text
 from teamwright.values.turns.results import RunResult, Status, StopReason

@@ -27,7 +27,7 @@ from teamwright.values.events.run import PersonAsked
 from teamwright.values.key import join_key
 from teamwright.values.limits import NO_CUTBACK, Cutback
 from teamwright.values.people import Question
-from teamwright.values.specs.manifest import Share
+from teamwright.values.specs.members import Share
 from teamwright.values.turns.messages import Message
 from teamwright.values.turns.turn import Failure, Tier, Turn
 

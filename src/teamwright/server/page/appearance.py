@@ -12,7 +12,7 @@ from zlib import crc32
 from pydantic import JsonValue
 
 from teamwright.server.page.page_events import PageExpert
-from teamwright.values.specs.manifest import COLOR
+from teamwright.values.specs.members import COLOR
 
 HUES = 24
 NEAR = 2

@@ -45,8 +45,8 @@ from teamwright.values.events.team import (
     TeamStepFailed,
 )
 from teamwright.values.key import join_key
-from teamwright.values.specs.evaluation import JudgeRecord
 from teamwright.values.text.secret_patterns import mask_text
+from teamwright.values.turns.verdicts import JudgeRecord
 
 MODES: Mapping[str, Literal["subtasks", "compete"]] = {
     "subtask_parallel": "subtasks",

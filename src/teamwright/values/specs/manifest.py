@@ -5,69 +5,28 @@ A run records its manifest in this form, and is rebuilt from it.
 
 from __future__ import annotations
 
-import re
 from pathlib import PurePath
-from typing import Annotated, Literal
+from typing import Literal
 
-from pydantic import AfterValidator, Field, JsonValue
+from pydantic import Field, JsonValue
 
-from teamwright.values.call_limits import (
-    DEFAULT_RETRY,
-    LEAST_MAX_BYTES,
-    MOST_MAX_BYTES,
-    Compact,
-    Recovery,
-    RetryPolicy,
-    TooLong,
-)
-from teamwright.values.limits import Degradation, Limits
-from teamwright.values.people import Confirm, Notify
+from teamwright.values.call_limits import Compact, Recovery
+from teamwright.values.limits import Degradation
+from teamwright.values.people import Notify
 from teamwright.values.specs.evaluation import Evaluate
+from teamwright.values.specs.members import (
+    AgentSettings,
+    ExpertName,
+    ExpertProfile,
+    FallbackModel,
+    MemberSettings,
+    Share,
+)
 from teamwright.values.specs.models import OUTPUT_MODE, SETTINGS, AnyModel, CacheMode, CheckedSettings, OutputChoice
 from teamwright.values.specs.simulation import Simulation
 from teamwright.values.specs.tools import AgentName, DeclaredTool, MemoryTool, Name
-from teamwright.values.text.display import cut
 from teamwright.values.turns.envelope import EnvelopeSettings
 from teamwright.values.value import Value
-
-EXPERT_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
-EXPERT_NAME_FORM = "use letters, digits, '_' and '-', at most 64"
-COLOR = re.compile("#[0-9A-Fa-f]{6}")
-
-
-def check_expert_name(name: str) -> str:
-    """Return the name of an expert or a template if it is valid; raises `ValueError` otherwise."""
-    if isinstance(name, str) and EXPERT_NAME.fullmatch(name):  # pyright: ignore[reportUnnecessaryIsInstance]
-        return name
-    raise ValueError(f"{cut(str(name), 60)!r} is no name of an expert: {EXPERT_NAME_FORM}")
-
-
-def _check_color(color: str) -> str:
-    if COLOR.fullmatch(color):
-        return color
-    raise ValueError(f"{cut(color, 60)!r} is no colour: write it as '#' and six hexadecimal digits, such as '#0f766e'")
-
-
-ExpertName = Annotated[
-    str, AfterValidator(check_expert_name), Field(json_schema_extra={"pattern": "^[A-Za-z0-9_-]{1,64}$"})
-]
-Color = Annotated[str, AfterValidator(_check_color), Field(json_schema_extra={"pattern": "^#[0-9A-Fa-f]{6}$"})]
-
-
-class ExpertProfile(Value):
-    """What makes an agent an expert: who it is, how it thinks and works with others, and how a page shows it."""
-
-    template: ExpertName | None = Field(default=None, description="the template that it is made from")
-    persona: str = Field(default="", description="who the expert is")
-    thinking_style: str = Field(default="", description="how it thinks")
-    collaboration_strategy: str = Field(default="", description="how it works with the other experts")
-    skills: tuple[str, ...] = Field(
-        default=(), description="folders with SKILL.md, or folders of such folders, relative to this file"
-    )
-    avatar: str = Field(default="", max_length=64, description="a picture for a page: an emoji or the name of an icon")
-    color: Color | None = Field(default=None, description="a colour for a page, such as '#0f766e'")
-    is_lead: bool = Field(default=False, description="whether it leads its team")
-
 
 RoleOrigin = Literal["template", "written", "made_up"]
 """Where a role comes from: a template, written for the run by a model, or made up from its name alone."""
@@ -90,61 +49,10 @@ class Formation(Value):
     warnings: tuple[str, ...] = ()
 
 
-OPTIONAL = "a failure of this member is skipped, with a warning"
-CRITICAL = "a failure of this member pauses the run"
 EVALUATE = "how its work is evaluated before it counts: a rubric, judges, rounds"
 EXPERT = "a template of an expert by name, or {template, persona, thinking_style, collaboration_strategy, skills, …}"
-CONFIRM = "what a person confirms before it happens"
 
-Share = Literal["transcript", "output", "a2a_lite"]
 JsonSchema = dict[str, JsonValue]
-
-
-class FallbackModel(Value):
-    """A fallback to another model of the same agent."""
-
-    model: AnyModel = Field(description="a name from `models`, or a model")
-
-
-class MemberSettings(Value):
-    """Settings of every member, agent or team."""
-
-    limits: Limits | None = None
-    confirm: Confirm | None = Field(default=None, description=CONFIRM)
-    optional: bool = Field(default=False, description=OPTIONAL)
-    critical: bool = Field(default=False, description=CRITICAL)
-
-
-class AgentSettings(MemberSettings):
-    """Settings of every kind of agent, declared once for manifests and for `Policy`."""
-
-    economy: AnyModel | None = Field(
-        default=None, description="a cheaper model for a tight budget; `economy` of `models` by default"
-    )
-    stronger: AnyModel | None = Field(
-        default=None,
-        description="a model for steps that failed with the regular one; `stronger` of `models` by default",
-    )
-    priority: int = Field(
-        default=0, description="members below the highest priority of their team get the cheaper model first"
-    )
-    max_bytes: int | None = Field(
-        default=None,
-        ge=LEAST_MAX_BYTES,
-        le=MOST_MAX_BYTES,
-        description="bytes of a reply or tool result, 4000000 by default; longer text is truncated, JSON rejected",
-    )
-    handoffs: tuple[str, ...] | bool = Field(
-        default=(), description="the members that it may hand its turn to; true for all others"
-    )
-    retry: RetryPolicy = DEFAULT_RETRY
-    too_long: TooLong | None = Field(
-        default=None,
-        description="what to do when the conversation no longer fits the model: summarise, fallback or fail",
-    )
-    compact: Compact | None = Field(
-        default=None, description="when older messages are replaced by a summary; the team's setting by default"
-    )
 
 
 class InstructionsTemplate(Value):

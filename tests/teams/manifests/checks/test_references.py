@@ -6,7 +6,7 @@ import pytest
 
 from teamwright.errors import ManifestError
 from teamwright.teams.manifests.manifest_loader import load
-from teamwright.values.specs.manifest import FallbackModel
+from teamwright.values.specs.members import FallbackModel
 from teamwright.values.specs.models import NamedModel
 from tests.teams.manifests.manifests import loaded, only_problem, problems
 

@@ -24,10 +24,10 @@ from teamwright.strategies.plan.steps.states import FinalState, StepMachine
 from teamwright.strategies.team_conversation import BUDGET
 from teamwright.values.events.team import FailureRung, TeamHandoff, TeamStepAssigned, TeamStepCompleted, TeamStepFailed
 from teamwright.values.limits import ClosingAsk
-from teamwright.values.specs.evaluation import EvaluationVerdict, VerdictOutcome
 from teamwright.values.specs.plan import Role, Step
 from teamwright.values.text.display import LONGEST_ERROR, cut
 from teamwright.values.turns.turn import Failure, Reply, Turn
+from teamwright.values.turns.verdicts import EvaluationVerdict, VerdictOutcome
 
 NOTHING_FOUND = "NOTHING FOUND"
 LIMITS_OF_ROLE, LIMITS_OF_STEP = "role-limits", "step-limits"

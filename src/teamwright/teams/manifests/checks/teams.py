@@ -38,7 +38,7 @@ from teamwright.strategies.registry import (
 from teamwright.teams.manifests.checks.cycles import AskGraph, agents_in_tools
 from teamwright.teams.manifests.declarations import OPTIONS, Declaration, Declarations, strategy_of
 from teamwright.values.owned_paths import WILD, wildcards_problem
-from teamwright.values.specs.manifest import Share
+from teamwright.values.specs.members import Share
 from teamwright.values.specs.tools import TERMINATE
 from teamwright.values.turns.turn import Reply, Turn
 

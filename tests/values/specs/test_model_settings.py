@@ -16,7 +16,7 @@ from pydantic_ai.models.openai import OpenAIResponsesModelSettings
 
 from teamwright.agents import NamedModel, ServerModel
 from teamwright.errors import InvalidValue, UsageError
-from teamwright.values.specs.models import INSTEAD, ModelSettings, check_settings
+from teamwright.values.specs.model_settings import INSTEAD, ModelSettings, check_settings
 
 NOT_FOR_CHATS = ("decision_", "typesafe_", "mcp_")
 """Settings of models that make no conversation, or that only a server of MCP has."""
