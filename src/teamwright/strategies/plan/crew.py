@@ -103,9 +103,8 @@ class StepCrew:
         if step.is_shared:
             number = self._attempts(step.id)
             turn_for = partial(self._turn_of, step)
-            prefix = key.removesuffix(WORK)
-            settle = None if self.discussion is None else self.discussion.settle
-            shared = SharedStep(self._state, step, number, prefix, turn_for, self._done_parts, turn.closing, settle)
+            prefix, settle, closes = key.removesuffix(WORK), self.floor.settle, turn.closing
+            shared = SharedStep(self._state, step, number, prefix, turn_for, self._done_parts, settle, closes)
             return await shared.run(ctx)
         reply = await ctx.ask(agent, turn, key=key)
         if isinstance(reply, Failure):

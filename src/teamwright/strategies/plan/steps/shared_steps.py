@@ -41,10 +41,10 @@ class SharedStep:
     turn_for: TurnFor
     done_parts: dict[tuple[str, Part], Work]
     """The parts that are done stay so: another attempt asks only for those that are new or failed."""
+    settle: Settle
+    """Delivers what a member asks of its colleagues, where they talk."""
     closes: bool = False
     """Whether the team closes with this step."""
-    settle: Settle | None = None
-    """Delivers what a member asks of its colleagues, where they talk."""
 
     @property
     def width(self) -> int:
@@ -68,9 +68,7 @@ class SharedStep:
         reply = await ctx.ask(member, turn, key=WORK)
         if isinstance(reply, Failure):
             return reply
-        work: Work | Failure = Work(member, turn, WORK, reply)
-        if self.settle is not None:
-            work = await self.settle(self.step, work, ctx)
+        work = await self.settle(self.step, Work(member, turn, WORK, reply), ctx)
         if isinstance(work, Failure):
             return work
         self.state.add(self.step.id, self.number, place, work.reply)
