@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 from pydantic import JsonValue
 
@@ -225,13 +225,16 @@ class RunHistory:
         )
 
     def plan(self) -> JsonValue:
-        """A copy of the latest plan of the run's own team, to be edited; `None` if its strategy records none."""
+        """A copy of the latest plan of the run's own team, to be edited: the recorded one, else the declared steps.
+
+        `None` if its strategy has no plan, or the plan is not made yet.
+        """
         plans = (
             event.fact.plan
             for event in reversed(self.events)
             if isinstance(event.fact, TeamPlanChanged) and not parent_key(event.scope)
         )
-        return deepcopy(next(plans, None))
+        return deepcopy(next(plans, None)) or _declared_plan(self.manifest)
 
     def require_question(self, key: str) -> Question:
         """Return the open question with this key, or raise a `UsageError` that names the nearest key."""
@@ -257,3 +260,13 @@ class RunHistory:
         if ended is None or ended.error is None:
             return None
         return Failure(member=ended.member or self.started.team, error=ended.error, message=ended.message or "")
+
+
+def _declared_plan(recorded: JsonValue) -> JsonValue:
+    """Return the steps that the manifest of a team declares, with their variables, as the first version of its plan."""
+    found: Any = recorded
+    for key in ("manifest", "teams", found.get("team", "") if isinstance(found, dict) else "", "options"):
+        found = found.get(key) if isinstance(found, dict) else None
+    if not isinstance(found, dict) or not found.get("steps"):
+        return None
+    return deepcopy({name: found[name] for name in ("steps", "variables") if found.get(name)})

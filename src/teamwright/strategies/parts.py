@@ -5,7 +5,7 @@ Replies are stored by the names of their parts, so the order in which they arriv
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from typing import Literal
 
 from pydantic import Field, JsonValue
@@ -63,6 +63,8 @@ class PartResults:
         self._policy = policy
         self.replies: dict[str, Reply] = {}
         self.failures: dict[str, Failure] = {}
+        self.required: Collection[str] = ()
+        """The parts without which the team fails, whatever the policy says."""
         self.is_over = False
         self._terminated_by: str | None = None
 
@@ -113,7 +115,9 @@ class PartResults:
     def is_fatal(self, name: str) -> bool:
         """Return whether the part failed in a way that fails the team."""
         failure = self.failures.get(name)
-        return failure is not None and self._policy.fails and not failure.optional
+        if failure is None:
+            return False
+        return name in self.required or (self._policy.fails and not failure.optional)
 
     def finish(
         self,

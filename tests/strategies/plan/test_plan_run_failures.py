@@ -205,3 +205,31 @@ def test_options_are_the_same_as_a_value_and_as_a_mapping() -> None:  # A-03
     )
     rows = [{"id": "p", "parallel": RACE, "agents": ["a", "b"], "enough": 1}]
     assert made.settings.options == collaboration(fakes, rows, "lead a b").settings.options
+
+
+@pytest.mark.parametrize("on_failure", ["skip", "collect", {"retry": 0}])
+@pytest.mark.parametrize(
+    "steps",
+    [
+        [{"id": "a", "required": True}, {"id": "b"}],
+        [{"id": "a"}, {"id": "c", "needs": ["a"], "required": True}, {"id": "b"}],
+    ],
+    ids=["failed", "after a skipped one"],
+)
+async def test_a_team_fails_without_a_step_that_is_required(on_failure: Any, steps: list[Any]) -> None:
+    fakes = FakeMembers()
+    members = [fakes.member("a", Refused("trouble")), fakes.member("b"), fakes.member("c")]
+    options: dict[str, Any] = {"steps": steps, "on_failure": on_failure}
+    result, _ = await run(Team("t", members=members, strategy="plan", options=options))
+    is_collected = on_failure == "collect" and len(steps) > 2  # it sees that its need failed, and works
+    assert result.status == ("degraded" if is_collected else "failed")
+    if result.failure is not None:
+        assert ("trouble" if len(steps) == 2 else "is required, and nothing that it needs has a result (a)") in str(
+            result.failure.message
+        )
+
+
+def test_a_required_step_with_a_condition_is_refused() -> None:
+    steps: list[Any] = [{"id": "a", "required": True, "when": "false"}]
+    with pytest.raises(ManifestError, match="is required and has a condition"):
+        Team("t", members=FakeMembers().members("a"), strategy="plan", options={"steps": steps})

@@ -117,7 +117,7 @@ class PlanAnswer:
         elif state.versions is not None and self._board is not None:
             unpaid = any(map(is_unaffordable, state.results.failures.values()))
             reason = "the budget did not cover it" if unpaid else ""
-            await state.versions.set_status("failed" if unpaid else "completed", ctx, reason)
+            await state.versions.set_status("failed" if unpaid else "completed", reason)
 
     async def _answer_at_once(self, key: str, ctx: Context) -> Outcome:
         """Let the lead answer in one ask, in a team that keeps no states of steps; return the outcome."""

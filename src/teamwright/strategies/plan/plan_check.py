@@ -96,6 +96,8 @@ def _form_flaws(step: Step, team: Roster) -> Iterator[tuple[str, str]]:
             yield "enough", f"has 'enough', which only a competition has; it is {step.parallel}"
     if step.parts and step.parallel != "subtask_parallel":
         yield "parts", f"has parts; write  parallel: subtask_parallel  for them, not {step.parallel}"
+    if step.required and step.when is not None:
+        yield "required", "is required and has a condition, by which it may be skipped; keep one of them"
     match step.parallel:
         case "serial":
             if step.agents:

@@ -134,10 +134,10 @@ class PlanRun:
         state, options = self.state, self._options
         if self._crew.board is not None and plan.steps and (problems := plan_problems_of(state, state.roles, plan)):
             return Failure(member="", error="planning", message="; ".join(problems))
-        state.versions = versions = PlanVersions(plan, state.team, self._problems)
+        state.versions = versions = PlanVersions(plan, state.team, self._problems, self._outer)
         if self._crew.board is not None and plan.steps:
             by = state.team.lead.name if options.is_planned_by_lead else ""
-            await versions.announce(ctx, by=by, reason=self._repaired)
+            await versions.announce(by=by, reason=self._repaired)
         if options.confirm and plan.steps and (refused := await self._confirm(versions, ctx)) is not None:
             return refused
         versions.statuses = self._crew.runner.queue.statuses
@@ -145,7 +145,7 @@ class PlanRun:
         if plan.steps and (self._crew.board is not None or options.is_led or options.has_one_worker):
             await ctx.emit(self._planned(versions.plan))
         if self._crew.board is not None:
-            await versions.set_status("executing", ctx)
+            await versions.set_status("executing")
         return None
 
     def _problems(self, plan: Plan, roster: Roster) -> list[str]:
@@ -155,11 +155,11 @@ class PlanRun:
         """Let a person approve the plan; return the refusal, if it is one."""
         change = await confirm_plan(self.state, versions.plan, ctx)
         if isinstance(change, Failure):
-            await versions.set_status("failed", ctx, change.message)
+            await versions.set_status("failed", change.message)
             return change
         if change:
-            await versions.change(change, "", ctx, by_person=True)
-        await versions.set_status("confirmed", ctx)
+            await versions.change(change, "", by_person=True)
+        await versions.set_status("confirmed")
         return None
 
     async def _work_through(self, ctx: Context) -> str:
@@ -182,6 +182,7 @@ class PlanRun:
                 ends += 1  # each place is asked for once
                 place = own_key("answer" if ends == 1 else f"answer-{ends}")
                 if not await self._changes.take(place, ctx):
+                    self._changes.show_results()
                     return place
 
     def _planned(self, plan: Plan) -> TeamPlanned:

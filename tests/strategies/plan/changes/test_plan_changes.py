@@ -137,3 +137,42 @@ async def test_a_lead_that_ends_a_team_without_a_review_gives_its_answer() -> No
     team = Team("t", members=[lead, fakes.member("a")], strategy="react")
     result, _ = await run(team)
     assert (result.status, result.stop_reason, result.output) == ("completed", "terminated", "It is fine.")
+
+
+async def test_a_lead_that_decides_stepwise_answers_from_what_people_added() -> None:
+    fakes, journal = FakeMembers(), MemoryJournal()
+    added: JsonValue = {"put": [{"id": "more", "agent": "b", "task": "More."}]}
+
+    async def work(turn: Turn) -> str:
+        await journal.send(RUN_ID, EditPlan(plan=added, by="ann"))
+        return "a is done"
+
+    members = [deciding_lead(fakes, WORK, DONE), fakes.member("a", work), fakes.member("b", "what b found")]
+    async with Engine(journal) as engine:
+        result = await engine.run(Team("t", members=members, strategy="react"), TASK, run_id=RUN_ID)
+    assert result.status == "completed"
+    assert "what b found" in fakes.last_turn("lead").prompt
+
+
+@pytest.mark.parametrize("strategy", ["dag", "expert", "dispatch", "star_team", "live"])
+async def test_the_plan_of_every_preset_can_be_read_and_edited(strategy: str) -> None:
+    fakes, journal = FakeMembers(), MemoryJournal()
+    plans: list[Any] = []
+
+    async def work(turn: Turn) -> str:
+        if not plans:
+            plan: Any = (await engine.runs.history(RUN_ID)).plan()
+            plan["steps"][1]["task"] = "Mine."
+            plans.append(plan)
+            await journal.send(RUN_ID, EditPlan(plan=plan, by="ann"))
+        return "done"
+
+    members = [fakes.member("lead"), fakes.member("a", work), fakes.member("b")]
+    steps: list[Any] = [{"id": "one", "agent": "a"}, {"id": "two", "agent": "b", "needs": ["one"]}]
+    async with Engine(journal) as engine:
+        team = Team("t", members=members, strategy=strategy, options={"steps": steps})
+        result = await engine.run(team, TASK, run_id=RUN_ID)
+        last: Any = (await engine.runs.history(RUN_ID)).plan()
+    assert result.status == "completed"
+    assert (last["version"], last["steps"][1]["task"]) == (2, "Mine.")
+    assert "Mine." in fakes.last_turn("b").prompt

@@ -5,7 +5,7 @@ Decisions run beside the steps; only what the loop over steps calls changes the 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from functools import partial
 
 from teamwright.agents.contract.agent import Context
@@ -55,7 +55,7 @@ class PlanChanges:
         splits = step is not None and step.parallel == "subtask_parallel" and not step.parts
         if not done and not splits:
             return False
-        said = await versions.announce_edits(done, self._outer)
+        said = await versions.announce_edits(done)
         if splits and step is not None:
             name = own_key(f"split-{self._next_aside()}/{place}")
             self._consult(name, partial(self._split, step), frozenset((place,)))
@@ -108,7 +108,7 @@ class PlanChanges:
             )
             await ctx.emit(fact)
         if change is not None and not late:
-            await versions.change(change, decision.by, ctx, by_person=decision.by_person)
+            await versions.change(change, decision.by, by_person=decision.by_person)
 
     async def step_ended(self, id_: str, ctx: Context) -> None:
         """Note how work on a step ended, and what follows; a step that the lead may change has not ended yet."""
@@ -136,7 +136,7 @@ class PlanChanges:
         assert failure is not None
         self._crew.runner.suspend(id_, own_key(f"again-{number}/{id_}"))
         assert self._state.versions is not None
-        await self._state.versions.reassign_left(ctx)
+        await self._state.versions.reassign_left()
         work, name = partial(self._adjusted, self._state.plan.by_id[id_], failure), own_key(f"adjust-{number}/{id_}")
         self._crew.held[name] = frozenset((id_,))
         self._crew.runner.start_aside(name, work, partial(self._try_again, id_, name))
@@ -172,7 +172,7 @@ class PlanChanges:
         if not self._answer.is_abandoned:
             self._answer.abandon(id_, f"the step {id_!r} failed")
             assert self._state.versions is not None
-            await self._state.versions.set_status("fallback", ctx, f"the step {id_!r} failed")
+            await self._state.versions.set_status("fallback", f"the step {id_!r} failed")
 
     async def _read_proposals(self, id_: str, ctx: Context) -> None:
         """Start a decision on each change of the plan that the work on a step proposes."""
@@ -245,7 +245,7 @@ class PlanChanges:
         change = change.model_copy(update={"remove": (*change.remove, *(step.id for step in progress.lost))})
         self._answer.earlier = {step.id for step in progress.ended}
         if change:
-            await state.versions.change(change, state.team.lead.name, ctx, told=False)
+            await state.versions.change(change, state.team.lead.name, told=False)
         await self._crew.set_steps(ctx)
 
     async def _confirmed(self, change: PlanChange, ctx: Context) -> ChangeDecision:
@@ -255,15 +255,15 @@ class PlanChanges:
     async def decide(self, ctx: Context) -> None:
         """Let the lead decide on what comes next from what it has seen."""
         state, planned = self._state, self._state.plan.steps
-        self._show_results(planned)
+        self.show_results()
         left = self._options.max_steps - len(planned) - self._rejected
         if left < 1:
             self.decided_enough = True
             return
         self._decisions += 1
         number = self._decisions
-        if await self.take(own_key(f"decide-{number}"), ctx):
-            planned = state.plan.steps
+        if await self.take(own_key(f"decide-{number}"), ctx) and open_steps(state.plan.steps):
+            return  # the lead decides from what comes of them
         found = await self._planner.decide(number, left, ctx)
         if not isinstance(found, tuple):
             self.decided_enough = True
@@ -298,13 +298,15 @@ class PlanChanges:
                 state.view.append(Message(name=NOTICE, content=REJECTED.format(reason=decision.reason), role="user"))
                 return False
             change, by_person = decision.change, decision.by_person
-        await state.versions.change(change, lead, ctx, by_person=by_person, told=False)
+        await state.versions.change(change, lead, by_person=by_person, told=False)
         return True
 
-    def _show_results(self, steps: Sequence[Step]) -> None:
-        """Show the lead what came of steps since it decided last."""
+    def show_results(self) -> None:
+        """Show a lead that decides stepwise what came of steps since it decided last."""
+        if self._options.decide != "stepwise":
+            return
         shown = self._answer.shown
-        for step in steps:
+        for step in self._state.plan.steps:
             if step.id not in shown:
                 shown.add(step.id)
                 if step.id in self._state.results.replies:

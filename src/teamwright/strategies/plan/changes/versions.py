@@ -36,8 +36,9 @@ NO_PLAN = "it is no plan: write an object with  steps, or a change of the plan w
 class PlanVersions:
     """The present plan, the versions before it, and what its members read about changes."""
 
-    def __init__(self, plan: Plan, team: PresentMembers, check: PlanCheck) -> None:
-        self._plan, self._team, self._check = plan, team, check
+    def __init__(self, plan: Plan, team: PresentMembers, check: PlanCheck, ctx: Context) -> None:
+        """Record in `ctx`, in which people find the plan: outside of its time limit."""
+        self._plan, self._team, self._check, self._ctx = plan, team, check, ctx
         self.statuses: Callable[[], Mapping[str, StepStatus]] | None = None
         """Returns how far each step is that has started; without it none has."""
         self._by_number = {plan.version: plan}
@@ -60,10 +61,10 @@ class PlanVersions:
                 steps[place] = step.model_copy(update={"status": status})
         return self._plan.model_copy(update={"steps": tuple(steps)})
 
-    async def announce(self, ctx: Context, *, by: str, reason: str = "") -> None:
+    async def announce(self, *, by: str, reason: str = "") -> None:
         """Record the first version of the plan."""
         lines = plan_difference(None, self.plan).lines
-        await ctx.emit(
+        await self._ctx.emit(
             TeamPlanChanged(
                 plan_version=self._plan.version,
                 plan=self.plan.to_json(),
@@ -74,10 +75,10 @@ class PlanVersions:
             )
         )
 
-    async def set_status(self, status: PlanStatus, ctx: Context, reason: str = "") -> None:
+    async def set_status(self, status: PlanStatus, reason: str = "") -> None:
         """Note how far the plan is."""
         self._plan = self._plan.model_copy(update={"status": status})
-        await ctx.emit(TeamPlanStatus(status=status, plan_version=self._plan.version, reason=reason))
+        await self._ctx.emit(TeamPlanStatus(status=status, plan_version=self._plan.version, reason=reason))
 
     def problems(self, change: PlanChange) -> list[str]:
         """Return every reason why the present plan can't be changed so."""
@@ -86,11 +87,9 @@ class PlanVersions:
             return [f"the step {name_text(id_)} failed and was planned again; choose another id" for id_ in used]
         return change_problems(self.plan, change, self._team.roster, self._check)
 
-    async def change(
-        self, change: PlanChange, by: str, ctx: Context, *, by_person: bool = False, told: bool = True
-    ) -> None:
+    async def change(self, change: PlanChange, by: str, *, by_person: bool = False, told: bool = True) -> None:
         """Make the next version, announce it to those that it affects unless they need not know, and record it."""
-        await ctx.emit(self._next_version(change, by, by_person=by_person, told=told))
+        await self._ctx.emit(self._next_version(change, by, by_person=by_person, told=told))
 
     def _next_version(
         self, change: PlanChange, by: str, *, by_person: bool, told: bool = True, order: Plan | None = None
@@ -118,13 +117,13 @@ class PlanVersions:
             reason=change.reason,
         )
 
-    async def announce_edits(self, done: Sequence[AppliedChange], ctx: Context) -> list[str]:
+    async def announce_edits(self, done: Sequence[AppliedChange]) -> list[str]:
         """Announce what people changed and `apply` has carried out; return what they said to the team or its lead."""
         versions, self._unannounced = self._unannounced, []
         for fact in versions:
-            await ctx.emit(fact)
+            await self._ctx.emit(fact)
         if any(isinstance(one.change, AddMember | RemoveMember) for one in done):
-            await self._announce_members(ctx)
+            await self._announce_members()
         return [one.change.text for one in done if isinstance(one.change, Tell)]
 
     def problem(self, change: TeamChange) -> str | None:
@@ -142,13 +141,15 @@ class PlanVersions:
                 without = self._without(name)
                 return without if isinstance(without, str) else None
 
-    async def _announce_members(self, ctx: Context) -> None:
+    async def _announce_members(self) -> None:
         """Record who is in the team now, and who has left."""
         team = self._team.roster
         reason = f"{team.lead} leads now" if team.lead != self._lead else "the members changed"
         self._lead = team.lead
         left = tuple(self._team.left)
-        await ctx.emit(TeamLife(state="executing", lead=team.lead, members=team.members, left=left, reason=reason))
+        await self._ctx.emit(
+            TeamLife(state="executing", lead=team.lead, members=team.members, left=left, reason=reason)
+        )
 
     def apply(self, applied: AppliedChange) -> str | None:
         """Make the version that a person wants, or return why that is impossible now."""
@@ -194,13 +195,13 @@ class PlanVersions:
             return f"{'; '.join(problems)}; edit the plan first, so that {leaver!r} is not needed"
         return change_between(self.plan, after, f"{leaver} has left")
 
-    async def reassign_left(self, ctx: Context) -> None:
+    async def reassign_left(self) -> None:
         """Give open steps of members who have left to others; a step that they had begun may be tried again."""
         team, plan = self._team.roster, self.plan
         for name in self._team.left:
             plan = without_expert(plan, name, [team.lead, *team.members] if team.lead in team.members else team.members)
         if change := change_between(self.plan, plan, "members have left"):
-            await self.change(change, "", ctx)
+            await self.change(change, "")
 
     def _restored(self, version: int) -> PlanChange | str:
         """Return what makes the plan as it was in a version, or why it can't be; what has begun stays as it is."""

@@ -101,23 +101,16 @@ class StepBoard:
 
         Where one agent `finished` the task instead, what failed before is no failure of the team.
         """
-        states: list[StepState] = [one.state for step, one in self._machines.items() if step not in self._replaced]
         failure = outcome.failure
-        has_result = bool(self.results.replies) or failure is None or failure.error == "budget"
-        state = team_state(states, has_result=has_result)
-        if failure is not None and failure.error == "deadline":
-            state = "timeout"  # also before there is a step
-        elif failure is not None and failure.error == "budget":
-            state = "degraded"  # as every run that its budget did not cover
-        elif outcome.stop_reason == "terminated":
-            state = "completed"
-        elif state in ("completed", "cancelled", "idle") or (finished and failure is None):
+        if failure is not None:
+            status = "timeout" if failure.error == "deadline" else "degraded" if failure.error == "budget" else "failed"
+            reason = cast("StopReason", failure.error if failure.error in OWN_REASONS else "error")
+            return outcome.changed(status=status, stop_reason=reason, data=self._report())
+        states: list[StepState] = [one.state for step, one in self._machines.items() if step not in self._replaced]
+        state = "completed" if outcome.stop_reason == "terminated" else team_state(states)
+        if outcome.stop_reason != "terminated" and (finished or state in ("completed", "cancelled", "idle")):
             state = "degraded" if outcome.warnings else "completed"
-        status = cast('Literal["completed", "degraded", "failed", "timeout"]', state)
-        if failure is None:
-            return outcome.changed(status=status)
-        reason = cast("StopReason", failure.error if failure.error in OWN_REASONS else "error")
-        return outcome.changed(status=status, stop_reason=reason, data=self._report())
+        return outcome.changed(status=cast('Literal["completed", "degraded", "failed", "timeout"]', state))
 
     def timeout_failure(self) -> Failure:
         """Return the failure of a team whose time is used up."""

@@ -50,6 +50,7 @@ class StepQueue:
         self.graph = graph = StepGraph.from_nodes(nodes_of(steps))
         self._outputs.belong_to(graph, closing)
         self.steps = {step.id: step for step in steps}
+        self._results.required = [step.id for step in steps if step.required]
         self._unmet = {step.id: sum(need not in ended for need in step.needs) for step in steps}
         self._ready = deque(
             step for step in graph.order if not self._unmet[step] and step not in ended and step not in self.running

@@ -170,6 +170,12 @@ class StepRunner:
                 if (skip := queue.skip_reason(step)) is None:
                     queue.claim(step)
                     continue
+                if step.required and skip.reason == "needs":
+                    text = f"it is required, and nothing that it needs has a result ({', '.join(step.needs)})"
+                    failure = Failure(member=step.agent or step.id, error="needs", message=text)
+                    self._results.fail(step.id, failure)
+                    queue.settle(step.id)
+                    continue
                 queue.skipped.add(step.id)
                 await ctx.emit(StepSkipped(step=step.id, reason=skip.reason, because=tuple(skip.because)))
             except ExpressionFailed as error:
