@@ -274,7 +274,8 @@ def test_delete_removes_one_run_for_good_and_leaves_what_others_refer_to(
     for name in ("one", "two"):
         call("run", team, "Explain", "--run-id", name)
     refused = call("runs", "delete", "one")
-    assert (refused.code, refused.out) == (2, "1 run would be deleted with --yes\none\n")
+    assert (refused.code, refused.out) == (2, "1 run would be deleted\none\n")
+    assert "add --yes" in refused.err
     done = call("runs", "delete", "one", "--yes", "--json").json
     assert (done["deleted"], done["dry_run"]) == (["one"], False)
     assert call("runs", "show", "one").code == 2

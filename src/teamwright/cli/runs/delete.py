@@ -18,7 +18,7 @@ import typer
 from teamwright.cli.terminal.command_setup import with_journal
 from teamwright.cli.terminal.interrupts import raise_on_interrupt
 from teamwright.cli.terminal.options import check_statuses, seconds_of
-from teamwright.cli.terminal.output import Json, Out, check_out, write_json, write_result
+from teamwright.cli.terminal.output import Json, Out, check_out, say, write_json, write_result
 from teamwright.errors import RunIsLive, UsageError
 from teamwright.values.text.display import count_text, size_text
 
@@ -73,6 +73,8 @@ def delete(
             write_json(deleted.to_json(), out)
         else:
             write_result(deleted.to_text(), out)
+        if deleted.dry_run:
+            say("nothing is deleted; add --yes to delete these runs")
         return 2 if deleted.dry_run else 0
 
     return with_journal(work)
@@ -115,7 +117,7 @@ async def _delete(journal: Journal, ids: tuple[str, ...], *, yes: bool) -> Delet
 
 @dataclass(frozen=True, slots=True)
 class Deleted:
-    """The deleted runs, or with `dry_run` those that would be deleted with --yes."""
+    """The deleted runs, or with `dry_run` those that would be deleted."""
 
     ids: tuple[str, ...]
     freed: int
@@ -129,7 +131,7 @@ class Deleted:
         """As text."""
         runs = count_text(len(self.ids), "run")
         if self.dry_run:
-            return "\n".join([f"{runs} would be deleted with --yes", *self.ids])
+            return "\n".join([f"{runs} would be deleted", *self.ids])
         return f"{runs} deleted, {size_text(self.freed)} freed"
 
 
