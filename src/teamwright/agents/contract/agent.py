@@ -144,12 +144,18 @@ def is_package_class(cls: type) -> bool:
     return cls.__module__.startswith(PACKAGE)
 
 
-def agent_spec_of(agent: Agent) -> AgentSpec:
-    """Return the declaration of an agent, empty if it has none."""
+@cache
+def _declaration() -> type[AgentSpec]:
+    """The class of declarations, which is large: loaded at its first use, and found once for thousands of agents."""
     from teamwright.values.specs.manifest import AgentSpec
 
-    spec = agent.spec
-    return spec if isinstance(spec, AgentSpec) else AgentSpec()
+    return AgentSpec
+
+
+def agent_spec_of(agent: Agent) -> AgentSpec:
+    """Return the declaration of an agent, empty if it has none."""
+    spec, form = agent.spec, _declaration()
+    return spec if isinstance(spec, form) else form()
 
 
 class Policy(AgentSettings):

@@ -25,7 +25,7 @@ from teamwright.values.events.budget import (
 from teamwright.values.events.event import Event
 from teamwright.values.events.run import RunInterrupted, RunPaused, RunQueued, RunResumed, RunStarted
 from teamwright.values.key import key_and_parents
-from teamwright.values.limits import Usage
+from teamwright.values.limits import NOTHING, Usage
 
 
 class Charges:
@@ -122,6 +122,8 @@ def cost_of_run(usage: Usage, tally: Tally) -> Cost:
 
 
 def _charged(usage: Usage, tally: Tally | None) -> tuple[int, int]:
+    if usage is NOTHING and (tally is None or tally.charged is tally.charged_usd is None):  # a function
+        return 0, 0
     tokens = usage.total_tokens if tally is None or tally.charged is None else tally.charged
     return tokens, picodollars(usage.usd if tally is None or tally.charged_usd is None else tally.charged_usd)
 

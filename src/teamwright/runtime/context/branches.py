@@ -237,10 +237,11 @@ class RunBranches:
         return len(self._running) < (self._limit if ladder is None else ladder.cutback.width(self._limit))
 
     def _launch(self, branch: RunBranch[object]) -> None:
+        scope = self._scope
         self._running[branch] = None
-        self._scope.lane.open_children += 1
+        scope.lane.open_children += 1
         self._count(1)
-        self._scope.run.delivery.unpark(branch.scope.lane)
+        scope.run.delivery.unpark(branch.scope.lane)
         branch.task = asyncio.get_running_loop().create_task(branch.run(self._end), name=branch.scope.path)
 
     def _end(self, branch: RunBranch[object]) -> None:
@@ -297,13 +298,15 @@ class RunBranches:
 
     async def _wait(self, *, for_all: bool = False) -> None:
         """Wait for the next branch to finish or, with `for_all`, for the last."""
+        scope, lane, delivery = self._scope, self._scope.lane, self._scope.run.delivery
         self._waits_for_all = for_all
         self._wake = asyncio.get_running_loop().create_future()
         self._count_busy(-1)
-        self._scope.lane.waits_for_children = True
+        lane.waits_for_children = True
         self._update_timers()
-        self._scope.run.delivery.park(self._scope.lane)
-        if (account := self._scope.branch_account) is not None:
+        delivery.park(lane)
+        account = None if scope.account is None else scope.branch_account
+        if account is not None:
             account.add_branches(-1)  # it waits for branches that count themselves
         try:
             await self._wake
@@ -312,7 +315,7 @@ class RunBranches:
                 account.add_branches(1)
             self._wake = None
             if not self._abandoned:
-                self._scope.lane.waits_for_children = False
+                lane.waits_for_children = False
                 self._update_timers()
                 self._count_busy(1)
-                self._scope.run.delivery.unpark(self._scope.lane)
+                delivery.unpark(lane)

@@ -121,7 +121,9 @@ class StepQueue:
 
     def skip_reason(self, step: Step) -> Skip | None:
         """Return why to skip a step: a need failed, no need has a result, or the condition does not hold; else None."""
-        broken = [need for need in step.needs if need in self._after_failure or self._results.is_fatal(need)]
+        broken: list[str] = []
+        if self._results.failures or self._after_failure:
+            broken = [need for need in step.needs if need in self._after_failure or self._results.is_fatal(need)]
         if broken and not self._outputs.closes_early(step):
             self._after_failure.add(step.id)
             return Skip("failure", broken)
