@@ -18,6 +18,7 @@ from teamwright.values.people import (
     RemoveMember as RemoveMember,
     RestorePlan as RestorePlan,
     ResumeMember as ResumeMember,
+    StopStep as StopStep,
     Tell as Tell,
     Undo as Undo,
 )

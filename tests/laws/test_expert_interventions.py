@@ -32,6 +32,7 @@ from teamwright.values.people import (
     RemoveMember,
     RestorePlan,
     Steer,
+    StopStep,
     Tell,
 )
 from teamwright.values.turns.results import RunResult
@@ -74,6 +75,7 @@ SENT = st.lists(
     | st.builds(RaiseBudget, calls=st.integers(1, 90))
     | st.builds(EditPlan, plan=phases.map(lambda steps: {"steps": steps}))
     | st.builds(RestorePlan, plan_version=st.integers(1, 4))
+    | st.builds(StopStep, step=st.sampled_from(["one", "two", "three", "four", "step-1", "step-2"]))
     | st.builds(AddMember, member=st.sampled_from(["new", "a"]), spec=st.just(NEWCOMER))
     | st.builds(RemoveMember, member=NAMES),
     max_size=5,

@@ -418,6 +418,8 @@ def detail_text(event: Event) -> str | None:
 
 def _note_of_step(event: Event) -> str | None:
     match event.fact:
+        case StepSkipped(step=step, reason="stopped"):
+            return f"step {step} was skipped: a person stopped it"
         case StepSkipped(step=step, reason="condition"):
             return f"step {step} was skipped: its condition does not hold"
         case StepSkipped(step=step, reason="needs", because=needs):

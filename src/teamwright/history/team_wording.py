@@ -33,6 +33,7 @@ from teamwright.values.people import (
     RemoveMember,
     RestorePlan,
     ResumeMember,
+    StopStep,
     Tell,
     Undo,
 )
@@ -147,6 +148,8 @@ def _text(intervention: Intervention) -> str:
             return f"raise the budget to {_amounts(raise_)}"
         case EditPlan():
             return "another plan"
+        case StopStep(step=step, reason=reason):
+            return f"stop the step {visible(step)}{f': {cut(visible(reason), LONGEST)!r}' if reason else ''}"
         case RestorePlan(plan_version=version):
             return f"version {version} of the plan again"
         case Answered() | Cancel() | Pause() | Mark() | Undo() | ActionClaim():

@@ -37,6 +37,7 @@ from teamwright.values.people import (
     RestorePlan,
     ResumeMember,
     Steer,
+    StopStep,
     Tell,
     check_answer,
 )
@@ -105,6 +106,13 @@ class RunInterventions(ABC):
         if not isinstance(version, int) or isinstance(version, bool) or version < 1:  # pyright: ignore[reportUnnecessaryIsInstance]
             raise UsageError(f"The version of a plan is a number from 1, not {version!r:.100}.")
         return await self._steer(run_id, RestorePlan(plan_version=version, by=by), wait=wait)
+
+    async def stop_step(self, run_id: str, step: str, *, reason: str = "", by: str = "", wait: bool = False) -> Receipt:
+        """Stop one step of a run's team: what works on it is cancelled, and the others go on without its result.
+
+        Raises `InterventionRefused` if there is no such step, or if it has ended.
+        """
+        return await self._steer(run_id, StopStep(step=step, reason=reason, by=by), wait=wait)
 
     async def add_member(
         self, run_id: str, name: str, spec: AgentSpec | Mapping[str, JsonValue], *, by: str = "", wait: bool = False

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Protocol
 
-from teamwright.agents.contract.agent import Agent, CheckChange
+from teamwright.agents.contract.agent import Agent, ApplyChange, CheckChange
 from teamwright.errors import JournalUnavailable, NonDeterminism, TeamwrightError
 from teamwright.history.record.deliveries import Store
 from teamwright.history.record.run_record import EXPIRED, RunRecord
@@ -167,6 +167,10 @@ class RunState:
     """What people have changed in the run; `None` as long as they have changed nothing."""
     check_change: CheckChange | None = None
     """Returns why the team can't be changed so now; `None` as long as its strategy has not said so."""
+    apply_at_once: ApplyChange | None = None
+    """Carries out changes that wait for no place; `None` as long as the strategy has not said how."""
+    changed_scope: str = ""
+    """The scope of the team that these change."""
     accounts: dict[str, Account] = field(default_factory=dict[str, Account])
     """The accounts of the run and of its outermost team, by scope."""
     place: Callable[[Agent, Recovery | None], Agent] | None = None

@@ -279,10 +279,17 @@ class EnvelopeContext:
         await self._inner.ask_member(name, question, key=key, hand_over=hand_over)
 
     async def changes(
-        self, *, before: str, apply: ApplyChange, messages: bool = False, check: CheckChange | None = None
+        self,
+        *,
+        before: str,
+        apply: ApplyChange,
+        messages: bool = False,
+        check: CheckChange | None = None,
+        at_once: ApplyChange | None = None,
     ) -> Sequence[AppliedChange]:
         """Carry out what people want changed before an ask."""
-        return await self._inner.changes(before=before, apply=apply, messages=messages, check=check)
+        inner = self._inner
+        return await inner.changes(before=before, apply=apply, messages=messages, check=check, at_once=at_once)
 
     @asynccontextmanager
     async def scope(
@@ -331,6 +338,6 @@ class EnvelopeBranches:
         """Yield branches as they finish."""
         return self._inner.finished()
 
-    def cancel(self) -> None:
-        """Cancel every branch that has not finished."""
-        self._inner.cancel()
+    def cancel(self, name: str | None = None) -> None:
+        """Cancel every branch that has not finished, or one of them."""
+        self._inner.cancel(name)

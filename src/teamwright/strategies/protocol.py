@@ -98,7 +98,7 @@ ExpectedAsks = Mapping[str, int]
 
 
 InterventionName = Literal[
-    "say", "pause", "raise_budget", "edit_plan", "restore_plan", "add_member", "remove_member"
+    "say", "pause", "raise_budget", "edit_plan", "restore_plan", "stop_step", "add_member", "remove_member"
 ]  # fmt: skip
 """What a person can change while a run is going on, besides cancelling it."""
 STEERABLE: tuple[InterventionName, ...] = ("say", "pause", "raise_budget")

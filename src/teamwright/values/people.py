@@ -343,6 +343,15 @@ class RestorePlan(Record, frozen=True, tag_field="kind", tag="restore_plan"):
     by: str = ""
 
 
+class StopStep(Record, frozen=True, tag_field="kind", tag="stop_step"):
+    """Stop a step of the outermost team: what works on it is cancelled, and it ends without a result."""
+
+    kind: ClassVar = "stop_step"
+    step: str
+    reason: str = ""
+    by: str = ""
+
+
 class AddMember(Record, frozen=True, tag_field="kind", tag="add_member"):
     """Add a member to the outermost team; `spec` is its declaration, as in a manifest."""
 
@@ -360,12 +369,13 @@ class RemoveMember(Record, frozen=True, tag_field="kind", tag="remove_member"):
     by: str = ""
 
 
-TeamChange = EditPlan | RestorePlan | AddMember | RemoveMember
+TeamChange = EditPlan | RestorePlan | StopStep | AddMember | RemoveMember
 """A change that the strategy of a team carries out."""
 Steer = Tell | PauseMember | ResumeMember | RaiseBudget | TeamChange
 """An intervention that is accepted or refused by the driver of the run, and then takes effect at a recorded place."""
 
 Intervention = (
     Answered | Cancel | Pause | Mark | Undo | ActionClaim
-    | Tell | PauseMember | ResumeMember | RaiseBudget | EditPlan | RestorePlan | AddMember | RemoveMember
+    | Tell | PauseMember | ResumeMember | RaiseBudget | EditPlan | RestorePlan | StopStep | AddMember
+    | RemoveMember
 )  # fmt: skip

@@ -168,6 +168,26 @@ def test_the_plan_of_a_team_is_edited_and_its_members_change(  # A-10, A-13, A-1
 
 
 @pytest.mark.experts
+def test_a_step_is_stopped(tmp_path: Path, call: Call) -> None:
+    team = write_team(tmp_path / "shed", LIVE, LIVE_REPLIES)
+    assert call("run", team, "Build a shed.", "--team", "shed", "--run-id", "one", "--no-input").code == 7
+    assert (
+        call("runs", "steer", "one", "stop", "roof", "--reason", "No wood.", "--by", "ann").out == "stop step: sent\n"
+    )
+    assert call("runs", "steer", "one", "stop", "attic").out == "stop step: sent\n"
+    assert "Write what to stop: teamwright runs steer RUN stop STEP" in call("runs", "steer", "one", "stop").err
+    call("runs", "answer", "one", "approve")
+    while (resumed := call("runs", "resume", "one", "--quiet", "--no-input")).code == 7:
+        call("runs", "answer", "one", "approve")
+    assert resumed.code == 3
+    assert "the step 'roof' was stopped by ann: No wood." in resumed.err
+    shown = call("runs", "show", "one").out
+    assert "ann sent: stop the step roof: 'No wood.'" in shown
+    assert "refused: stop the step attic: there is no step 'attic'" in shown
+    assert "step roof was skipped: a person stopped it" in shown
+
+
+@pytest.mark.experts
 def test_a_person_edits_the_plan_at_the_terminal_and_sends_it_or_not(
     tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,6 +13,7 @@ from teamwright.values.people import (
     RaiseBudget,
     RemoveMember,
     RestorePlan,
+    StopStep,
     Tell,
 )
 from tests.laws.crash.http_members import http_member, http_members, talking_member
@@ -47,8 +48,9 @@ CHANGES = (
     RemoveMember(member="a"),
     Tell(text="Be brief."),
     RemoveMember(member="d"),
+    StopStep(step="c", reason="Enough."),
 )
-"""A member joins, the plan is edited, the lead leaves, the direction changes, and another member leaves."""
+"""A member joins, the plan is edited, the lead leaves, the direction changes, another leaves, and a step is stopped."""
 
 
 STAFF = (CHANGES[0], RemoveMember(member="b"))

@@ -164,6 +164,9 @@ async def test_a_plan_that_was_shown_masked_is_saved_with_its_secrets(tmp_path: 
         assert f"Use {KEY} for it." in str(item.intervention.plan)
         back = await client.post("/api/runs/r/plan/restore", json={"version": 1})
         assert (back.status_code, back.json()["intervention"]) == (202, "restore_plan"), back.text
+        for step, status in (("draw", 202), ("none", 409)):
+            told = await client.post(f"/api/runs/r/steps/{step}/stop", json={"reason": "enough"})
+            assert told.status_code == status, told.text
         shown["steps"][1]["task"] = "Use [redacted] for something else."
         refused = await client.post("/api/runs/r/plan", json={"plan": shown})
         assert (refused.status_code, "mask of a secret" in refused.text) == (400, True)

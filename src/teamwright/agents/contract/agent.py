@@ -323,7 +323,13 @@ class Context(Protocol):
         ...
 
     async def changes(
-        self, *, before: str, apply: ApplyChange, messages: bool = False, check: CheckChange | None = None
+        self,
+        *,
+        before: str,
+        apply: ApplyChange,
+        messages: bool = False,
+        check: CheckChange | None = None,
+        at_once: ApplyChange | None = None,
     ) -> Sequence[AppliedChange]:
         """Let `apply` carry out what people want changed before the next of this scope: an ask, or a fact about the
         plan of the team, with the key `before`. Returns what was carried out.
@@ -333,7 +339,8 @@ class Context(Protocol):
         Only the outermost team of a run is changed, and only as the `interventions` of its strategy allow. Call this
         once for each key. A replay carries out the same changes at the same key.
 
-        From now on, a change for which `check` returns a reason is refused when it arrives.
+        From now on, a change for which `check` returns a reason is refused when it arrives, and `at_once` carries out
+        those that wait for no key: steps that are stopped. It is called while every branch waits.
         """
         ...
 
@@ -471,8 +478,8 @@ class Branches(Protocol):
         """Yield branches as they finish, in an order that a resumed run repeats."""
         ...
 
-    def cancel(self) -> None:
-        """Cancel every unfinished branch."""
+    def cancel(self, name: str | None = None) -> None:
+        """Cancel every unfinished branch; or the one of this name, which `finished` then yields as cancelled."""
         ...
 
 

@@ -39,7 +39,7 @@ VerbName = Annotated[
     str,
     typer.Argument(
         metavar="VERB",
-        help="say, budget, plan, restore, add, remove, pause or resume.",
+        help="say, budget, plan, restore, stop, add, remove, pause or resume.",
         autocompletion=_complete_verbs,
     ),
 ]
@@ -47,7 +47,7 @@ What = Annotated[
     str | None,
     typer.Argument(
         metavar="[WHAT]",
-        help="The text to say, where `-` reads it from stdin; else a member, or a version.",
+        help="The text to say, where `-` reads it from stdin; else a member, a step, or a version.",
         autocompletion=complete_members,
     ),
 ]
@@ -63,6 +63,7 @@ Yes = Annotated[bool, typer.Option("--yes", "-y", help="plan: send it without as
 FromManifest = Annotated[
     Path | None, typer.Option("--from", metavar="MANIFEST", help="add: the manifest that declares the agent.")
 ]
+Reason = Annotated[str, typer.Option("--reason", help="stop: the reason, which is recorded.")]
 Wait = Annotated[bool, typer.Option("--wait", help="Wait until it has taken effect.")]
 By = Annotated[str, typer.Option("--by", help="Who intervenes, which is recorded.")]
 NAME = "plan.json"
@@ -83,6 +84,7 @@ def steer(
     file: PlanFile = None,
     yes: Yes = False,
     source: FromManifest = None,
+    reason: Reason = "",
     wait: Wait = False,
     by: By = "",
     json: Json = False,
@@ -92,7 +94,8 @@ def steer(
 
     `say` tells the members something, which each reads with its next turn. `budget` raises limits of the run and of its
     team, at once. `plan` opens the plan in $EDITOR, shows the difference, and sends it; what is done stays done.
-    `restore` makes the plan as it was in an earlier version. `add` adds a member, whose paths are relative to the
+    `restore` makes the plan as it was in an earlier version. `stop` stops one step, and the others go on without its
+    result. `add` adds a member, whose paths are relative to the
     folder of the run's team; `remove` removes one, and keeps what it has done. `pause` lets one member wait before its
     next turn, and `resume` lets it go on. A run without a driver takes all of it with `runs resume`.
 
@@ -101,6 +104,7 @@ def steer(
       teamwright runs steer last budget --max-usd 2
       teamwright runs steer last plan
       teamwright runs steer last restore 2
+      teamwright runs steer last stop research --reason "It looks in the wrong place."
       teamwright runs steer last add painter --from team.yaml
       teamwright runs steer last remove painter
       teamwright runs steer last pause writer
@@ -110,7 +114,7 @@ def steer(
     if verb not in VERBS:
         raise UnknownName("verb", verb, VERBS)
     limits = run_limits(max_tokens, max_usd, max_calls, max_seconds)
-    given = Steering(what, member, limits, file, source, ask=not (yes or json), wait=wait, by=by)
+    given = Steering(what, member, limits, file, source, reason, ask=not (yes or json), wait=wait, by=by)
     given.check(verb, yes=yes)
 
     async def work(engine: Engine, found: RunSummary) -> int:
@@ -132,6 +136,7 @@ class Steering:
     limits: Limits | None = None
     file: Path | None = None
     source: Path | None = None
+    reason: str = ""
     ask: bool = True
     wait: bool = False
     by: str = ""
@@ -145,7 +150,7 @@ class Steering:
             raise UsageError(f"`{verb}` takes no text and no name: leave out {self.what!r}.")
         given = {
             "--member": bool(self.member), "--max-…": self.limits is not None, "--file": self.file is not None,
-            "--yes": yes, "--from": self.source is not None, "--wait": self.wait,
+            "--yes": yes, "--from": self.source is not None, "--reason": bool(self.reason), "--wait": self.wait,
         }  # fmt: skip
         for option in (option for option, is_given in given.items() if is_given and option not in wanted.options):
             others = " and ".join(f"`{name}`" for name, one in VERBS.items() if option in one.options)
@@ -192,6 +197,10 @@ async def _restore_plan(runs: Runs, run_id: str, given: Steering) -> Receipt:
     return await runs.restore_plan(run_id, int(given.name), by=given.by, wait=given.wait)
 
 
+async def _stop_step(runs: Runs, run_id: str, given: Steering) -> Receipt:
+    return await runs.stop_step(run_id, given.name, reason=given.reason, by=given.by, wait=given.wait)
+
+
 async def _add(runs: Runs, run_id: str, given: Steering) -> Receipt:
     from teamwright.teams.team_loader import read_manifest
 
@@ -220,6 +229,7 @@ VERBS: Mapping[str, Verb] = {
     "budget": Verb(_raise_budget, "", ("--max-…",), ("--max-…", RAISE)),
     "plan": Verb(_edit_plan, "", ("--file", "--yes", "--wait")),
     "restore": Verb(_restore_plan, "VERSION", ("--wait",)),
+    "stop": Verb(_stop_step, "STEP", ("--reason", "--wait")),
     "add": Verb(_add, "NAME", ("--from", "--wait"), ("--from", "Name the manifest that declares it: --from MANIFEST.")),
     "remove": Verb(_remove, "NAME", ("--wait",)),
     "pause": Verb(_pause_member, "NAME"),

@@ -19,7 +19,7 @@ from teamwright.values.events.agent import Body, WorkspaceKept, WorkspaceWritten
 from teamwright.values.events.event import Event
 from teamwright.values.events.run import RunApplied, RunIntervened, RunRefused, RunStarted
 from teamwright.values.key import parent_key
-from teamwright.values.people import PauseMember, ResumeMember, Steer
+from teamwright.values.people import PauseMember, ResumeMember, Steer, StopStep
 from teamwright.values.turns.artifacts import SharedValue
 
 
@@ -72,7 +72,7 @@ class RecordedInterventions:
     belongs to the run that it was sent to.
     """
 
-    __slots__ = ("_pauses", "accepted", "effective", "paused", "places", "refused")
+    __slots__ = ("_pauses", "accepted", "effective", "paused", "places", "refused", "stops")
 
     def __init__(self) -> None:
         self.accepted: dict[int, Steer] = {}
@@ -84,6 +84,8 @@ class RecordedInterventions:
         self.paused: dict[str, int] = {}
         """The paused members, each with the id of its pause in the inbox."""
         self._pauses: dict[str, str] = {}
+        self.stops: dict[str, StopStep] = {}
+        """The steps that were stopped, each by the key at which a replay stops it again."""
 
     def __bool__(self) -> bool:
         return bool(self.accepted or self.places)
@@ -109,6 +111,12 @@ class RecordedInterventions:
         self.places[key].append(fact)
         if not inherited:
             self.effective.add(fact.inbox_id)
+
+    def stop_at(self, number: int, stop: StopStep) -> str:
+        """Note that the event with this number stopped a step; return the key at which a replay does so again."""
+        key = f"!stop-{number}"
+        self.stops[key] = stop
+        return key
 
     def refuse(self, key: str, inbox_id: int) -> None:
         """Note that an accepted intervention was refused at a key, so that it takes no effect any more."""

@@ -64,7 +64,7 @@ from teamwright.values.events.run import (
 from teamwright.values.events.team import TeamReopened
 from teamwright.values.key import in_scope, nearest_key, parent_key
 from teamwright.values.limits import Limits
-from teamwright.values.people import Cancel
+from teamwright.values.people import Cancel, StopStep
 from teamwright.values.specs.manifest import Source
 
 EXPIRED = "!expired"
@@ -284,6 +284,8 @@ def _intervened(record: RunRecord, _: Event, fact: RunIntervened) -> None:
 
 def _applied(record: RunRecord, event: Event, fact: RunApplied) -> None:
     record.interventions.apply(event.key, fact, inherited=record.inherited == EVERYTHING)
+    if isinstance(fact.intervention, StopStep):
+        record.deliveries.add(event, record.interventions.stop_at(event.number, fact.intervention))
 
 
 def _steer_refused(record: RunRecord, event: Event, fact: RunRefused) -> None:

@@ -28,6 +28,7 @@ class RunBranch(Generic[T]):
         "_work",
         "abandoned",
         "cancelled",
+        "cancelled_alone",
         "done",
         "has_begun",
         "is_seen",
@@ -39,6 +40,8 @@ class RunBranch(Generic[T]):
     def __init__(self, name: str, scope: Scope, context: Context, work: Callable[[Context], Awaitable[T]]) -> None:
         self.name, self.scope, self._context = name, scope, context
         self.has_begun = self.done = self.cancelled = self.is_seen = self.abandoned = False
+        self.cancelled_alone = False
+        """Whether it was cancelled without the others, so that it counts as finished when it has ended."""
         self.task: asyncio.Task[None] | None = None
         self._work = work
         self._value: T | None = None
@@ -166,11 +169,19 @@ class RunBranches:
             if not self._finished:
                 await self._wait()
                 continue
-            yield self._finished.popleft()
+            if (branch := self._finished.popleft()).cancelled_alone:
+                await self._rejoin()
+            yield branch
         await self._rejoin()
 
-    def cancel(self) -> None:
-        """Stop every branch that has not finished; `finished` yields none of them."""
+    def cancel(self, name: str | None = None) -> None:
+        """Stop every branch that has not finished; `finished` yields none of them.
+
+        With a name, stop that branch alone, which `finished` yields as cancelled once it has ended.
+        """
+        if name is not None:
+            self._cancel_one(name)
+            return
         self._stopped = self._stopped or bool(self._running)
         delivery = self._scope.run.delivery
         self._drop_queue()
@@ -180,6 +191,22 @@ class RunBranches:
             branch.cancelled = branch.scope.stopping = True
             delivery.begin_unwind(branch.scope.lane)
             branch.stop(partial(self._abandon, branch))
+
+    def _cancel_one(self, name: str) -> None:
+        delivery = self._scope.run.delivery
+        for branch in [one for one in (*self._running, *self._queue) if one.name == name and not one.cancelled]:
+            branch.cancelled = branch.cancelled_alone = branch.is_seen = True
+            branch.scope.stopping = True
+            if branch in self._running:
+                self._stopped = True
+                delivery.begin_unwind(branch.scope.lane)
+                branch.stop(partial(self._abandon, branch))
+            else:
+                self._queue.remove(branch)
+                self._count(0, queued=-1)
+                delivery.close_lane(branch.scope.lane)
+                self._finished.append(branch)
+                self._wake_up()
 
     def _drop_queue(self) -> None:
         while self._queue:
@@ -250,7 +277,7 @@ class RunBranches:
         self._running.pop(branch, None)
         self._scope.lane.open_children -= 1
         self._count(-1)
-        if branch.done and not branch.cancelled:
+        if branch.cancelled_alone or (branch.done and not branch.cancelled):
             self._finished.append(branch)
         if (error := branch.error) is not None and error is self._scope.run.error:
             branch.is_seen = True

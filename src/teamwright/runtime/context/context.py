@@ -36,7 +36,7 @@ from teamwright.runtime.context.recovery import AskRecovery
 from teamwright.runtime.context.timers import Deadline, ScopeClock, sleep_durably
 from teamwright.runtime.context.workspace import RunWorkspace
 from teamwright.runtime.driver.path_locks import Owner, PathLock
-from teamwright.runtime.people.applied_interventions import steer_ask, take_changes
+from teamwright.runtime.people.applied_interventions import steer_ask, take_at_once, take_changes
 from teamwright.runtime.people.questions import ApprovalGate, ask_person_at
 from teamwright.runtime.scope import Scope
 from teamwright.strategies.plan.talk.member_requests import RequestSender
@@ -170,7 +170,13 @@ class RunContext:
         return RequestSender(self.workspace, scope.member, key, join_key(scope.path, key))
 
     async def changes(
-        self, *, before: str, apply: ApplyChange, messages: bool = False, check: CheckChange | None = None
+        self,
+        *,
+        before: str,
+        apply: ApplyChange,
+        messages: bool = False,
+        check: CheckChange | None = None,
+        at_once: ApplyChange | None = None,
     ) -> Sequence[AppliedChange]:
         """Carry out what people want changed before the ask with the key `before`, and return it."""
         scope, run = self._scope, self._scope.run
@@ -178,6 +184,8 @@ class RunContext:
             await run.park_until_cancelled()
         if check is not None and check != run.check_change and scope.is_outermost:
             run.check_change = check
+            if run.apply_at_once is None and at_once is not None:
+                take_at_once(scope, at_once)
         if run.interventions is None:
             return ()
         return take_changes(run.interventions, scope, escape_place(before), apply, messages=messages)

@@ -192,6 +192,11 @@ class OrderedDelivery:
         """Whether recorded items are still to be delivered."""
         return self._replaying > 0
 
+    @property
+    def is_clear(self) -> bool:
+        """Whether nothing waits to be delivered."""
+        return not self._due
+
     def enqueue(self, key: str) -> None:
         """Append the key of something that was just recorded."""
         self._due.append(key)

@@ -8,6 +8,7 @@ never changes.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from msgspec import structs
 
@@ -34,6 +35,7 @@ from teamwright.values.people import (
     RaiseBudget,
     ResumeMember,
     Steer,
+    StopStep,
     TeamChange,
     Tell,
 )
@@ -41,6 +43,8 @@ from teamwright.values.turns.messages import History, Message
 from teamwright.values.turns.turn import Turn
 
 PLAN_FACTS = (TeamPlanChanged.kind, TeamPlanStatus.kind, TeamPlanProposed.kind, TeamLife.kind)
+NEXT_STOP = "!stop-next"
+"""The key at which steps are stopped."""
 PAUSED = "paused"
 """The last part of the key at which a paused member waits."""
 
@@ -70,11 +74,60 @@ def receive_steer(run: RunState, team: Team, steer: Steer, inbox_id: int, refusa
         _apply_to_run(run, team, steer, inbox_id)
     else:
         interventions.accept(steer, inbox_id)
+        if isinstance(steer, StopStep) and run.apply_at_once is not None:
+            _stop_when_clear(run, interventions)
+
+
+def take_at_once(scope: Scope, apply: ApplyChange) -> None:
+    """Let `apply` carry out from now on what waits for no place; repeat what is recorded of it, each in its turn."""
+    run = scope.run
+    run.apply_at_once, run.changed_scope = apply, scope.path
+    if run.interventions is None:
+        return
+    for key, stop in run.interventions.recorded.stops.items():
+        run.delivery.call_in_turn(key, partial(_repeat_stop, apply, stop))
+    _stop_when_clear(run, run.interventions)
+
+
+def _repeat_stop(apply: ApplyChange, stop: StopStep) -> None:
+    apply(AppliedChange(stop))
+
+
+def _stop_when_clear(run: RunState, interventions: Interventions) -> None:
+    """Stop steps once everything that is recorded has been delivered: a replay stops them in the same state.
+
+    The event that says so is the next one, so the key is not recorded.
+    """
+    if interventions.stops and not interventions.stops_next:
+        interventions.stops_next = True
+        run.delivery.enqueue(NEXT_STOP)
+        run.delivery.call_in_turn(NEXT_STOP, partial(_stop_next, run, interventions))
+
+
+def _stop_next(run: RunState, interventions: Interventions) -> None:
+    """Stop the step that comes first; what is being stopped has ended before the next one."""
+    interventions.stops_next = False
+    if run.closing or run.apply_at_once is None or run.check_change is None:
+        return
+    if run.delivery.is_clear:
+        inbox_id, stop = next(iter(interventions.stops.items()))
+        del interventions.stops[inbox_id]
+        interventions.applied.add(inbox_id)
+        if (reason := run.check_change(stop)) is not None:
+            run.recorder.add("", "", RunRefused(intervention=stop, inbox_id=inbox_id, reason=reason))
+        else:
+            run.recorder.add(run.changed_scope, "", RunApplied(intervention=stop, inbox_id=inbox_id))
+            run.apply_at_once(AppliedChange(stop))
+    _stop_when_clear(run, interventions)
 
 
 def _present_problem(run: RunState, interventions: Interventions, change: TeamChange) -> str | None:
-    """Return why the team can't be changed so, as far as that is known: changes before it may make it possible."""
-    if run.check_change is None or run.delivery.is_replaying or interventions.changes:
+    """Return why the team can't be changed so, as far as that is known: changes before it may make it possible.
+
+    A step is stopped at once, before these.
+    """
+    is_behind = bool(interventions.changes) and not isinstance(change, StopStep)
+    if run.check_change is None or run.delivery.is_replaying or is_behind:
         return None
     return run.check_change(change)
 

@@ -28,6 +28,7 @@ from teamwright.values.people import (
     RestorePlan,
     ResumeMember,
     Steer,
+    StopStep,
     TeamChange,
     Tell,
 )
@@ -51,6 +52,7 @@ NAMES: dict[type[Steer], InterventionName] = {
     RaiseBudget: "raise_budget",
     EditPlan: "edit_plan",
     RestorePlan: "restore_plan",
+    StopStep: "stop_step",
     AddMember: "add_member",
     RemoveMember: "remove_member",
 }
@@ -60,6 +62,7 @@ REFUSALS: dict[InterventionName, str] = {
     "raise_budget": "keeps its budget while it runs",
     "edit_plan": "has no plan that people edit while it runs",
     "restore_plan": "has no plan with versions",
+    "stop_step": "has no steps that people stop",
     "add_member": "keeps its members while it runs",
     "remove_member": "keeps its members while it runs",
 }
@@ -90,7 +93,7 @@ def refusal_of(
             return _unknown(member, team, joined) or (f"{member!r} is not paused" if member not in paused else None)
         case RaiseBudget():
             return _no_raise(steer, limits)
-        case EditPlan() | RestorePlan() | AddMember():
+        case EditPlan() | RestorePlan() | StopStep() | AddMember():
             return team.strategy.refusal(steer)
         case _:
             assert_never(steer)
@@ -122,6 +125,8 @@ def redacted_steer(steer: Steer, redactor: Redactor) -> Steer:
             steer = steer.changed(plan=redactor.value(plan))
         case AddMember(spec=spec):
             steer = steer.changed(spec=redactor.value(spec))
+        case StopStep(reason=reason):
+            steer = steer.changed(reason=redactor.text(reason))
         case PauseMember() | ResumeMember() | RaiseBudget() | RestorePlan() | RemoveMember():
             pass
     return steer.changed(by=redactor.text(steer.by))
@@ -132,7 +137,7 @@ class Interventions:
 
     __slots__ = (
         "_accepted", "_begun", "applied", "changes", "handed_out", "joined", "messages", "paused", "placed", "raises",
-        "recorded", "team",
+        "recorded", "stops", "stops_next", "team",
     )  # fmt: skip
 
     def __init__(self, recorded: RecordedInterventions, team: Team) -> None:
@@ -141,6 +146,10 @@ class Interventions:
         self.messages: dict[int, Tell] = {}
         self.changes: dict[int, TeamChange] = {}
         """Changes of the team that have not taken effect."""
+        self.stops: dict[int, StopStep] = {}
+        """Stops of steps that have not taken effect."""
+        self.stops_next = False
+        """Whether one of them takes effect as soon as everything that is recorded has been delivered."""
         self.paused: dict[str, tuple[int, PauseMember]] = {}
         self.raises: dict[int, RaiseBudget] = {}
         self.placed: dict[str, dict[int, RunApplied]] = {}
@@ -169,6 +178,8 @@ class Interventions:
                 self.paused.pop(member, None)
             case RaiseBudget():
                 self.raises[inbox_id] = steer
+            case StopStep():
+                self.stops[inbox_id] = steer
             case EditPlan() | RestorePlan() | AddMember() | RemoveMember():
                 self.changes[inbox_id] = steer
 

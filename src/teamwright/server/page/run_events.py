@@ -64,6 +64,7 @@ from teamwright.values.people import (
     RemoveMember,
     RestorePlan,
     ResumeMember,
+    StopStep,
     Tell,
     Undo,
 )
@@ -186,6 +187,9 @@ def intervention_fields(intervention: Intervention) -> tuple[str, str, JsonValue
             to, data = member, spec
         case EditPlan(plan=plan):
             data = plan
+        case StopStep(step=step, reason=reason):
+            text = reason
+            data = {"step": step}
         case RestorePlan(plan_version=version):
             data = {"version": version}
         case RaiseBudget() as raised:

@@ -63,6 +63,7 @@ STATES: Mapping[str, StepState] = {
 SKIPPED = {
     "condition": "its condition does not hold",
     "needs": "there is no output from {}",
+    "stopped": "a person stopped it",
     "failure": "it depends on {}, where a step failed",
 }
 OPEN_PLAN = frozenset(("draft", "confirmed", "executing"))

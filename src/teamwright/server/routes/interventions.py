@@ -77,6 +77,13 @@ class GivenVersion(BaseModel):
     version: int = Field(ge=1, le=1_000_000_000)
 
 
+class GivenReason(BaseModel):
+    """Why someone does something."""
+
+    model_config = ConfigDict(extra="forbid")
+    reason: str = Field(default="", max_length=10_000)
+
+
 class PresentPlan(BaseModel):
     """The plan of a run's team."""
 
@@ -244,6 +251,16 @@ async def restore_plan(server: Server, visitor: Runner, run_id: str, given: Give
     """Make the plan of a run's team as it was in an earlier version; what is done stays done."""
     await require_run(server.engine, run_id)
     return _receipt(await server.engine.runs.restore_plan(run_id, given.version, by=visitor.name))
+
+
+@router.post("/steps/{step}/stop", status_code=202, responses=responses(404, 409))
+async def stop_step(
+    server: Server, visitor: Runner, run_id: str, step: str, given: GivenReason | None = None
+) -> InterventionReceipt:
+    """Stop one step of a run's team; the others go on without its result."""
+    await require_run(server.engine, run_id)
+    reason = "" if given is None else given.reason
+    return _receipt(await server.engine.runs.stop_step(run_id, step, reason=reason, by=visitor.name))
 
 
 class RaisedLimits(Limits, defer_build=False):

@@ -24,6 +24,7 @@ from teamwright.strategies.plan.talk.lead import Lead
 from teamwright.strategies.plan.talk.rounds import BriefedRounds
 from teamwright.strategies.plan.workers import Floor, OneConversation, WorkerPool
 from teamwright.strategies.protocol import Members
+from teamwright.values.events.team import StepSkipped
 from teamwright.values.specs.plan import Part, Step
 from teamwright.values.turns.turn import Failure, Turn
 
@@ -165,6 +166,17 @@ class StepCrew:
             execution = self.board.executions.get(step.id) if self.board is not None else None
             self._pool.release(worker if execution is None else execution.agent)
         await self.floor.after_step(step, worker, ctx)
+
+    async def step_stopped(self, step: Step, ctx: Context, *, was_running: bool) -> None:
+        """Record the end of a step that a person has stopped, and release who worked on it."""
+        execution = self.board.executions.get(step.id) if self.board is not None else None
+        worker = self.runner.workers.get(step.id)
+        if self._options.pool and worker is not None and was_running:
+            self._pool.release(worker if execution is None else execution.agent)
+        if execution is None:
+            await ctx.emit(StepSkipped(step=step.id, reason="stopped"))
+        else:
+            await execution.cancel(ctx)
 
     def work_of(self, step: Step) -> PartWork | None:
         """Return how a step is worked on: as its board says, or by one ask, which may be evaluated."""

@@ -59,7 +59,7 @@ class PlanStrategy(Strategy):
     version = 1
     options: type[PlanOptions] = PlanOptions  # pyright: ignore[reportIncompatibleVariableOverride] - a narrower one
     unused = ("max_turns", "on_max_turns")
-    interventions = (*STEERABLE, "edit_plan", "restore_plan", "add_member", "remove_member")
+    interventions = (*STEERABLE, "edit_plan", "restore_plan", "stop_step", "add_member", "remove_member")
 
     def problems(self, settings: Settings, members: Members) -> list[Issue]:
         """Check that the steps form a graph without cycles, that there is someone for each, and how it is reviewed."""

@@ -322,14 +322,15 @@ class TeamMerged(Record, frozen=True):
 
 
 class StepSkipped(Record, frozen=True):
-    """A step is skipped: its condition is false, all steps it needs were skipped, or one of them failed.
+    """A step is skipped: its condition is false, all steps it needs were skipped, one of them failed, or a person
+    stopped it.
 
     `because` are the needed steps that caused it.
     """
 
     kind: ClassVar = "step.skipped"
     step: str
-    reason: Literal["condition", "needs", "failure"]
+    reason: Literal["condition", "needs", "failure", "stopped"]
     because: tuple[str, ...] = ()
 
 

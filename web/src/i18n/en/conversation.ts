@@ -101,6 +101,7 @@ export const conversation = {
   'intervention.resume_member': 'lets a member go on',
   'intervention.remove_member': 'removes an expert',
   'intervention.restore_plan': 'restores an earlier version of the plan',
+  'intervention.stop_step': 'stops a step',
   'intervention.add_member': 'adds an expert',
   'intervention.replace_lead': 'replaces the lead',
   'intervention.pause': 'pauses the run',

@@ -34,6 +34,7 @@ export const plan = {
   'plan.fixed': 'A person can’t change the plan of this team while it works.',
   'plan.edit': 'Edit the plan',
   'plan.restore': 'Restore',
+  'plan.stop': 'Stop this step',
   'plan.editAs': 'Edit as',
   'plan.asSteps': 'Steps',
   'plan.add': 'Add a step',

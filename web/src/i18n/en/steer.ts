@@ -62,6 +62,7 @@ export const steer = {
   'deed.raise_budget': 'Budget raised',
   'deed.edit_plan': 'Plan edited',
   'deed.restore_plan': 'Plan restored',
+  'deed.stop_step': 'Step stopped',
   'deed.add_member': 'Expert added',
   'deed.remove_member': 'Expert removed',
   'reason.person': 'for an answer of a person',

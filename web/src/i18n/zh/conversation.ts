@@ -103,6 +103,7 @@ export const conversation: Record<keyof typeof english, string> = {
   'intervention.resume_member': '让一名成员继续',
   'intervention.remove_member': '移除一位专家',
   'intervention.restore_plan': '恢复计划的早期版本',
+  'intervention.stop_step': '停止一个步骤',
   'intervention.add_member': '添加一位专家',
   'intervention.replace_lead': '更换负责人',
   'intervention.pause': '暂停了运行',

@@ -36,6 +36,7 @@ export const plan: Record<keyof typeof english, string> = {
   'plan.fixed': '此团队工作期间不能由人修改计划。',
   'plan.edit': '编辑计划',
   'plan.restore': '恢复',
+  'plan.stop': '停止此步骤',
   'plan.editAs': '编辑方式',
   'plan.asSteps': '步骤',
   'plan.add': '添加步骤',

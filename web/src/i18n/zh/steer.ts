@@ -64,6 +64,7 @@ export const steer: Record<keyof typeof english, string> = {
   'deed.raise_budget': '提高预算',
   'deed.edit_plan': '编辑计划',
   'deed.restore_plan': '恢复计划',
+  'deed.stop_step': '停止步骤',
   'deed.add_member': '添加专家',
   'deed.remove_member': '移除专家',
   'reason.person': '等待人工回答',

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from functools import partial
 
-from teamwright.agents.contract.agent import Context
+from teamwright.agents.contract.agent import AppliedChange, Context
 from teamwright.strategies.plan.changes.change import PlanChange, pin_conflicts
 from teamwright.strategies.plan.changes.change_decision import ChangeDecision, decide_change
 from teamwright.strategies.plan.changes.versions import open_steps
@@ -20,6 +20,7 @@ from teamwright.strategies.plan.planner import Planner, Progress
 from teamwright.strategies.plan.state import NOTICE, PlanState
 from teamwright.strategies.reply_parsing import ParseFailure
 from teamwright.values.events.team import TeamDecided, TeamPlanProposed
+from teamwright.values.people import StopStep
 from teamwright.values.specs.plan import Step
 from teamwright.values.turns.messages import Message
 from teamwright.values.turns.turn import Failure, Reply
@@ -49,7 +50,11 @@ class PlanChanges:
         versions = self._state.versions
         assert versions is not None
         done = await self._outer.changes(
-            before=self.outer_place(place), apply=versions.apply, messages=True, check=versions.problem
+            before=self.outer_place(place),
+            apply=versions.apply,
+            messages=True,
+            check=versions.problem,
+            at_once=self._stop,
         )
         step = self._crew.runner.queue.steps.get(place) if self._is_led else None
         splits = step is not None and step.parallel == "subtask_parallel" and not step.parts
@@ -69,6 +74,18 @@ class PlanChanges:
     def outer_place(self, place: str) -> str:
         """Return a place of the plan as it is seen from outside of its time limit, where people change it."""
         return self._prefix + place
+
+    def _stop(self, applied: AppliedChange) -> str | None:
+        """Stop a step, because a person wants it; what needs it goes on without its result."""
+        stop, versions = applied.change, self._state.versions
+        assert isinstance(stop, StopStep)
+        assert versions is not None
+        if (problem := versions.problem(stop)) is not None:
+            return problem
+        why = f": {stop.reason}" if stop.reason else ""
+        self._state.warn([f"the step {stop.step!r} was stopped by {stop.by or 'a person'}{why}"])
+        self._crew.runner.stop(stop.step)
+        return None
 
     def _next_aside(self) -> int:
         self._asides += 1
@@ -154,7 +171,7 @@ class PlanChanges:
         self._crew.held.pop(name, None)
         await self._apply(decision, ctx)
         step = self._state.plan.by_id.get(id_)
-        if step is not None:
+        if step is not None and id_ not in self._crew.runner.queue.skipped:  # a person has stopped it
             self._crew.bound.bind(self._state.plan.steps)
             execution = board.executions[id_]
             agent = self._crew.bound.agent_of(step) or execution.agent

@@ -11,6 +11,7 @@ from typing import cast
 from pydantic import JsonValue, ValidationError
 
 from teamwright.agents.contract.agent import AppliedChange, Context
+from teamwright.errors import nearest
 from teamwright.strategies.plan.changes.change import (
     PlanChange,
     PlanCheck,
@@ -25,11 +26,13 @@ from teamwright.strategies.plan.changes.difference import plan_difference
 from teamwright.strategies.plan.changes.present_members import PresentMembers
 from teamwright.strategies.plan.steps.step_options import plan_flaws, template_flaws
 from teamwright.values.events.team import TeamLife, TeamPlanChanged, TeamPlanStatus
-from teamwright.values.people import AddMember, EditPlan, RemoveMember, RestorePlan, TeamChange, Tell
+from teamwright.values.people import AddMember, EditPlan, RemoveMember, RestorePlan, StopStep, TeamChange, Tell
 from teamwright.values.specs.plan import Plan, PlanStatus, Roster, Step, StepStatus
 from teamwright.values.text.display import name_text
 from teamwright.values.text.validation_messages import reasons_of
 
+STOPPABLE = ("pending", "in_progress")
+MOST_NAMED = 10
 NO_PLAN = "it is no plan: write an object with  steps, or a change of the plan with  put  and  remove"
 
 
@@ -132,6 +135,8 @@ class PlanVersions:
             case EditPlan() | RestorePlan():
                 found = self._edit(change) if isinstance(change, EditPlan) else self._restored(change.plan_version)
                 return found if isinstance(found, str) else "; ".join(self.problems(found)) or None
+            case StopStep(step=step):
+                return self._stop_problem(step)
             case AddMember():
                 return self._team.problem(change)
             case RemoveMember(member=name):
@@ -140,6 +145,17 @@ class PlanVersions:
                     return problem
                 without = self._without(name)
                 return without if isinstance(without, str) else None
+
+    def _stop_problem(self, id_: str) -> str | None:
+        """Return why a step can't be stopped: there is none of this id, or it has ended."""
+        steps = self.plan.by_id
+        if id_ not in steps:
+            return f"there is no step {name_text(id_)}; {nearest(id_, steps).rstrip('.')}"
+        if steps[id_].status in STOPPABLE:
+            return None
+        left = [name_text(step.id) for step in steps.values() if step.status in STOPPABLE]
+        hint = f"you can stop {', '.join(left[:MOST_NAMED])}" if left else "no step is left that could be stopped"
+        return f"the step {name_text(id_)} is {steps[id_].status} already; {hint}"
 
     async def _announce_members(self) -> None:
         """Record who is in the team now, and who has left."""

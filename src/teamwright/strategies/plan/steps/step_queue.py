@@ -102,7 +102,7 @@ class StepQueue:
         """Let those be ready that need nothing but settled steps, now that this one is settled."""
         for dependent in self.graph.dependents[step]:
             self._unmet[dependent] -= 1
-            if not self._unmet[dependent]:
+            if not self._unmet[dependent] and dependent not in self.skipped:
                 self._ready.append(dependent)
 
     def priority(self, step: Step) -> int:

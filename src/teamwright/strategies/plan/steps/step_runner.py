@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from teamwright.agents.contract.agent import Agent, Branches, Context
 from teamwright.errors import AgentTimeout, ExpressionFailed, NotOwned
 from teamwright.strategies.parts import PartWork
+from teamwright.strategies.plan.options import own_key
 from teamwright.strategies.plan.steps.step_outputs import StepInput, StepOutputs
 from teamwright.strategies.plan.steps.step_queue import StepQueue
 from teamwright.values.events.team import StepHeldUp, StepSkipped
@@ -73,6 +74,38 @@ class StepHooks(Protocol):
         """Process the result of a step, before any dependent step starts."""
         ...
 
+    async def step_stopped(self, step: Step, ctx: Context, *, was_running: bool) -> None:
+        """Record that a person has stopped a step, whether it was running or not."""
+        ...
+
+
+class StepStops:
+    """The steps that people have stopped and that have not ended."""
+
+    def __init__(self, queue: StepQueue, outputs: StepOutputs, hooks: StepHooks) -> None:
+        self._queue, self._outputs, self._hooks = queue, outputs, hooks
+        self.pending: set[str] = set()
+
+    async def skip_waiting(self, ctx: Context) -> None:
+        """End the steps that were stopped before they started, so that those which need them may start."""
+        queue = self._queue
+        for id_ in [one for one in queue.steps if one in self.pending and one not in queue.running]:
+            if id_ not in queue.ended:
+                queue.skipped.add(id_)
+                await self._hooks.step_stopped(queue.steps[id_], ctx, was_running=False)
+        self.pending &= queue.running.keys()
+        queue.set_steps([*queue.steps.values()], self._outputs.closing)
+
+    async def end(self, id_: str, ctx: Context) -> None:
+        """End a step whose work was cancelled: it has no result."""
+        self.pending.discard(id_)
+        for known in (self._outputs.results.replies, self._outputs.results.failures):
+            known.pop(id_, None)
+        self._queue.skipped.add(id_)
+        self._queue.release(id_)
+        self._queue.settle(id_)
+        await self._hooks.step_stopped(self._queue.steps[id_], ctx, was_running=True)
+
 
 class StepRunner:
     """One execution of the steps of a plan, which may change meanwhile."""
@@ -95,6 +128,8 @@ class StepRunner:
         """The branches of steps that are tried again."""
         self._checked: set[str] = set()
         """The branches before which the plan could change; each is asked for once."""
+        self._wakes = 0
+        self._stops = StepStops(self.queue, outputs, hooks)
 
     def watch(self, before_start: BeforeStart, on_end: OnEnd) -> None:
         """Let the plan change before steps start, and after work on one has ended."""
@@ -111,6 +146,16 @@ class StepRunner:
             self._pending.append((name, work))
         else:
             self._branches.start(name, work)
+
+    def stop(self, step: str) -> None:
+        """Stop a step that has not ended: what works on it is cancelled, and it ends without a result."""
+        self._stops.pending.add(step)
+        branch = next((name for name, id_ in self._started.items() if id_ == step), None)
+        if branch is not None and self._branches is not None:
+            self._branches.cancel(branch)
+        elif step not in self.queue.running:  # so that the loop looks at it now
+            self._wakes += 1
+            self.start_aside(own_key(f"stop-{self._wakes}"), _do_nothing, _ignore)
 
     def suspend(self, step: str, branch: str) -> None:
         """Take a step back whose work has ended, so that it may change; it starts again in a branch of this name."""
@@ -141,12 +186,18 @@ class StepRunner:
                 if branch.name in self._awaiting_prelude:
                     self._completed_preludes.add(branch.name)
                     for step in self._awaiting_prelude.pop(branch.name):
-                        self._start(step, branches)
+                        if step.id in self._stops.pending:
+                            await self._stops.end(step.id, ctx)
+                        else:
+                            self._start(step, branches)
                 elif branch.name in self._asides:
                     await self._asides.pop(branch.name)(branch.result(), ctx)
                 else:
                     step = self._started.pop(branch.name)
-                    await self._on_end(step, ctx)
+                    if branch.cancelled:
+                        await self._stops.end(step, ctx)
+                    else:
+                        await self._on_end(step, ctx)
                     self.is_held = self.is_held or step in self._holding
                 await self._queue_ready(only, ctx)
                 await self._start_ready(limit, branches, ctx, only)
@@ -164,6 +215,8 @@ class StepRunner:
     async def _queue_ready(self, only: Collection[str] | None, ctx: Context) -> None:
         """Queue the ready steps or skip them, which may make others ready."""
         queue = self.queue
+        if self._stops.pending:
+            await self._stops.skip_waiting(ctx)
         while not (self._results.is_over or self.is_held) and (ready := queue.next_ready(only)) is not None:
             step = queue.steps[ready]
             try:
@@ -241,3 +294,11 @@ class StepRunner:
         worker = self.workers.get(step.id)
         name = (step.agent or step.id) if worker is None else worker.name
         self._results.fail(step.id, Failure(member=name, error=error.kind, message=str(error)))
+
+
+async def _do_nothing(_: Context) -> None:
+    """Let the loop over steps look again."""
+
+
+async def _ignore(_: object, ctx: Context) -> None:
+    """Need no result."""

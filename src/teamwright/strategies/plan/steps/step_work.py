@@ -140,6 +140,15 @@ class StepExecution:
         await self._settle(failure, ctx)
         return failure
 
+    async def cancel(self, ctx: Context) -> None:
+        """End a step that a person has stopped."""
+        self.awaits = ""
+        self._machine.move("cancelled")
+        fact = TeamStepCompleted(
+            step=self._step.id, member=self.agent.name, state="cancelled", attempts=max(1, self._attempts)
+        )
+        await ctx.emit(fact)
+
     async def replace(self, ctx: Context) -> None:
         """End a step that is no part of the new plan."""
         assert self.failure is not None
