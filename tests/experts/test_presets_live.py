@@ -115,6 +115,28 @@ async def test_a_team_whose_lead_fails_at_the_plan_fails_and_says_nothing_of_goi
     assert not any("works on the task in turn" in text for text in result.warnings)
 
 
+@pytest.mark.parametrize(
+    "request_", [("assist", "b", "What now?"), ("hand_over", "b", "Yours."), ("assist", "x", "Who?")]
+)
+async def test_the_tools_of_a_role_hold_in_every_turn_for_its_step(request_: tuple[RequestKind, str, str]) -> None:
+    turns: list[tuple[str, Turn]] = []
+
+    def noting(name: str, *requests: tuple[RequestKind, str, str]) -> FunctionAgent:
+        posting = asker(name, *requests)
+
+        async def respond(turn: Turn, ctx: Context) -> Reply:
+            turns.append((name, turn))
+            return await posting.respond(turn, ctx)
+
+        return FunctionAgent(name, respond)
+
+    role: JsonValue = {"agent": "a", "tools": ["look"]}
+    team = live([noting("lead"), noting("a", request_), noting("b")], [{"id": "one", "role": "r"}], roles={"r": role})
+    await run(team)
+    of_step = [turn for name, turn in turns if name != "lead" and "asks for your help" not in turn.task]
+    assert [turn.tools for turn in of_step] == [("look",), ("look",)]
+
+
 async def test_the_files_of_a_task_go_where_the_task_goes() -> None:  # L-A-3
     turns: list[Turn] = []
 

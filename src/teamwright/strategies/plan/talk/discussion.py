@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from msgspec.structs import replace
+
 from teamwright.agents.contract.agent import Agent, Context
 from teamwright.strategies.plan.state import PlanState
 from teamwright.strategies.plan.steps.step_outputs import StepInput
@@ -82,14 +84,17 @@ class Discussion(Floor):
             await ctx.workspace.put(OUTPUTS + step.id, reply.full.text, key="output")
 
     async def settle(self, step: Step, work: Work, ctx: Context) -> Work | Failure:
-        """Return the result of a step once no member asks for anything more, or as the lead decides."""
-        rounds, member, reply = self._state.options.rounds_of_talk, work.author, work.reply
+        """Return the result of a step once no member asks for anything more, or as the lead decides.
+
+        All turns for the step are as the first: with the tools of its role, and the model that works on it.
+        """
+        rounds, prefix = self._state.options.rounds_of_talk, work.key.removesuffix("work")
         task, number = self._state.outputs.task_text(step) or self._state.task.text, work.turn.number
-        prefix = work.key.removesuffix("work")
         for round_ in range(1, rounds + 1):
+            member, like = work.author, work.turn
             if (request := await self._read(step, member, round_, ctx)) is None:
-                return Work(member, work.turn, work.key, reply)
-            self.keep(reply)
+                return work
+            self.keep(work.reply)
             place = f"{prefix}round-{round_}"
             if not self._reaches(request, member):
                 there = ", ".join(self._others(member.name)) or "nobody else"
@@ -98,23 +103,22 @@ class Discussion(Floor):
                 handoff = TeamHandoff(source=member.name, to=request.to, reason=request.text)
                 await ctx.emit(handoff, key=f"{place}/handoff")
                 prompt = HANDED_OVER.format(source=member.name, title=step.title, note=request.text, task=task)
-                member = self._state.members.named(request.to)
+                member, like = self._state.members.named(request.to), replace(like, tier="primary", may_retry=True)
             else:
                 answer = await self._assist(step, member.name, request, place, number, ctx)
                 if isinstance(answer, Failure):
                     return answer
                 prompt = ANSWERED.format(helper=request.to, title=step.title, task=task)
-            turn = self._asked(prompt, number)
+            said = self._asked(prompt, number)
+            turn = replace(like, task=said.task, history=said.history, attachments=said.attachments)
             ending = await ctx.ask(member, turn, key=place)
             if isinstance(ending, Failure):
                 return ending
-            work, reply = Work(member, turn, place, ending), ending
-        if rounds and await self._read(step, member, rounds + 1, ctx) is None:
-            return Work(member, work.turn, work.key, reply)
-        if not rounds:
+            work = Work(member, turn, place, ending)
+        if not rounds or await self._read(step, work.author, rounds + 1, ctx) is None:
             return work
-        self.keep(reply)
-        return await self._decide(step, member.name, task, f"{prefix}decision", number, ctx)
+        self.keep(work.reply)
+        return await self._decide(step, work.author.name, task, f"{prefix}decision", number, ctx)
 
     async def _read(self, step: Step, member: Agent, round_: int, ctx: Context) -> MemberRequest | None:
         """Pass the messages of a member on; return the first request that needs another turn, if there is one."""
