@@ -9,7 +9,7 @@ from teamwright.agents.evaluators import Evaluator, dependence_of
 from teamwright.errors import UsageError
 from teamwright.strategies.plan.bound_roles import NO_ROLE, BoundRole, RoleBinding, bind_roles
 from teamwright.strategies.plan.options import FailureLadder, PlanOptions, has_states
-from teamwright.strategies.plan.plan_check import steps_flaws
+from teamwright.strategies.plan.plan_check import EMPTY, steps_flaws
 from teamwright.strategies.plan.state import PlanState
 from teamwright.strategies.plan.steps.step_options import EVALUATE, STEPS, declaration_problems, evaluator_among
 from teamwright.strategies.plan.steps.step_work import StepAssignment
@@ -137,10 +137,10 @@ def bind_steps(options: PlanOptions, roles: Mapping[str, Role], steps: Iterable[
 
 
 def plan_problems_of(
-    state: PlanState, roles: Mapping[str, Role], plan: Plan, roster: Roster | None = None
+    state: PlanState, plan: Plan, roster: Roster | None = None, new_roles: Mapping[str, Role] = EMPTY
 ) -> list[str]:
     """Return every reason why the members of this team can't execute a plan, or those of another roster."""
-    team, known = roster or state.team.roster, state.members
+    team, known, roles = roster or state.team.roster, state.members, {**state.roles, **new_roles}
     found = [flaw.text for flaw in steps_flaws(plan.steps, team, state.options, roles) if not flaw.is_warning]
     found += [] if state.options.keeps_states else _stateless_problems(plan.steps)
     if found:

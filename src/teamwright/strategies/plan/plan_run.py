@@ -6,6 +6,8 @@ ended, or with its time.
 
 from __future__ import annotations
 
+from functools import partial
+
 from teamwright.agents.contract.agent import Context
 from teamwright.errors import AgentTimeout
 from teamwright.strategies.plan.bound_plan import plan_problems_of
@@ -22,7 +24,7 @@ from teamwright.strategies.plan.state import PlanState
 from teamwright.strategies.protocol import Members, Task
 from teamwright.values.events.team import LifeState, TeamLife, TeamPlanned
 from teamwright.values.limits import Limits
-from teamwright.values.specs.plan import Plan, Roster, Step
+from teamwright.values.specs.plan import Plan, Step
 from teamwright.values.turns.results import Outcome
 from teamwright.values.turns.turn import Failure
 
@@ -132,9 +134,9 @@ class PlanRun:
     async def _open(self, plan: Plan, ctx: Context) -> Failure | None:
         """Record the plan, let a person approve it where one has to, and bind its steps; return why it can't run."""
         state, options = self.state, self._options
-        if self._crew.board is not None and plan.steps and (problems := plan_problems_of(state, state.roles, plan)):
+        if self._crew.board is not None and plan.steps and (problems := plan_problems_of(state, plan)):
             return Failure(member="", error="planning", message="; ".join(problems))
-        state.versions = versions = PlanVersions(plan, state.team, self._problems, self._outer)
+        state.versions = versions = PlanVersions(plan, state.team, partial(plan_problems_of, state), self._outer)
         if self._crew.board is not None and plan.steps:
             by = state.team.lead.name if options.is_planned_by_lead else ""
             await versions.announce(by=by, reason=self._repaired)
@@ -147,9 +149,6 @@ class PlanRun:
         if self._crew.board is not None:
             await versions.set_status("executing")
         return None
-
-    def _problems(self, plan: Plan, roster: Roster) -> list[str]:
-        return plan_problems_of(self.state, self.state.roles, plan, roster)
 
     async def _confirm(self, versions: PlanVersions, ctx: Context) -> Failure | None:
         """Let a person approve the plan; return the refusal, if it is one."""

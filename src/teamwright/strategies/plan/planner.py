@@ -284,7 +284,7 @@ class Planner:
         """Return steps that can be executed by the members of the team; or why not."""
         state, most = self._state, self._state.options.max_steps
         plan = Plan(steps=(*earlier, *read.steps), variables=state.options.variables)
-        problems = plan_problems_of(state, state.roles | read.new_roles, plan) or crowd_problems(read.steps, most)
+        problems = plan_problems_of(state, plan, new_roles=read.new_roles) or crowd_problems(read.steps, most)
         return ParseFailure("; ".join(problems)) if problems else read
 
     def _introduced(self) -> str:

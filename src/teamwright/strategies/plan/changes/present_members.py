@@ -55,14 +55,9 @@ class PresentMembers(Sequence[Agent]):
         """Return the member or helper with this name, also one that has left."""
         return self.everyone.named(name)
 
-    def apply(self, applied: AppliedChange) -> str | None:
-        """Add or remove a member, or return why that is impossible; anything else changes nothing here.
-
-        The first of those who remain succeeds a lead who leaves.
-        """
+    def apply(self, applied: AppliedChange) -> None:
+        """Add or remove a member, which must be possible. The first of those who remain succeeds a lead who leaves."""
         change = applied.change
-        if (problem := self.problem(change)) is not None:
-            return problem
         if isinstance(change, AddMember):
             self._present.append(cast("Agent", applied.agent))
         elif isinstance(change, RemoveMember):
@@ -72,7 +67,6 @@ class PresentMembers(Sequence[Agent]):
                 self._lead = self._present[0]
         known = self.everyone
         self.everyone = Members(self._present, [known.named(name) for name in known.names])
-        return None
 
     def problem(self, change: TeamChange | Tell) -> str | None:
         """Return why a member can't be added or removed now, if it is so."""
