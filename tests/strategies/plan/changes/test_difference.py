@@ -65,6 +65,12 @@ def test_a_new_field_comes_after_those_that_were_there() -> None:
     assert list(after["steps"][0].items()) == [("id", "a"), ("task", "Look."), ("priority", 2)]
 
 
+def test_a_plan_of_tasks_is_shown_as_one_of_steps() -> None:
+    before: Any = BEFORE
+    edited: JsonValue = {"tasks": before["steps"], "variables": {"n": 2}}
+    assert plan_after(BEFORE, edited) == {"steps": before["steps"], "variables": {"n": 2}}
+
+
 def test_a_change_is_shown_as_the_plan_after_it() -> None:
     change: JsonValue = {
         "put": [{"task": "Look up.", "id": "a"}, {"id": "c"}],

@@ -5,6 +5,7 @@ What a run keeps (status, version, pins) is no difference.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import chain
 
@@ -101,9 +102,16 @@ def plan_after(before: JsonValue, edit: JsonValue) -> JsonValue:
     """
     if not isinstance(before, dict) or not isinstance(edit, dict):
         return edit
-    if "steps" not in edit and not edit.keys().isdisjoint(("put", "remove", "variables")):
+    if is_change(edit):
         edit = _after_change(before, edit)
+    elif "steps" not in edit and "tasks" in edit:
+        edit = {("steps" if name == "tasks" else name): value for name, value in edit.items()}
     return _in_order_of(before, edit)
+
+
+def is_change(edit: Mapping[str, JsonValue]) -> bool:
+    """Return whether an edit is a change of a plan and no whole plan."""
+    return edit.keys().isdisjoint(("steps", "tasks")) and not edit.keys().isdisjoint(("put", "remove", "variables"))
 
 
 def _after_change(before: dict[str, JsonValue], change: dict[str, JsonValue]) -> dict[str, JsonValue]:

@@ -6,7 +6,6 @@ Only the loop over steps changes the plan, so that a resumed run changes it in t
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import cast
 
 from pydantic import JsonValue, ValidationError
 
@@ -22,7 +21,7 @@ from teamwright.strategies.plan.changes.change import (
     edit_between,
     without_expert,
 )
-from teamwright.strategies.plan.changes.difference import plan_difference
+from teamwright.strategies.plan.changes.difference import is_change, plan_difference
 from teamwright.strategies.plan.changes.present_members import PresentMembers
 from teamwright.strategies.plan.steps.step_options import plan_flaws, template_flaws
 from teamwright.values.events.team import TeamLife, TeamPlanChanged, TeamPlanStatus
@@ -276,12 +275,6 @@ def edit_problem(change: TeamChange) -> str | None:
     else:
         return "the change changes nothing"
     return "; ".join(flaw.text for flaw in flaws if not flaw.is_warning) or None
-
-
-def is_change(data: object) -> bool:
-    """Return whether an edit is a change of a plan and no whole plan."""
-    keys = set(cast("dict[str, object]", data)) if isinstance(data, dict) else set[str]()
-    return keys.isdisjoint(("steps", "tasks")) and not keys.isdisjoint(("put", "remove", "variables"))
 
 
 def open_steps(steps: Sequence[Step]) -> frozenset[str]:
