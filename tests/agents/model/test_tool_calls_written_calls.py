@@ -16,6 +16,7 @@ from teamwright.agents.model.tool_calls import (
     WrittenCall,
     correction_of,
     split_written_calls,
+    unknown_call,
     with_written_calls,
 )
 from teamwright.errors import InvalidOutput
@@ -196,6 +197,34 @@ async def test_a_call_that_can_not_be_read_never_becomes_the_answer() -> None:
     assert failed.status == "failed"
     assert failed.failure is not None
     assert failed.failure.error == InvalidOutput.kind
+
+
+WRAPPED = '```json\n{"name": "draft", "arguments": {"text": "Tests pay."}}\n```'
+"""An answer in the form of a call, as small models write it who have tools."""
+
+
+async def test_a_text_that_calls_a_tool_which_is_not_there_is_asked_about_once() -> None:
+    for second in ("Tests pay.", WRAPPED):
+        replies = Replies([[WRAPPED], [second]])
+        async with Engine("memory") as engine:
+            result = await engine.run(ModelAgent("ada", model=replies.model, tools=[disk_cost]), "Write.")
+        assert (result.status, result.output) == ("completed", second)
+        assert "no such tool: you have disk_cost" in repr(replies.requests[1])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Tests pay.",
+        BODY,
+        '{"name": "Ada", "age": 36}',
+        f"{WRAPPED}\nThat is a call.",
+        '{"arguments": [1, 2]}',
+        '{"name": "draft", "arguments": ' + "[" * 100_000,
+    ],
+)
+def test_other_texts_are_no_calls_of_unknown_tools(text: str) -> None:
+    assert unknown_call(text, TOOLS) is None
 
 
 async def test_without_tools_a_call_is_text_like_any_other() -> None:

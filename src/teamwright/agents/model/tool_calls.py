@@ -27,6 +27,7 @@ from teamwright.agents.model.structured_output import AnswerSchema
 from teamwright.agents.tools.protocol import Arguments
 from teamwright.agents.tools.toolbox import Tools
 from teamwright.errors import AgentError, InvalidOutput, ToolError
+from teamwright.values.text.display import LONGEST_NAME, cut
 
 
 async def call_tools(tools: Tools, calls: Sequence[ToolCallPart], keys: Mapping[str, str]) -> list[ToolResult]:
@@ -140,6 +141,13 @@ CORRECTION = (
 )
 
 
+UNKNOWN = (
+    "You wrote a call of the tool {name!r} as text, and there is no such tool: you have {tools}. Call one of them, or"
+    " write your answer itself, without a call around it."
+)
+"""What a model is told once whose text is a call of a tool that it does not have."""
+
+
 class WrittenCall(NamedTuple):
     """A call as it is written; `arguments` are an object, or JSON text."""
 
@@ -193,6 +201,27 @@ def correction_of(text: str, tools: Collection[str]) -> str | None:
     except Malformed as error:
         return CORRECTION.format(reason=error)
     return None
+
+
+def unknown_call(text: str, tools: Collection[str]) -> str | None:
+    """Return the tool that a text calls which is nothing but a call, if the agent has no such tool; `None` otherwise.
+
+    An answer may look like that, so a caller asks once what is meant.
+    """
+    text = _without_fence(text.strip())
+    if text[:1] not in ("{", "[") or not any(f'"{key}"' in text for key in ARGUMENTS):
+        return None
+    try:
+        value, at = _decoded(text, 0)
+        calls = [] if at < len(text) else list(_calls_in(value))
+    except (ValueError, RecursionError):
+        return None
+    return next((one.name for one in calls if one.name not in tools), None)
+
+
+def unknown_text(name: str, tools: Collection[str]) -> str:
+    """Return what a model is told whose text calls a tool that it does not have."""
+    return UNKNOWN.format(name=cut(name, LONGEST_NAME), tools=", ".join(sorted(tools)))
 
 
 def split_written_calls(text: str, tools: Collection[str]) -> tuple[str, list[WrittenCall]]:

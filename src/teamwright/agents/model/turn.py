@@ -26,7 +26,7 @@ from teamwright.agents.model.messages import compact_arguments, response_text
 from teamwright.agents.model.request_template import answer_modes, make_request_template, plan_cache
 from teamwright.agents.model.requests import ModelRequests
 from teamwright.agents.model.structured_output import AnswerSchema, answer_schema
-from teamwright.agents.model.tool_calls import call_tools, correction_of, in_order
+from teamwright.agents.model.tool_calls import call_tools, correction_of, in_order, unknown_call, unknown_text
 from teamwright.agents.prompt_notices import low_budget_notice
 from teamwright.agents.tools.built_in import final_response, transfer_message
 from teamwright.agents.tools.toolbox import Tools
@@ -213,7 +213,8 @@ class ModelTurn:
         if offered and (correction := correction_of(text, offered)) is not None:
             return self._correct(correction, "")
         if answer is None:
-            return self._reply(text)
+            wrong = unknown_call(text, offered) if offered and not self._corrections else None
+            return self._reply(text) if wrong is None else self._correct(unknown_text(wrong, offered), text)
         if self._requests.mode == "text" or answer.is_settled_by(text):
             return self._reply(text, answer.parse_text(text))
         try:
