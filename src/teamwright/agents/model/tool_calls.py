@@ -145,7 +145,7 @@ UNKNOWN = (
     "You wrote a call of the tool {name!r} as text, and there is no such tool: you have {tools}. Call one of them, or"
     " write your answer itself, without a call around it."
 )
-"""What a model is told once whose text is a call of a tool that it does not have."""
+"""What a model reads once whose text is a call of a tool that it does not have."""
 
 
 class WrittenCall(NamedTuple):
@@ -220,7 +220,7 @@ def unknown_call(text: str, tools: Collection[str]) -> str | None:
 
 
 def unknown_text(name: str, tools: Collection[str]) -> str:
-    """Return what a model is told whose text calls a tool that it does not have."""
+    """Return what a model reads whose text calls a tool that it does not have."""
     return UNKNOWN.format(name=cut(name, LONGEST_NAME), tools=", ".join(sorted(tools)))
 
 
