@@ -219,6 +219,7 @@ async def test_a_review_by_experts_shows_its_plan_verdicts_votes_and_milestones(
     assert (architect.name, architect.colour) == ("architect", "#6d28d9")
     answer = next(one for one in events if isinstance(one, PageTeamSynthesis))
     assert answer.text.startswith("# Review")
+    assert not answer.failed
 
 
 async def test_a_question_makes_the_expert_wait_for_a_person() -> None:  # P-12

@@ -396,7 +396,7 @@ export interface PageTeamLife {
   reason: string;
 }
 
-/** The answer of a team. */
+/** The answer of a team; of one that `failed`, what it had until then, which is no answer. */
 export interface PageTeamSynthesis {
   kind: "team_synthesis";
   number: number;
@@ -410,6 +410,7 @@ export interface PageTeamSynthesis {
   data: unknown;
   usage: PageUsage | null;
   warnings: string[];
+  failed: boolean;
 }
 
 /** What a model thought, or wrote beside its tool calls, before it replied. */

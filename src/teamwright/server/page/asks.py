@@ -160,6 +160,7 @@ def _end_team(
                 data=builder.value(fact.data),
                 usage=page_value(PageUsage, fact.usage),
                 warnings=tuple(map(mask_text, fact.warnings)),
+                failed=failure is not None,
             )
         )
     reason = failure.error if failure is not None else team.ended.stop_reason if team.ended is not None else ""

@@ -201,13 +201,14 @@ class PageTeamDissolved(_PageEvent, frozen=True):
 
 
 class PageTeamSynthesis(_PageEvent, frozen=True):
-    """The answer of a team."""
+    """The answer of a team; of one that `failed`, what it had until then, which is no answer."""
 
     team: str
     text: str
     data: JsonValue = None
     usage: PageUsage | None = None
     warnings: tuple[str, ...] = ()
+    failed: bool = False
 
 
 class PageExpertJoined(_PageEvent, frozen=True):
