@@ -14,7 +14,6 @@ from teamwright.strategies.plan.schedule.graph import StepGraph
 from teamwright.strategies.plan.schedule.scheduler import nodes_of
 from teamwright.strategies.plan.state import NOTICE, PlanState
 from teamwright.strategies.plan.steps.step_board import StepBoard
-from teamwright.strategies.plan.steps.step_options import closing_step
 from teamwright.strategies.plan.steps.step_runner import StepRunner
 from teamwright.strategies.plan.steps.step_work import StepAssignment
 from teamwright.strategies.plan.talk.discussion import Discussion
@@ -36,12 +35,18 @@ FINISH = (
 
 
 def closer_of(steps: Sequence[Step], options: PlanOptions) -> str | None:
-    """Return the step that closes the work where no lead does; in one conversation it is the last one."""
-    if options.lead_answers or not steps:
+    """Return the step that closes the work of several where no lead does: the one that gives the answer.
+
+    That is the one that is declared, or else the only one that no other needs; in one conversation it is the last one.
+    """
+    if options.lead_answers or len(steps) < 2:
         return None
-    if options.sees != "all":
-        return closing_step(steps, options.answer_step)
-    return StepGraph.from_nodes(nodes_of(steps)).order[-1] if len(steps) > 1 else None
+    if options.sees == "all":
+        return StepGraph.from_nodes(nodes_of(steps)).order[-1]
+    needed = {need for step in steps for need in step.needs}
+    ends = [step.id for step in steps if step.id not in needed]
+    closer = options.answer_step or (ends[0] if len(ends) == 1 else None)
+    return closer if closer in ends else None
 
 
 class PlanAnswer:

@@ -63,7 +63,7 @@ class LockTable:
     def grant_next(self) -> Claim | None:
         """Grant the first claim that can have its keys, and return it; `None` if there is none.
 
-        LockTable that have to wait for a key are appended to `held_up`, each once.
+        Claims that have to wait for a key are appended to `held_up`, each once.
         """
         while self._candidates:
             _, claim = heappop(self._candidates)

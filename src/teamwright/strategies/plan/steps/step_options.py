@@ -31,14 +31,6 @@ BY_STEP = ("outputs", "data", "failed")
 """The variables that are indexed by the id of a step."""
 
 
-def closing_step(steps: Sequence[Step], answer: str | None) -> str | None:
-    """Return the step that gives the answer: the one that is declared, or else the only one that no other needs."""
-    needed = {need for step in steps for need in step.needs}
-    ends = [step.id for step in steps if step.id not in needed]
-    closer = answer or (ends[0] if len(ends) == 1 else None)
-    return closer if len(steps) > 1 and closer in ends else None
-
-
 def owned_keys(strategy: Strategy, settings: Settings) -> list[str]:
     """Return the keys that the steps of a team own; empty if its strategy has no plan."""
     model = strategy.options

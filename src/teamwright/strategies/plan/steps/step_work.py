@@ -90,7 +90,6 @@ class StepExecution:
         self._warnings: list[str] = []
         self._earlier_failure: Failure | None = None
         """The last failure of the regular model, where another model took over."""
-        self._work_done: Work | None = None
         self._key = WORK
         self._verdict: EvaluationVerdict | None = None
         self._outcome: VerdictOutcome | None = None
