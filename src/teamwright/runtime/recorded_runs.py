@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING, Literal, TypeVar, overload
 from typing_extensions import override
 
 from teamwright.agents.contract.constructor_arguments import value_of
-from teamwright.errors import NotResumable, RunIsLive, UsageError
+from teamwright.errors import InterventionRefused, NotResumable, RunIsLive, UnknownName, UsageError
 from teamwright.journal.protocol import Batch, Journal, commit, driver_lock
 from teamwright.runtime.run_reader import deleted_is_not_found, run_not_found
 from teamwright.values.events.event import AnyDelta, Delta, Event
 from teamwright.values.events.run import RunAborted, RunCheckpoint
+from teamwright.values.events.team import TeamStarted
 from teamwright.values.limits import Limits
 from teamwright.values.names import check_name, check_run_id
 from teamwright.values.people import (
@@ -38,6 +39,7 @@ from teamwright.values.people import (
     ResumeMember,
     Steer,
     StopStep,
+    TeamChange,
     Tell,
     check_answer,
 )
@@ -316,6 +318,8 @@ class Runs(RunInterventions):
         history = await self.history(run_id)
         if (ended := history.record.ended) is not None:
             raise NotResumable(f"Run {run_id!r} has ended already ({ended.status}).")
+        if isinstance(steer, TeamChange) and (reason := _refusal(history, steer)) is not None:
+            raise InterventionRefused(f"Run {run_id!r} can't take it: {reason}.")
         redactor = self._redactor(run_id, history)
         sender = Sender(self._journal, self.follow, run_id, history.number)
         return await sender.send(redacted_steer(steer, redactor), wait=wait)
@@ -376,6 +380,16 @@ class Runs(RunInterventions):
 
     async def _is_driven(self, run_id: str) -> bool:
         return check_run_id(run_id) in self._live or await self._journal.is_driven(run_id)
+
+
+def _refusal(history: RunHistory, change: TeamChange) -> str | None:
+    """Return why no run of this strategy can take a change, also where no driver is there to say so."""
+    from teamwright.strategies.registry import find_strategy
+
+    names = (event.fact.strategy for event in history.events if isinstance(event.fact, TeamStarted))
+    with suppress(UnknownName):  # of a strategy that is not installed here
+        return find_strategy(next(names, "")).refusal(change)
+    return None
 
 
 def _to_answer(given: object) -> Answer:

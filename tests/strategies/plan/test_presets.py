@@ -8,10 +8,12 @@ from pathlib import Path
 
 import anyio
 import pytest
+from pydantic import JsonValue
 
 from teamwright import Engine, FunctionAgent, Team, Turn
+from teamwright.errors import UsageError
 from teamwright.strategies.plan.engine import PlanStrategy
-from teamwright.strategies.plan.options import PlanOptions
+from teamwright.strategies.plan.options import PlanOptions, options_with
 from teamwright.strategies.registry import find_strategy, strategy_names
 from tests.paths import ROOT
 
@@ -85,3 +87,37 @@ def answer(turn: Turn) -> object:
 @pytest.mark.parametrize("name", PRESETS)
 def test_every_preset_takes_the_same_changes_by_people(name: str) -> None:
     assert {"edit_plan", "add_member", "remove_member"} <= {*find_strategy(name).interventions}
+
+
+class Patient(PlanStrategy):
+    """Tries each step again as a manifest would say it."""
+
+    name = "patient"
+    options = options_with("PatientOptions", on_failure={"retry": 3})
+
+
+class Confused(PlanStrategy):
+    """Has a default that does not fit."""
+
+    name = "confused"
+    options = options_with("ConfusedOptions", timeout=-1)
+
+
+def test_the_defaults_of_a_preset_are_checked_as_settings_are() -> None:
+    members = [FunctionAgent("a", lambda turn: "done")]
+    team = Team("t", members=members, strategy=Patient())
+    ladder = team.settings.read(Patient.options).ladder
+    assert ladder is not None
+    assert ladder.retry == 3
+    with pytest.raises(UsageError, match="must be more than 0"):
+        Team("t", members=members, strategy=Confused())
+    with pytest.raises(UsageError, match="A plan has no setting 'retries'"):
+        options_with("OtherOptions", retries=3)
+
+
+def test_a_lead_that_answers_does_not_judge_all_work() -> None:
+    review: JsonValue = {"judge": "a", "criteria": [{"id": "good", "judge": "Is it good?"}]}
+    members = [FunctionAgent(name, lambda turn: "done") for name in ("a", "b")]
+    options: dict[str, JsonValue] = {"lead": "a", "answer": "lead", "steps": [{"id": "b"}], "evaluate": review}
+    with pytest.raises(UsageError, match="'a' would judge its own work"):
+        Team("t", members=members, strategy="plan", options=options)

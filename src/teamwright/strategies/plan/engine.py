@@ -78,7 +78,7 @@ class PlanStrategy(Strategy):
             found += risk_flaws(options, options.steps)
         if options.keeps_states:
             found += [*own_judge_flaws(options, steps, _authors(options, members), options.roster(members))]
-            found += [*_role_flaws(options), *_stepwise_judge_flaws(options, members, roles)]
+            found += [*_role_flaws(options), *_answer_judge_flaws(options, members, roles)]
         if options.steps and not (options.pool or options.is_led or options.roles):
             found += islice(_idle(options.steps, members), MOST_IDLE)
         return found
@@ -220,13 +220,16 @@ def _team_flaws(name: str, options: PlanOptions, members: Members) -> Iterator[I
         yield Issue(f"{lead!r} leads, so another member has to work", ("pool",))
 
 
-def _stepwise_judge_flaws(options: PlanOptions, members: Members, roles: Mapping[str, Role]) -> Iterator[Issue]:
-    """Yield each judge of all work that may work on a step which the lead decides on, or gives the answer."""
-    if options.decide != "stepwise" or options.evaluate is None:
+def _answer_judge_flaws(options: PlanOptions, members: Members, roles: Mapping[str, Role]) -> Iterator[Issue]:
+    """Yield each judge of all work that gives the answer, or may work on a step which the lead decides on."""
+    is_stepwise = options.decide == "stepwise"
+    if options.evaluate is None or not (is_stepwise or options.lead_answers):
         return
-    workers = Members(options.workers_of(members))
-    able = effective_roles({}, workers) if options.create_roles else roles
-    authors = {options.lead_name(members), *possible_members(able, workers)}
+    authors = {options.lead_name(members)}
+    if is_stepwise:
+        workers = Members(options.workers_of(members))
+        able = effective_roles({}, workers) if options.create_roles else roles
+        authors |= {*possible_members(able, workers)}
     declared = options.evaluate.at_risk(options.risk)
     for name in declared.judges if declared.asks_judges else ():
         if name in authors:

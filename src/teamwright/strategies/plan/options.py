@@ -12,6 +12,7 @@ from pydantic import Field, JsonValue, create_model, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
 from teamwright.agents.contract.agent import Agent
+from teamwright.errors import UsageError, nearest
 from teamwright.strategies.parts import FailurePolicy, OnFailure, PlacedParts
 from teamwright.strategies.plan.schedule.schedule import Schedule
 from teamwright.strategies.plan.schedule.scheduler import PlannerSettings, make_schedule
@@ -281,10 +282,15 @@ KEEP_GOING = FailurePolicy.model_construct()
 
 
 def options_with(name: str, **defaults: object) -> type[PlanOptions]:
-    """Return the settings of a preset: those of all plans, with these defaults."""
+    """Return the settings of a preset: those of all plans, with these defaults, which may be data as in a manifest.
+
+    A default that does not fit its setting is refused when a team with the preset is made.
+    """
     fields: dict[str, Any] = {}
     for field, default in defaults.items():
+        if field not in PlanOptions.model_fields:
+            raise UsageError(f"A plan has no setting {field!r}; {nearest(field, PlanOptions.model_fields)}")
         info = copy(PlanOptions.model_fields[field])
-        info.default = default
+        info.default, info.validate_default = default, True
         fields[field] = (info.annotation, info)
     return create_model(name, __base__=PlanOptions, __doc__=PlanOptions.__doc__, **fields)

@@ -10,7 +10,7 @@ from pydantic import JsonValue
 
 from teamwright import Answer
 from teamwright.agents.contract.agent import Agent
-from teamwright.errors import Refused
+from teamwright.errors import InterventionRefused, Refused
 from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team
@@ -176,3 +176,17 @@ async def test_the_plan_of_every_preset_can_be_read_and_edited(strategy: str) ->
     assert result.status == "completed"
     assert (last["version"], last["steps"][1]["task"]) == (2, "Mine.")
     assert "Mine." in fakes.last_turn("b").prompt
+
+
+@pytest.mark.parametrize("plan", [None, "x", {"steps": [{"id": "a", "needs": ["b"]}, {"id": "b", "needs": ["a"]}]}])
+async def test_what_is_no_plan_is_refused_also_where_nobody_drives_the_run(plan: Any) -> None:
+    fakes = FakeMembers()
+    options: dict[str, Any] = {"steps": [{"id": "a"}], "confirm": True}
+    async with Engine("memory") as engine:
+        result = await engine.run(
+            Team("t", members=fakes.members("a b"), strategy="plan", options=options), TASK, run_id="r"
+        )
+        assert result.status == "paused"
+        with pytest.raises(InterventionRefused):
+            await engine.runs.edit_plan("r", plan)
+        assert (await engine.runs.edit_plan("r", {"put": [{"id": "b"}]})).status == "sent"
