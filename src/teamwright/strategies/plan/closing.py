@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from teamwright.agents.contract.agent import Context
 from teamwright.strategies.plan.bound_plan import evaluator_of_step, ladder_of
 from teamwright.strategies.plan.bound_roles import NO_ROLE
+from teamwright.strategies.plan.decision import DECIDE_TASK, decision_schema
 from teamwright.strategies.plan.options import ANSWER, PlanOptions, own_key
 from teamwright.strategies.plan.schedule.graph import StepGraph
 from teamwright.strategies.plan.schedule.scheduler import nodes_of
@@ -153,7 +154,14 @@ class PlanAnswer:
         """Let the lead answer in a step of its own, which is reviewed and recovered like the others."""
         state, step = self._state, Step(id=ANSWER, required=True)
         board.keep([*self._runner.queue.steps.values(), step])
-        turn = replace(state.lead_turn(ANSWER_TASK, self._history(), closing=True), purpose="work")
+        text, schema, lead = ANSWER_TASK, None, state.team.lead.name
+        if state.options.decides:
+            text, schema = DECIDE_TASK, decision_schema(state.members.names)
+            if any(lead in (one.members or (one.agent.name,)) for one in board.executions.values()):
+                problem = f"{lead!r} would decide on its own proposal; name a lead that works on no step"
+                state.results.failures[ANSWER] = Failure(member=lead, error="planning", message=problem)
+                return
+        turn = replace(state.lead_turn(text, self._history(), schema, closing=True), purpose="work")
         evaluator = evaluator_of_step(step, state.options, state.members)
         ladder = ladder_of(state.options).model_copy(update={"adjust": False})
         assignment = StepAssignment(step, "", NO_ROLE, evaluator, ladder)
@@ -232,6 +240,8 @@ class PlanAnswer:
         elif answer is not None and answer not in replies:
             talk.warnings.append(f"the step {answer!r}, which gives the answer, was skipped")
         ended = talk.ended("done")
+        if options.decides and ANSWER in replies:
+            return ended.changed(data=replies[ANSWER].data)
         if options.lead_answers or options.sees == "all":
             return ended
         return ended.changed(data=self._state.outputs.answer_data(answer))

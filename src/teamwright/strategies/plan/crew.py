@@ -10,8 +10,9 @@ from teamwright.strategies.parts import WORK, PartWork
 from teamwright.strategies.plan.bound_plan import BoundPlan, evaluator_of_step
 from teamwright.strategies.plan.bound_roles import has_capability
 from teamwright.strategies.plan.closing import closer_of
+from teamwright.strategies.plan.decision import decision_of
 from teamwright.strategies.plan.planner import Planner
-from teamwright.strategies.plan.state import PlanState
+from teamwright.strategies.plan.state import ANSWER, PlanState
 from teamwright.strategies.plan.steps.shared_steps import SharedStep
 from teamwright.strategies.plan.steps.step_board import StepBoard, with_role
 from teamwright.strategies.plan.steps.step_outputs import StepInput
@@ -24,9 +25,10 @@ from teamwright.strategies.plan.talk.lead import Lead
 from teamwright.strategies.plan.talk.rounds import BriefedRounds
 from teamwright.strategies.plan.workers import Floor, OneConversation, WorkerPool
 from teamwright.strategies.protocol import Members
+from teamwright.strategies.reply_parsing import ParseFailure
 from teamwright.values.events.team import StepSkipped
 from teamwright.values.specs.plan import Part, Step
-from teamwright.values.turns.turn import Failure, Turn
+from teamwright.values.turns.turn import Failure, Reply, Turn
 
 
 class StepCrew:
@@ -107,10 +109,19 @@ class StepCrew:
             prefix, settle, closes = key.removesuffix(WORK), self.floor.settle, turn.closing
             shared = SharedStep(self._state, step, number, prefix, turn_for, self._done_parts, settle, closes)
             return await shared.run(ctx)
-        reply = await ctx.ask(agent, turn, key=key)
+        reply = self.checked(step, agent, await ctx.ask(agent, turn, key=key))
         if isinstance(reply, Failure):
             return reply
         return await self.floor.settle(step, Work(agent, turn, key, reply), ctx)
+
+    def checked(self, step: Step, agent: Agent, reply: Reply | Failure) -> Reply | Failure:
+        """Return work on a step if it has the form that it needs: the answer may have to be a decision."""
+        if isinstance(reply, Failure) or step.id != ANSWER or not self._options.decides:
+            return reply
+        found = decision_of(reply, self._state.members.names)
+        if isinstance(found, ParseFailure):
+            return Failure(member=agent.name, error="invalid_output", message=f"it is no decision: {found.problem}")
+        return reply.changed(data=found)
 
     def exchange(self, step: Step, failed: Agent) -> Agent:
         """Return who tries a step again: the least busy other of the pool, or another one with its capability."""

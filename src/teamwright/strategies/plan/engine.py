@@ -70,6 +70,7 @@ class PlanStrategy(Strategy):
         found = [
             *steps_flaws(options.steps, options.roster(members), options, roles),
             *_answer_flaws(options, steps),
+            *_decision_flaws(options, members),
             *_source_flaws(self.name, settings, options),
             *_status_flaws(options),
             *(_team_flaws(self.name, options, members)),
@@ -176,6 +177,17 @@ def _answer_flaws(options: PlanOptions, steps: Sequence[Step]) -> Iterator[Issue
     if options.answer is not None and options.answer not in ids:
         hint = nearest(options.answer, ids) if ids else "the lead decides about the steps; remove it"
         yield Issue(f"there is no step {options.answer!r}; {hint}", ("answer",))
+
+
+def _decision_flaws(options: PlanOptions, members: Members) -> Iterator[Issue]:
+    """Yield that the lead would decide on its own proposal, if it works on a step."""
+    if not options.decides:
+        return
+    lead, roster, authors = options.lead_name(members), options.roster(members), _authors(options, members)
+    for step in _known_steps(options, members):
+        if lead in (step.workers(roster) if step.is_shared else authors[step.id]):
+            text = f"{lead!r} works on the step {step.id!r}, and no one decides on an own proposal; name another  lead"
+            yield Issue(text, ("answer",))
 
 
 def _source_flaws(name: str, settings: Settings, options: PlanOptions) -> Iterator[Issue]:

@@ -29,8 +29,8 @@ Sight = Literal["needs", "all"]
 Decision = Literal["ahead", "stepwise"]
 Pool = bool | Literal["first"] | tuple[MemberName, ...]
 
-LEAD = "lead"
-"""The value of `answer` that lets the lead give the answer."""
+LEAD, DECISION = "lead", "decision"
+"""The values of `answer` that let the lead give the answer, or decide between what was proposed."""
 ANSWER = "answer"
 """The id of the last step, in which the lead gives the answer."""
 
@@ -109,7 +109,11 @@ class PlanOptions(PlacedParts):
         " `skip`: it continues without the failed step; `collect`: it continues, and dependents see that the step"
         " failed, but not why; or the rungs of a ladder",
     )
-    answer: str | None = Field(default=None, description="who answers: a step, or the `lead`; by default the last step")
+    answer: str | None = Field(
+        default=None,
+        description="who answers: a step, the `lead`, or the lead with a `decision` between what was proposed; by"
+        " default the last step",
+    )
     timeout: float | None = Field(
         default=None,
         gt=0,
@@ -166,7 +170,12 @@ class PlanOptions(PlacedParts):
     @property
     def lead_answers(self) -> bool:
         """Whether the lead gives the answer."""
-        return self.answer == LEAD
+        return self.answer in (LEAD, DECISION)
+
+    @property
+    def decides(self) -> bool:
+        """Whether the answer of the lead is a decision with options, reasons and dissent, as data."""
+        return self.answer == DECISION
 
     @property
     def answer_step(self) -> str | None:
@@ -198,6 +207,7 @@ class PlanOptions(PlacedParts):
         """Whether the state of each step is recorded: where a step is more than one ask, or the plan may change."""
         return (
             self.ladder is not None
+            or self.decides
             or self.evaluate is not None
             or self.is_planned_by_lead
             or not self.steps

@@ -506,6 +506,8 @@ def plain_reason(text: str) -> str:
 def example_answer(schema: Mapping[str, JsonValue], number: int) -> JsonValue:
     """Return an answer that fits one of these schemas: a step for each role, no change, an approval; else None."""
     fields = cast("dict[str, dict[str, JsonValue]]", schema.get("properties") or {})
+    if "chosen" in fields:
+        return {"options": ["this way", "another way"], "chosen": "this way", "reasons": ["It helps."], "dissent": []}
     if "approve" in fields:
         return {"approve": True, "reason": "It helps."}
     if "put" in fields and "remove" in fields:

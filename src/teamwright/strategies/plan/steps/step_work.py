@@ -63,6 +63,10 @@ class Work:
 class Crew(Helpers, Protocol):
     """Those who work on the steps of a team."""
 
+    def checked(self, step: Step, agent: Agent, reply: Reply | Failure) -> Reply | Failure:
+        """Return work on a step if it has the form that it needs, else a failure."""
+        ...
+
     async def produce(self, step: Step, agent: Agent, turn: Turn, key: str, ctx: Context) -> Work | Failure:
         """Let the agent, or all who work on the step, do it once."""
         ...
@@ -138,6 +142,11 @@ class StepExecution:
         self.awaits = ""
         await self._settle(failure, ctx)
         return failure
+
+    @property
+    def members(self) -> tuple[str, ...]:
+        """Those who work on it side by side, if there are several."""
+        return self._assigned.members
 
     async def cancel(self, ctx: Context) -> None:
         """End a step that a person has stopped."""
@@ -268,7 +277,7 @@ class StepExecution:
         if not self._may_retry:
             turn = replace(turn, may_retry=False)
         if alone:
-            ending = await ctx.ask(self.agent, turn, key=key)
+            ending = self._crew.checked(self._step, self.agent, await ctx.ask(self.agent, turn, key=key))
             done = ending if isinstance(ending, Failure) else Work(self.agent, turn, key, ending)
         else:
             done = await self._crew.produce(self._step, self.agent, turn, key, ctx)
