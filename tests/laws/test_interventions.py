@@ -23,8 +23,10 @@ from teamwright.values.people import (
     PauseMember,
     RaiseBudget,
     RemoveMember,
+    RestorePlan,
     ResumeMember,
     Steer,
+    StopStep,
     Tell,
 )
 from teamwright.values.turns.results import RunResult
@@ -37,6 +39,8 @@ SENT = st.lists(
     | st.builds(PauseMember, member=NAMES)
     | st.builds(ResumeMember, member=NAMES)
     | st.builds(RaiseBudget, calls=st.integers(1, 90))
+    | st.builds(StopStep, step=NAMES)
+    | st.builds(RestorePlan, plan_version=st.integers(1, 3))
     | st.builds(RemoveMember, member=NAMES),
     max_size=6,
 )
