@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from contextlib import closing
 from pathlib import Path
+from typing import TypeVar
 
 import anyio
 from msgspec.structs import replace
@@ -17,10 +18,16 @@ from teamwright.values.events.event import Event
 from teamwright.values.events.run import RunStarted
 from teamwright.values.turns.results import RunResult
 
+Journal = TypeVar("Journal", bound=MemoryJournal)
+
 
 async def cut(journal: MemoryJournal, at: int, run_id: str = "r") -> MemoryJournal:
     """Copy the first `at` events of a run and its whole inbox into a new journal."""
-    copy = MemoryJournal()
+    return await cut_into(MemoryJournal(), journal, at, run_id)
+
+
+async def cut_into(copy: Journal, journal: MemoryJournal, at: int, run_id: str = "r") -> Journal:
+    """Copy the first `at` events of a run and its whole inbox into an empty journal."""
     events = (await journal.read(run_id))[:at]
     copy.append(Batch(events, await journal.bodies(list(journal._bodies))), lambda error: None)
     for item in await journal.inbox(run_id):

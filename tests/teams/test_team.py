@@ -18,6 +18,7 @@ from teamwright.values.events.agent import AgentFailed
 from teamwright.values.events.team import TeamEnded, TeamStarted
 from teamwright.values.limits import Usage
 from teamwright.values.specs.manifest import JsonSchema
+from teamwright.values.specs.plan import Step
 from teamwright.values.turns.turn import Failure
 from tests.kit.members import FakeMembers
 from tests.kit.records import cut_and_resume
@@ -371,3 +372,15 @@ async def test_a_strategy_receives_who_failed_inside_a_member_also_on_a_replay()
 def test_the_attachments_of_a_team_are_paths(given: list[str], reason: str) -> None:
     with pytest.raises(UsageError, match=reason):
         Team("t", members=[FunctionAgent("a", lambda turn: "x")], attachments=given)
+
+
+async def test_options_in_python_may_contain_tuples_and_values() -> None:
+    """They are recorded as JSON, so what is none is refused when the team is made."""
+    options: Any = {"steps": (Step(id="one"), {"id": "two", "needs": ("one",)}), "pool": ("a", "b")}
+    team = Team("t", members=FakeMembers().members("a b"), strategy="dag", options=options)
+    assert team.settings.options == {"steps": [{"id": "one"}, {"id": "two", "needs": ["one"]}], "pool": ["a", "b"]}
+    async with Engine("memory") as engine:
+        assert (await engine.run(team, "go")).status == "completed"
+    options["pool"] = {"a"}
+    with pytest.raises(UsageError, match=r"has \{'a'\} in its options, which is no JSON"):
+        Team("t", members=FakeMembers().members("a"), strategy="dag", options=options)

@@ -5,6 +5,8 @@ Budget forecasts rely on the estimate of its turns.
 
 from __future__ import annotations
 
+from typing import cast
+
 from typing_extensions import TypeIs
 
 from teamwright.agents.contract.agent import Agent
@@ -15,6 +17,8 @@ from teamwright.values.turns.turn import AT_ITS_LIMIT, Failure, Reply, Turn
 
 BUDGET = "budget"
 """The error kind of an ask that the budget did not cover."""
+OWN_REASONS = frozenset((BUDGET, "deadline", "cancelled", "max_turns", "review_exceeded", "planning"))
+"""Errors that are stop reasons: the run of a team that they fail ends with them."""
 NO_ESTIMATE: ExpectedAsks = {}
 MOST_ESTIMATED = 100_000
 """Above this number of asks there is no estimate: a bound that high says nothing about the work."""
@@ -107,8 +111,9 @@ class TeamConversation:
         self.short_of_budget = True
 
     def failed(self, failure: Failure) -> Outcome:
-        """Return the outcome of a team that failed, with the messages so far."""
-        return Outcome(stop_reason="error", messages=self.messages, failure=failure, warnings=tuple(self.warnings))
+        """Return the outcome of a team that failed, with the messages so far and the stop reason of the run."""
+        reason = cast("StopReason", failure.error if failure.error in OWN_REASONS else "error")
+        return Outcome(stop_reason=reason, messages=self.messages, failure=failure, warnings=tuple(self.warnings))
 
 
 def can_terminate(member: Agent) -> bool:

@@ -146,9 +146,8 @@ class Team(Agent):
         mistakes.raise_all()
         self.description = description
         self._written_strategy = strategy if isinstance(strategy, str) and ":" in strategy else None
-        if isinstance(options, Value):
-            options = cast("dict[str, JsonValue]", options.model_dump(mode="json", by_alias=True, exclude_unset=True))
-        self.settings = Settings(share or self.strategy.share, max_turns, then, options or {}, envelope)
+        given_options = cast("dict[str, JsonValue]", _as_json(options or {}, owner))
+        self.settings = Settings(share or self.strategy.share, max_turns, then, given_options, envelope)
         self.levels: int = 1 + max((_levels(one) for one in (*self.members, *self.helpers)), default=0)
         """The nesting depth of teams, this one included."""
         self.secrets: frozenset[str] = frozenset()
@@ -330,6 +329,22 @@ class Team(Agent):
             known = said if self.declared is not None else escape_references(said)
             self._declaration = self.declared or self.bundle, known
         return known
+
+
+def _as_json(value: object, owner: str) -> JsonValue:
+    """Return options as they are recorded; in Python they may contain values of this package, and tuples."""
+    match value:
+        case Value():
+            return value.model_dump(mode="json", by_alias=True, exclude_unset=True)
+        case Mapping():
+            fields = cast("Mapping[str, object]", value)
+            return {name: _as_json(one, owner) for name, one in fields.items()}
+        case list() | tuple():
+            return [_as_json(one, owner) for one in cast("Sequence[object]", value)]
+        case None | str() | int() | float():
+            return value
+        case _:
+            raise UsageError(f"{owner} has {value!r:.100} in its options, which is no JSON; write a list or a text.")
 
 
 def _manifest(everyone: TeamRoster) -> Manifest:

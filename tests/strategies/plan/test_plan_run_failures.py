@@ -8,14 +8,17 @@ import pytest
 
 from teamwright.errors import ManifestError, Refused
 from teamwright.experts.presets import Collaborate
+from teamwright.journal.in_memory_journal import MemoryJournal
+from teamwright.runtime.engine import Engine
 from teamwright.strategies.plan.closing import FINISH
 from teamwright.teams.team import Team
-from teamwright.values.events.team import StepSkipped, TeamEvaluationResult, TeamPlanChanged
+from teamwright.values.events.team import StepSkipped, TeamEnded, TeamEvaluationResult, TeamPlanChanged
 from teamwright.values.limits import Limits
+from teamwright.values.people import RemoveMember
 from teamwright.values.specs.plan import Step
 from tests.kit.collaboration import RACE, SPLIT, collaboration, deciding, facts, finishing, statuses, steps_of
 from tests.kit.members import FakeMembers
-from tests.kit.runs import TASK, contents, run, speakers
+from tests.kit.runs import RUN_ID, TASK, contents, run, speakers
 
 CHAIN: list[Any] = [{"id": "a"}, {"id": "b", "needs": ["a"]}, {"id": "c", "needs": ["a"]}]
 GATE = {"criteria": [{"id": "good", "contains": "good"}]}
@@ -233,3 +236,56 @@ def test_a_required_step_with_a_condition_is_refused() -> None:
     steps: list[Any] = [{"id": "a", "required": True, "when": "false"}]
     with pytest.raises(ManifestError, match="is required and has a condition"):
         Team("t", members=FakeMembers().members("a"), strategy="plan", options={"steps": steps})
+
+
+@pytest.mark.parametrize("on_failure", ["skip", "collect"])
+async def test_a_team_that_goes_on_without_a_step_that_did_not_pass_is_degraded_everywhere(on_failure: str) -> None:
+    fakes = FakeMembers()
+    steps = [{"id": "a", "evaluate": GATE}, {"id": "b"}]
+    team = Team(
+        "t", members=fakes.members("a b"), strategy="expert", options={"steps": steps, "on_failure": on_failure}
+    )
+    result, events = await run(team)
+    (ended,) = facts(events, TeamEnded)
+    assert (result.status, ended.status, ended.stop_reason) == ("degraded", "degraded", "done")
+
+
+async def test_a_step_that_its_budget_did_not_cover_is_the_stop_reason_of_its_team() -> None:
+    fakes = FakeMembers()
+    steps: Any = [{"id": "a", "limits": {"calls": 0}}]
+    result, events = await run(Team("t", members=fakes.members("a"), strategy="dag", options={"steps": steps}))
+    assert [(result.status, result.stop_reason)] == [("degraded", one.stop_reason) for one in facts(events, TeamEnded)]
+
+
+async def test_parts_of_a_step_under_review_reach_no_answer_before_they_pass() -> None:
+    """The lead could not put them together, so nothing of the step was reviewed."""
+    fakes = FakeMembers()
+    lead = fakes.member("lead", lambda turn: Refused("no") if "in parts" in turn.task else None)
+    parts = [{"id": "x", "agent": "a"}, {"id": "y", "agent": "b"}]
+    steps = [{"id": "p", "parallel": SPLIT, "parts": parts, "evaluate": GATE}, {"id": "c"}]
+    ladder = {"retry": 0, "skip_step": True}
+    result, _ = await run(collaboration(fakes, steps, members={"lead": lead}, on_failure=ladder))
+    assert result.status == "degraded"
+    assert [message.name for message in fakes.last_turn("lead").history] == ["c"]
+
+
+async def test_parts_that_were_never_put_together_are_not_the_answer() -> None:
+    fakes = FakeMembers()
+    lead = fakes.member("lead", lambda turn: Refused("no") if "in parts" in turn.task else None)
+    parts = [{"id": "x", "agent": "a"}, {"id": "y", "agent": "b"}]
+    steps = [{"id": "c"}, {"id": "p", "parallel": SPLIT, "parts": parts, "evaluate": GATE}]
+    ladder = {"retry": 0, "skip_step": True}
+    result, _ = await run(collaboration(fakes, steps, members={"lead": lead}, on_failure=ladder, answer="p"))
+    assert (result.status, result.output) == ("degraded", "c is done")
+
+
+async def test_who_succeeds_a_lead_hands_out_the_steps_too() -> None:
+    fakes, journal = FakeMembers(), MemoryJournal()
+    await journal.send(RUN_ID, RemoveMember(member="lead"))
+    team = Team(
+        "t", members=fakes.members("lead a b"), strategy="lead_subagent", options={"steps": [{"id": "x"}, {"id": "y"}]}
+    )
+    async with Engine(journal) as engine:
+        result = await engine.run(team, TASK, run_id=RUN_ID)
+    assert result.status == "completed", result.warnings
+    assert set(fakes.calls) == {"a", "b"}

@@ -10,7 +10,9 @@ import pytest
 
 from teamwright.errors import Refused
 from teamwright.strategies.plan.closing import FINISH
-from teamwright.values.events.team import TeamPlanChanged, TeamReplyRejected
+from teamwright.teams.team import Team
+from teamwright.values.events.team import TeamEnded, TeamPlanChanged, TeamReplyRejected
+from teamwright.values.limits import Limits
 from teamwright.values.turns.turn import Turn
 from tests.kit.collaboration import RACE, SPLIT, collaboration, deciding, facts, finishing, statuses, steps_of
 from tests.kit.members import FakeMembers
@@ -132,3 +134,17 @@ async def test_a_milestone_of_the_lead_is_judged_by_no_author(phase: dict[str, A
     result, _ = await run(collaboration(fakes, [], members=members))
     assert (result.status, result.warnings) == ("completed", ())
     assert [name for name, turn in fakes.received if turn.purpose == "judge"] == [judge]
+
+
+@pytest.mark.parametrize(
+    ("limits", "ending"),
+    [(None, ("failed", "error")), (Limits(calls=0), ("degraded", "budget"))],
+    ids=["error", "budget"],
+)
+async def test_a_team_whose_lead_fails_to_plan_ends_as_its_run(limits: Limits | None, ending: tuple[str, str]) -> None:
+    fakes = FakeMembers()
+    lead = fakes.member("lead", Refused("no"))
+    team = Team("t", members=[lead, *fakes.members("a b")], strategy="live", limits=limits)
+    result, events = await run(team)
+    assert (result.status, result.stop_reason) == ending
+    assert [(one.status, one.stop_reason) for one in facts(events, TeamEnded)] == [ending]

@@ -133,9 +133,14 @@ def _present_problem(run: RunState, interventions: Interventions, change: TeamCh
 
 
 def _build_problem(interventions: Interventions, change: AddMember) -> str | None:
-    """Build the agent that joins, or return why that is impossible."""
+    """Build the agent that joins, or return why that is impossible: also by its name, before the team is at work."""
     from teamwright.teams.preflight import new_member_problem
 
+    name, team = change.member, interventions.team
+    if any(one.name == name for one in team.members):
+        return f"there is already a member {name!r}"
+    if any(one.name == name for one in team.helpers):
+        return f"{name!r} is the name of an agent that leads, judges or helps this team; choose another one"
     try:
         agent = _joining(interventions, change)
     except TeamwrightError as error:

@@ -190,10 +190,11 @@ class Interventions:
     def begun(self, record: RunRecord) -> frozenset[str]:
         """Return the scopes in which an earlier driver recorded anything: nothing new comes before what it began."""
         if self._begun is None:
-            found = {scope for _, scope, _ in record.emitted}
-            for key in (*record.asks, *record.questions):
-                while (key := parent_key(key)) and key not in found:
-                    found.add(key)
+            found, asked = set[str](), map(parent_key, (*record.asks, *record.questions))
+            for scope in (*(one for _, one, _ in record.emitted), *asked):
+                while scope and scope not in found:
+                    found.add(scope)
+                    scope = parent_key(scope)  # noqa: PLW2901 - up to the run
             self._begun = frozenset(found)
         return self._begun
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal, cast
 
 from msgspec.structs import replace
 
@@ -20,11 +21,11 @@ from teamwright.strategies.plan.steps.step_work import StepAssignment
 from teamwright.strategies.plan.talk.discussion import Discussion
 from teamwright.strategies.plan.talk.lead import Lead
 from teamwright.strategies.plan.workers import Floor
-from teamwright.strategies.team_conversation import TeamConversation, is_unaffordable
+from teamwright.strategies.team_conversation import BUDGET, OWN_REASONS, TeamConversation, is_unaffordable
 from teamwright.values.events.team import TeamPlanStatus
 from teamwright.values.specs.plan import Step
 from teamwright.values.turns.messages import History, Message
-from teamwright.values.turns.results import Outcome
+from teamwright.values.turns.results import Outcome, StopReason
 from teamwright.values.turns.turn import Failure, Reply, Turn
 
 ANSWER_KEY = own_key("answer")
@@ -81,18 +82,27 @@ class PlanAnswer:
 
     def undecided(self, failure: Failure) -> None:
         """Note that a lead gave no usable decision: the answer is from what there is, if there is something."""
-        state = self._state
-        if state.results.replies or failure.error == "budget":
-            state.is_short_of_budget |= failure.error == "budget"
-            state.warn([f"there was no usable decision ({failure.message}), so the answer is from what there is"])
-        else:
-            message = f"there is no usable decision: {failure.message}"
-            self._undecided = Failure(member="", error="planning", message=message)
+        self._undecided = failure
+        self._state.is_short_of_budget |= failure.error == BUDGET
+        self._note_undecided()
+
+    def _note_undecided(self) -> None:
+        """Warn that the answer is from what there is; people may have added steps after the lead decided on none."""
+        if self._undecided is not None and not self._is_without_answer:
+            text = f"there was no usable decision ({self._undecided.message}), so the answer is from what there is"
+            self._state.warn([text])
+
+    @property
+    def _is_without_answer(self) -> bool:
+        """Whether the lead gave no usable decision, and there is nothing else to answer from."""
+        if self._undecided is None or self._undecided.error == BUDGET:
+            return False
+        return not (self._state.results.replies or self.is_abandoned)
 
     @property
     def follows(self) -> bool:
         """Whether someone still has to answer."""
-        if self._state.ended_by is not None or self._undecided is not None or self._state.results.is_over:
+        if self._state.ended_by is not None or self._is_without_answer or self._state.results.is_over:
             return False
         return self.is_abandoned or self._state.options.lead_answers
 
@@ -102,6 +112,7 @@ class PlanAnswer:
         if self._board is None and state.options.lead_answers and not self.is_abandoned:
             self._ended = await self._answer_at_once(place or ANSWER_KEY, ctx)
             return
+        self._note_undecided()
         if not self.follows:
             return
         if not self.is_abandoned and self._board is not None and self._history():
@@ -111,7 +122,7 @@ class PlanAnswer:
                 version = 1 if state.versions is None else state.plan.version
                 await ctx.emit(TeamPlanStatus(status="fallback", plan_version=version, reason=self._reason))
             note = Message(name=NOTICE, content=FINISH, role="user")
-            learnt = state.learnt(self._order)
+            learnt = state.learnt(self._order, unreviewed=True)
             turn = Turn(
                 state.task.text,
                 History.of((*state.task.history, *learnt, note)),
@@ -182,7 +193,8 @@ class PlanAnswer:
         if isinstance(self._floor, Discussion):
             return list(self._floor.conversation.history())[given:]
         if state.options.decide == "stepwise":
-            return list(state.view.history())[given:]
+            unseen = [step for step in self._order if step not in self.shown]  # of people, after the last decision
+            return [*list(state.view.history())[given:], *state.learnt(unseen)]
         return state.learnt(self._order)
 
     @property
@@ -206,10 +218,11 @@ class PlanAnswer:
         talk.short_of_budget = state.is_short_of_budget
         own = board is not None and ANSWER in board.executions and ANSWER not in self._order  # no step has the name
         order = [*self._order, ANSWER] if own else self._order
-        answer = state.options.answer_step
-        if answer in state.results.replies:
-            order = [*(step for step in order if step != answer), answer]
-        if self.is_abandoned:
+        answer, done = state.options.answer_step, [step for step in order if step in state.results.replies]
+        if done:  # work without a result, which no review has let pass, is never the last word
+            last = answer if answer in state.results.replies else done[-1]
+            order = [*(step for step in order if step != last), last]
+        if self.is_abandoned and (timed_out or self._finished is not None):
             return self._finish_alone(talk, order)
         before = {step: state.work_on(step) for step in order if step in state.said}
         for step, said in before.items():
@@ -227,8 +240,9 @@ class PlanAnswer:
                 text = state.options.out_of_time(" before it had a plan")
                 return planning_outcome(Failure(member="", error="deadline", message=text))
             ended = talk.failed(board.timeout_failure())
-        elif self._undecided is not None:
-            return talk.failed(self._undecided).changed(stop_reason="planning", status="failed")
+        elif self._undecided is not None and self._is_without_answer:
+            message = f"there is no usable decision: {self._undecided.message}"
+            return talk.failed(Failure(member="", error="planning", message=message)).changed(status="failed")
         elif ended is None:
             ended = self._ended_well(talk, answer)
         return ended if board is None else board.with_status(ended)
@@ -260,15 +274,13 @@ class PlanAnswer:
             ended = talk.receive(ending)
             if ended is None or isinstance(ending, Reply):  # a signal of the last one ends nothing more
                 ended = talk.ended("done")
-        return ended if self._board is None else self._board.with_status(ended, finished=True)
+        return ended if self._board is None else self._board.with_status(ended)
 
 
 def planning_outcome(failure: Failure, warnings: Sequence[str] = ()) -> Outcome:
     """Return the outcome of a team that ended before it had a plan."""
-    is_timeout = failure.error == "deadline"
-    return Outcome(
-        stop_reason="deadline" if is_timeout else "planning",
-        failure=failure,
-        warnings=tuple(warnings),
-        status="timeout" if is_timeout else "failed",
-    )
+    reason = cast("StopReason", failure.error if failure.error in OWN_REASONS else "error")
+    status: Literal["timeout", "degraded", "failed"] = "failed"
+    if reason in ("deadline", BUDGET):
+        status = "timeout" if reason == "deadline" else "degraded"
+    return Outcome(stop_reason=reason, failure=failure, warnings=tuple(warnings), status=status)

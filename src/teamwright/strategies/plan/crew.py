@@ -24,7 +24,6 @@ from teamwright.strategies.plan.talk.exchange import Exchange
 from teamwright.strategies.plan.talk.lead import Lead
 from teamwright.strategies.plan.talk.rounds import BriefedRounds
 from teamwright.strategies.plan.workers import Floor, OneConversation, WorkerPool
-from teamwright.strategies.protocol import Members
 from teamwright.strategies.reply_parsing import ParseFailure
 from teamwright.values.events.team import StepSkipped
 from teamwright.values.specs.plan import Part, Step
@@ -73,7 +72,7 @@ class StepCrew:
         plan = self._state.plan
         steps = plan.steps
         self._pool.set_workers(
-            self._options.workers_of(Members(self._state.team, [self._state.team.lead])),
+            self._options.workers_of(self._state.team.present),
             None if self._has_one_worker else self._state.members,
         )
         if self.board is not None or self._options.pool:
@@ -138,7 +137,11 @@ class StepCrew:
         return 1 + max((attempt for attempt, _ in self._state.said.get(step, ())), default=0)
 
     def place_of(self, step: Step) -> str:
-        """Return the branch that a step starts first."""
+        """Return the branch that a step starts first; one that the lead works on itself has no briefing."""
+        if self.lead is not None:
+            agent = self.bound.agent_of(step)
+            if (step.agent or step.id if agent is None else agent.name) == self.lead.agent.name:
+                return step.id
         return self.floor.place_of(step)
 
     def assign(self, step: Step, ctx: Context) -> Agent:

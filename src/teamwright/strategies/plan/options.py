@@ -254,7 +254,7 @@ class PlanOptions(PlacedParts):
         lead = self.lead_name(members) if self.is_led else None
         found = [member for member in members if member.name != lead] or list(members)
         if isinstance(self.pool, tuple):
-            found = [members.named(name) for name in self.pool]
+            found = [members.named(name) for name in self.pool if name in members.names] or found
         return found[:1] if self.has_one_worker else found
 
     def roster(self, members: Members) -> Roster:

@@ -132,13 +132,24 @@ class PlanState:
         found = {place: reply for (_, place), reply in sorted(self.said.get(step, {}).items(), key=lambda one: one[0])}
         return [as_message(f"{step}-{place}", reply) for place, reply in found.items() if place != LAST]
 
-    def learnt(self, order: Sequence[str]) -> list[Message]:
-        """Return the results of these steps and, where there is none, the work on a step so far."""
+    def learnt(self, order: Sequence[str], *, unreviewed: bool = False) -> list[Message]:
+        """Return the results of these steps and, where there is none, the work on a step so far.
+
+        With `unreviewed` also work that no review has let pass, for an agent that checks it first.
+        """
         found: list[Message] = []
         for step in order:
             reply = self.results.replies.get(step)
-            found += self.unfinished(step) if reply is None else [as_message(step, reply)]
+            if reply is not None:
+                found.append(as_message(step, reply))
+            elif step in self.said and (unreviewed or not self._is_reviewed(step)):
+                found += self.unfinished(step)
         return found
+
+    def _is_reviewed(self, id_: str) -> bool:
+        step = self.plan.by_id.get(id_)
+        declared = (step.evaluate if step is not None else None) or self.options.evaluate
+        return declared is not None and declared.reviews
 
     def inputs_of(self, step: Step) -> list[Message]:
         """Return the results that a step needs, under the ids of their steps."""

@@ -14,7 +14,7 @@ from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team
 from teamwright.values.events.event import Event
-from teamwright.values.events.run import RunRefused
+from teamwright.values.events.run import RunIntervened, RunRefused
 from teamwright.values.events.team import TeamLife, TeamMerged, TeamPlanChanged, TeamStepAssigned
 from teamwright.values.people import AddMember, EditPlan, RemoveMember, Steer
 from teamwright.values.turns.results import RunResult
@@ -179,12 +179,12 @@ async def test_who_can_not_leave_or_join_is_refused_with_the_reason() -> None:
     again = AddMember(member="a", spec=JOIN.spec)
     _, events = await steered(team, [leave("c"), again, leave("nobody")])
     assert [one.reason for one in facts(events, RunRefused)] == [
+        "there is already a member 'a'",
         "there is no member 'nobody'; known are a, b, c, lead",
         (
             "the step 'b' names 'c', which is not of the team; known are a, b, lead; edit the plan first, so that"
             " 'c' is not needed"
         ),
-        "there is already a member 'a'",
     ]
 
 
@@ -248,3 +248,26 @@ async def test_a_new_member_never_takes_the_name_of_a_judge_or_of_a_lead_beside_
         events = list(await engine.journal.read(RUN_ID))
     reasons = [one.reason for one in facts(events, RunRefused)]
     assert [name in reason for name, reason in zip(("judge", "boss"), reasons, strict=True)] == [True, True]
+
+
+async def test_a_pool_goes_on_without_a_member_who_leaves_and_keeps_its_last_one() -> None:
+    fakes, steps = FakeMembers(), [{"id": "one"}, {"id": "two", "needs": ["one"]}]
+    team = Team(
+        "t", members=fakes.members("lead a b c"), strategy="dispatch", options={"steps": steps, "pool": ["a", "b"]}
+    )
+    result, events = await steered(team, [leave("a"), leave("b")])
+    assert result.status == "completed", result.warnings
+    assert fakes.calls == ["b", "b"]
+    assert [one.reason for one in facts(events, RunRefused)] == ["'b' is the last of the pool"]
+
+
+async def test_a_name_that_is_taken_is_refused_before_the_team_is_at_work() -> None:
+    fakes = FakeMembers()
+    team = Team("t", members=fakes.members("lead a"), helpers=fakes.members("judge"), strategy="dag",
+                options={"steps": [{"id": "a"}]})  # fmt: skip
+    _, events = await steered(team, [AddMember(member=name, spec=JOIN.spec) for name in ("a", "judge")])
+    assert [one.reason for one in facts(events, RunRefused)] == [
+        "there is already a member 'a'",
+        "'judge' is the name of an agent that leads, judges or helps this team; choose another one",
+    ]
+    assert not facts(events, RunIntervened)

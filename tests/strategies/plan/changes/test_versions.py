@@ -10,19 +10,20 @@ import anyio
 import pytest
 from pydantic import JsonValue
 
+from teamwright.errors import Refused
 from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.runtime.engine import Engine
 from teamwright.strategies.plan.changes.versions import edit_problem
 from teamwright.teams.team import Team
 from teamwright.values.events.event import Event
-from teamwright.values.events.run import RunIntervened, RunRefused
+from teamwright.values.events.run import RunApplied, RunIntervened, RunRefused
 from teamwright.values.events.team import TeamEvaluationResult, TeamPlanChanged
-from teamwright.values.people import Answer, EditPlan, RestorePlan, Tell
+from teamwright.values.people import Answer, EditPlan, RemoveMember, RestorePlan, Tell
 from teamwright.values.turns.results import RunResult
 from teamwright.values.turns.turn import Turn
 from tests.kit.collaboration import collaboration, deciding, facts, statuses, steps_of
 from tests.kit.members import FakeMembers
-from tests.kit.records import cut_and_resume
+from tests.kit.records import cut, cut_and_resume
 from tests.kit.runs import RUN_ID, TASK
 
 STEPS: list[Any] = [{"id": "a"}, {"id": "b", "needs": ["a"]}, {"id": "c", "needs": ["b"]}]
@@ -364,3 +365,48 @@ async def test_a_run_that_is_cut_anywhere_goes_back_to_the_same_version() -> Non
         assert (again.status, again.output) == (result.status, result.output), at
         # Between two of them, what is left takes effect before the next step, where it may be too late.
         assert kinds.count("team.plan_changed") + kinds.count("run.refused") == len(versions), at
+
+
+@pytest.mark.parametrize(
+    ("first", "options"),
+    [
+        ({"id": "a", "owns": ["out/*"]}, {}),
+        ({"id": "a", "parallel": "subtask_parallel", "agents": ["a", "b"]}, {}),
+        ({"id": "a", "parallel": "subtask_parallel", "parts": [{"id": "x", "agent": "c"}]}, {"handout": "step"}),
+    ],
+    ids=["owned keys", "a task that the lead splits", "a shared step without a briefing"],
+)
+async def test_what_people_send_after_a_crash_comes_after_all_that_had_begun(
+    first: dict[str, Any], options: dict[str, Any]
+) -> None:
+    """At every point of the record: the scope of owned keys has begun, and so has a step whose task is split."""
+    team = collaboration(FakeMembers(), [first, {"id": "b", "needs": ["a"]}], **options)
+    journal = MemoryJournal()
+    async with Engine(journal) as engine:
+        await engine.run(team, TASK, run_id=RUN_ID)
+    events = await journal.read(RUN_ID)
+    for at in range(2, len(events)):
+        copy = await cut(journal, at, RUN_ID)
+        await copy.send(RUN_ID, edit(first, {"id": "b", "agent": "a", "needs": ["a"]}))
+        await copy.send(RUN_ID, RemoveMember(member="c"))
+        async with Engine(copy) as engine:
+            result = await engine.resume(RUN_ID, team=team)
+        assert result.status in ("completed", "degraded"), (at, result.failure)
+        answered = facts(list(await copy.read(RUN_ID)), RunApplied), facts(list(await copy.read(RUN_ID)), RunRefused)
+        assert sum(map(len, answered)) == 2
+
+
+@pytest.mark.parametrize("works", [True, False])
+async def test_steps_that_a_person_adds_are_answered_from_where_the_lead_decides_on_nothing(works: bool) -> None:
+    """Also by the agent that finishes, if they fail: a team never claims that its time was used up."""
+    fakes = FakeMembers()
+    lead = fakes.member("lead", lambda turn: "no form" if turn.output_schema else None)
+    a = fakes.member("a", None if works else Refused("no"))
+    ladder: JsonValue = {"retry": 0, "skip_step": False, "finish": True}
+    options: dict[str, JsonValue] = {"lead": "lead", "on_failure": ladder, "timeout": 600}
+    team = Team("t", members=[lead, a], strategy="react", options=options)
+    journal = MemoryJournal()
+    await journal.send(RUN_ID, edit({"id": "more", "agent": "a"}))
+    async with Engine(journal) as engine:
+        result = await engine.run(team, TASK, run_id=RUN_ID)
+    assert (result.status, result.stop_reason, result.output) == ("degraded", "done", "lead is done")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from functools import partial
+from typing import TypeGuard
 
 from teamwright.agents.contract.agent import AppliedChange, Context
 from teamwright.strategies.plan.changes.change import PlanChange, pin_conflicts
@@ -49,21 +50,20 @@ class PlanChanges:
         """Take what people changed before this branch starts; return whether the plan has changed."""
         versions = self._state.versions
         assert versions is not None
+        has_parts = not (self._is_led and is_unsplit(self._crew.runner.queue.steps.get(place)))
+        split = "" if has_parts else own_key(f"split-{self._next_aside()}/{place}")
         done = await self._outer.changes(
-            before=self.outer_place(place),
+            before=self.outer_place(split or place),  # whichever begins first: nothing new comes before it
             apply=versions.apply,
             messages=True,
             check=versions.problem,
             at_once=self._stop,
         )
-        step = self._crew.runner.queue.steps.get(place) if self._is_led else None
-        splits = step is not None and step.parallel == "subtask_parallel" and not step.parts
-        if not done and not splits:
+        if not done and not split:
             return False
         said = await versions.announce_edits(done)
-        if splits and step is not None:
-            name = own_key(f"split-{self._next_aside()}/{place}")
-            self._consult(name, partial(self._split, step), frozenset((place,)))
+        if split and is_unsplit(step := self._state.plan.by_id.get(place)):
+            self._consult(split, partial(self._split, step), frozenset((place,)))
         if self._is_led and self._crew.board is not None and self._options.decide == "ahead":
             for text in said:
                 held = open_steps(self._state.plan.steps)
@@ -238,7 +238,7 @@ class PlanChanges:
             with_results=frozenset(state.results.replies),
         )
         found = await self._planner.plan_again(progress, ctx) if self._planner.can_plan_again else None
-        change = None
+        change, by_person = None, False
         if isinstance(found, tuple):
             read, reason = found
             state.new_roles |= read.new_roles
@@ -248,7 +248,8 @@ class PlanChanges:
             put = tuple(step for step in read.steps if same.get(step.id) != step)
             change = PlanChange(put=put, remove=gone, reason="; ".join((reason, *read.repaired)))
             if self._options.confirm or pin_conflicts(plan, change):
-                change = (await self._confirmed(change, ctx)).change
+                decision = await self._confirmed(change, ctx)
+                change, by_person = decision.change, decision.by_person
         if change is None:
             for id_ in board.lost:
                 await board.give_up(id_, ctx)
@@ -262,7 +263,7 @@ class PlanChanges:
         change = change.model_copy(update={"remove": (*change.remove, *(step.id for step in progress.lost))})
         self._answer.earlier = {step.id for step in progress.ended}
         if change:
-            await state.versions.change(change, state.team.lead.name, told=False)
+            await state.versions.change(change, state.team.lead.name, by_person=by_person, told=False)
         await self._crew.set_steps(ctx)
 
     async def _confirmed(self, change: PlanChange, ctx: Context) -> ChangeDecision:
@@ -331,3 +332,8 @@ class PlanChanges:
                 else:
                     message = Message(name=step.id, content=NO_RESULT, role="user")
                 self._state.view.append(message)
+
+
+def is_unsplit(step: Step | None) -> TypeGuard[Step]:
+    """Return whether the task of a step has to be split first."""
+    return step is not None and step.parallel == "subtask_parallel" and not step.parts

@@ -46,6 +46,11 @@ class PresentMembers(Sequence[Agent]):
         return Roster(names, self.lead.name, helpers)
 
     @property
+    def present(self) -> Members:
+        """The present members and the helpers, without those who left."""
+        return Members(self._present, [self.everyone.named(name) for name in (*self.roster.helpers, self.lead.name)])
+
+    @property
     def finisher(self) -> Agent:
         """The agent that finishes the task where the plan fails: the one that is named, unless it left, or the lead."""
         name = self._options.ladder.finish if self._options.ladder is not None else True
@@ -94,6 +99,9 @@ class PresentMembers(Sequence[Agent]):
         options = self._options
         if options.evaluate is not None and leaver in options.evaluate.judges:
             return f"{leaver!r} judges the work of the team, and stays"
+        pool = options.pool if isinstance(options.pool, tuple) else ()
+        if leaver in pool and not any(name in pool for name in self.names if name != leaver):
+            return f"{leaver!r} is the last of the pool"
         if options.steps and options.decide == "ahead":
             return None
         remaining = Members([one for one in self._present if one.name != leaver])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, cast
+from typing import cast
 
 from msgspec.structs import replace
 from pydantic import JsonValue
@@ -14,14 +14,13 @@ from teamwright.strategies.parts import PartResults, result_of
 from teamwright.strategies.plan.options import PlanOptions
 from teamwright.strategies.plan.steps.states import FinalState, StepMachine, StepState, team_state
 from teamwright.strategies.plan.steps.step_work import NOTHING_FOUND, Crew, StepAssignment, StepExecution
+from teamwright.strategies.team_conversation import OWN_REASONS
 from teamwright.values.events.team import TeamStepCompleted
 from teamwright.values.specs.plan import Step
 from teamwright.values.turns.results import Outcome, StopReason
 from teamwright.values.turns.turn import Failure, Reply, Turn
 
 NOTHING = f"If there is nothing to report, answer with exactly: {NOTHING_FOUND}."
-OWN_REASONS = ("review_exceeded", "planning", "deadline", "budget")
-"""Errors that are the stop reason of their team."""
 
 
 class StepBoard:
@@ -96,10 +95,10 @@ class StepBoard:
                 member = self.executions[step].agent.name
                 await ctx.emit(TeamStepCompleted(step=step, member=member, state=state))
 
-    def with_status(self, outcome: Outcome, *, finished: bool = False) -> Outcome:
+    def with_status(self, outcome: Outcome) -> Outcome:
         """Return the outcome with the state of the team, which follows from the states of its steps.
 
-        Where one agent `finished` the task instead, what failed before is no failure of the team.
+        Where the team continued without a step, or one agent finished the task, what failed is no failure of the team.
         """
         failure = outcome.failure
         if failure is not None:
@@ -107,10 +106,8 @@ class StepBoard:
             reason = cast("StopReason", failure.error if failure.error in OWN_REASONS else "error")
             return outcome.changed(status=status, stop_reason=reason, data=self._report())
         states: list[StepState] = [one.state for step, one in self._machines.items() if step not in self._replaced]
-        state = "completed" if outcome.stop_reason == "terminated" else team_state(states)
-        if outcome.stop_reason != "terminated" and (finished or state in ("completed", "cancelled", "idle")):
-            state = "degraded" if outcome.warnings else "completed"
-        return outcome.changed(status=cast('Literal["completed", "degraded", "failed", "timeout"]', state))
+        is_whole = outcome.stop_reason == "terminated" or not (outcome.warnings or team_state(states) == "degraded")
+        return outcome.changed(status="completed" if is_whole else "degraded")
 
     def timeout_failure(self) -> Failure:
         """Return the failure of a team whose time is used up."""

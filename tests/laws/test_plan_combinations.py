@@ -1,0 +1,189 @@
+"""Whatever settings of a plan go together, whatever people change and wherever the run is cut: the laws of plans hold.
+
+Settings, members that fail, reviews, interventions, budgets and crashes are drawn at random over every axis. What does
+not go together is refused in words when the team is made; all else ends once, as its record says.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from itertools import product
+
+import anyio
+import pytest
+from hypothesis import HealthCheck, event, given, settings
+
+from teamwright.errors import UsageError
+from teamwright.runtime.engine import Engine
+from teamwright.teams.team import Team
+from teamwright.values.events.event import Event
+from teamwright.values.people import Steer
+from teamwright.values.turns.results import RunResult
+from tests.kit.records import cut_into
+from tests.laws.plan_laws import check_reviews, check_run, received, recorded_calls, step_endings
+from tests.laws.plan_members import Desk
+from tests.laws.random_plans import CHIEF, CLOSER, PRESETS, SOURCES, PlanCase, plan_cases
+from tests.laws.test_interventions import BatchJournal
+from tests.profiles import is_thorough
+
+pytestmark = pytest.mark.experts
+
+MOST_PAUSES, LONGEST = 40, 20
+EXAMPLES = 2500 if is_thorough() else 63
+"""Of each source of plans, with and without the defaults of a preset: 20 000 in all, or 500."""
+SAMPLE = 60
+AXES: dict[str, tuple[object, ...]] = {
+    "source": SOURCES,
+    "preset": (*PRESETS["plain"], *PRESETS["preset"]),
+    "who": ("agent", "role", "pool", "race", "parts", "split"),
+    "merge": ("best", "vote", "fusion"),
+    "enough": (True, False),
+    "pool": (None, True, "first", "tuple"),
+    "lead": (None, "boss", CHIEF),
+    "roles": (True, False),
+    "talk": (None, "none", "lead", "all"),
+    "rounds": (0, 1, 2),
+    "handout": (None, "step", "batch"),
+    "sees": (None, "all"),
+    "team_review": (None, "non_blank", "criteria", "judge", "both"),
+    "review": (None, "non_blank", "criteria", "judge", "both"),
+    "on_exceeded": ("ask", "fail"),
+    "risk": (None, "low", "medium", "high"),
+    "revisions": (None, 0, 1, 2),
+    "on_failure": (None, "fail", "cancel", "skip", "collect", "ladder"),
+    "retry": (0, 1, 2),
+    **dict.fromkeys(("other_member", "adjust", "skip_step"), (True, False)),
+    "finish": (True, False, CLOSER),
+    "planner_failure": ("fail_fast", "single_step_fallback", "step_each", "finish"),
+    "replans": (None, 1, 2),
+    "proposals": (None, 0, 2),
+    "confirm": (None, True),
+    "share": (None, "transcript", "a2a_lite", "output"),
+    "timeout": (None, "float"),
+    "nested": (True, False),
+    "inner": ("expert", "collaborate", "live", "react", "dag"),
+    "limits": (None, "calls", "tokens"),
+    "sent": ("say", "pause", "raise", "edit", "restore", "add", "remove", "never"),
+    "sent_at": (0, "later"),
+    "fails": (0, 10, 30, 90),
+    "terminates": (0, 4),
+    "crashes": (0, 1, 2),
+}
+"""The values of settings, and what else happens, that the cases have to contain."""
+
+
+class PlanRunner:
+    """Runs and resumes the team of a case, and answers whatever it asks people, until it ends."""
+
+    def __init__(self, case: PlanCase, desk: Desk, team: Team) -> None:
+        self.case, self.desk, self.team = case, desk, team
+
+    async def run(self, journal: BatchJournal, *, resume: bool = False) -> RunResult:
+        """Run the team, or resume it from this journal."""
+        async with Engine(journal, seed=lambda: 1) as engine:
+            result = await (engine.resume("r", team=self.team) if resume else engine.run(self.team, "go", run_id="r"))
+            for _ in range(MOST_PAUSES):
+                if result.status != "paused":
+                    return result
+                history = await engine.runs.history("r")
+                for key, asked in history.questions().items():
+                    await engine.runs.answer("r", key, self.desk.person(asked, key))
+                result = await engine.resume("r", team=self.team)
+        raise AssertionError("the run never ends")
+
+    async def check_all(self) -> None:
+        """Run the team, cut its record and resume it, and check all laws."""
+        case, desk, journal = self.case, self.desk, BatchJournal()
+        waiting = sorted(case.sent, key=lambda one: one[0])
+
+        async def send_due(number: int) -> None:
+            while waiting and waiting[0][0] <= number:
+                await journal.send("r", waiting.pop(0)[1])
+
+        await send_due(0)
+        desk.meanwhile = send_due
+        result = await self.run(journal)
+        events = await journal.read("r")
+        check_run(case, events, result)
+        check_reviews(case, events, desk.prompts, result)
+        for where in case.cuts:
+            if (resumed := await self._resume_cut(journal, events, result, where)) is not None:
+                journal, events, result = resumed
+
+    async def _resume_cut(
+        self, journal: BatchJournal, events: list[Event], result: RunResult, where: int
+    ) -> tuple[BatchJournal, list[Event], RunResult] | None:
+        """Cut the record at the end of a write, resume it, and compare; returns the other record and its result."""
+        case, desk, at = self.case, self.desk, journal.ends[where % len(journal.ends)]
+        if events[at - 1].kind == "run.ended":
+            return None
+        copy = await cut_into(BatchJournal(), journal, at)
+        desk.clear()
+        again = await self.run(copy, resume=True)
+        after = await copy.read("r")
+        check_run(case, after, again)
+        check_reviews(case, after, desk.prompts, again)
+        assert not recorded_calls(events[:at]) & set(desk.called)
+        sent = {item.id for item in await journal.inbox("r") if isinstance(item.intervention, Steer)}
+        if not case.has_limits and sent <= received(events[:at]):
+            assert (again.status, again.stop_reason) == (result.status, result.stop_reason)
+            assert (again.output, again.messages) == (result.output, result.messages)
+            assert step_endings(after) == step_endings(events)
+        return copy, after, again
+
+
+def made_or_refused(case: PlanCase, desk: Desk) -> Team | None:
+    """Make the team; settings that don't go together are refused with a sentence for people."""
+    try:
+        return case.team(desk)
+    except UsageError as error:
+        text = str(error)
+        event("refused: " + re.sub(r"'[^']*'", "…", text)[:90])
+        assert text.startswith("the team 't': ")
+        assert "Traceback" not in text
+        return None
+
+
+def run_case(case: PlanCase) -> bool:
+    """Check all laws on a case; return whether its team could be made."""
+    desk = case.desk()
+    team = made_or_refused(case, desk)
+    if team is None:
+        return False
+    runner = PlanRunner(case, desk, team)
+
+    async def run() -> None:
+        with anyio.fail_after(LONGEST):
+            await runner.check_all()
+
+    anyio.run(run)
+    return True
+
+
+@pytest.mark.parametrize("presets", PRESETS)
+@pytest.mark.parametrize("source", SOURCES)
+def test_whatever_is_combined_the_laws_of_plans_hold(source: str, presets: str) -> None:  # K-09, A-05, A-13
+    ran = Counter[bool]()
+
+    @settings(max_examples=EXAMPLES, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+    @given(case=plan_cases(source, PRESETS[presets]))
+    def hold(case: PlanCase) -> None:
+        ran[run_case(case)] += 1
+
+    hold()
+    assert ran[False] < ran[True] / 2, "settings that are refused say nothing about the laws"
+
+
+def test_every_value_of_every_setting_is_drawn() -> None:
+    drawn = set[str]()
+    for source, presets in product(SOURCES, PRESETS.values()):
+
+        @settings(max_examples=SAMPLE, database=None, suppress_health_check=[HealthCheck.too_slow])
+        @given(case=plan_cases(source, presets))
+        def draw(case: PlanCase) -> None:
+            drawn.update(case.axes)
+
+        draw()
+    expected = {f"{axis}={value}" for axis, values in AXES.items() for value in values}
+    assert not expected - drawn
