@@ -111,7 +111,6 @@ COVERED_BY = {
     "values/events/budget.py": "values/test_event_schema.py",
     "values/events/run.py": "values/test_event_schema.py",
     "values/events/team.py": "values/test_event_schema.py",
-    "strategies/plan/talk/discussion.py": "experts/test_presets_live.py",
     "strategies/plan/crew.py": "strategies/plan/steps/test_step_work.py",
     "strategies/plan/steps/step_queue.py": "strategies/plan/steps/test_step_runner.py",
     "strategies/plan/closing.py": "strategies/plan/test_plan_run.py",
@@ -121,7 +120,6 @@ COVERED_BY = {
     "strategies/plan/options.py": "strategies/plan/test_bound_plan.py",
     "strategies/plan/state.py": "strategies/plan/test_plan_run.py",
     "strategies/plan/workers.py": "experts/test_presets_dispatch.py",
-    "strategies/plan/talk/member_requests.py": "experts/test_talk_tools.py",
 }
 """Modules without a test file of their name, and the one that covers them, both below `src/teamwright` and `tests`."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import cast
 
 import anyio
@@ -14,19 +15,27 @@ from teamwright.agents.contract.agent import Context
 from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.errors import InterventionRefused, ManifestError
 from teamwright.experts.presets import Live
+from teamwright.experts.rubric import Rubric
 from teamwright.history.history import RunHistory
 from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.runtime.run_reader import read_texts
 from teamwright.server.page.page_events import PageMessage
 from teamwright.server.page.projection import read_page_events
-from teamwright.strategies.plan.talk.member_requests import RequestKind
 from teamwright.strategies.protocol import Settings, Strategy
 from teamwright.testing.strategy import StrategyConformance
 from teamwright.values.events.event import Event
-from teamwright.values.events.team import TeamHandoff, TeamLife, TeamMessage, TeamPlanChanged, TeamStepCompleted
+from teamwright.values.events.team import (
+    TeamEvaluationStarted,
+    TeamHandoff,
+    TeamLife,
+    TeamMessage,
+    TeamPlanChanged,
+    TeamStepCompleted,
+)
 from teamwright.values.limits import Limits
+from teamwright.values.specs.evaluation import Evaluate
 from teamwright.values.turns.results import RunResult
-from teamwright.values.turns.turn import Reply, Turn
+from teamwright.values.turns.turn import Reply, RequestKind, Turn
 from tests.kit.members import FakeMembers
 from tests.kit.records import cut_and_resume
 from tests.kit.steering import Gate, run_steered
@@ -247,7 +256,7 @@ async def test_who_asks_a_stranger_or_itself_is_told_who_is_there() -> None:  # 
         result, events = await run(live(members), journal)  # type: ignore[arg-type]
         told = next(event for event in events if event.key == "t/draw/round-1" and event.kind == "agent.asked")
         prompts = await read_texts(journal, told)
-        assert f"You have no colleague {to!r}; in the team are: a, c." in str(prompts)
+        assert f"You can't reach {to!r}; your colleagues are: a, c." in str(prompts)
         assert [asked for asked in asks(events) if asked[0].startswith("draw")] == [
             ("draw/work", "b"), ("draw/round-1", "b"),
         ]  # fmt: skip
@@ -412,3 +421,106 @@ async def test_a_step_of_a_team_that_talks_has_to_pass_its_milestone() -> None: 
     result, _ = await run(live(members.members("a b c"), steps, on_failure="fail"))  # type: ignore[arg-type]
     assert (result.status, result.stop_reason) == ("failed", "review_exceeded")
     assert "c" not in members.calls
+
+
+async def speak_in_revision(turn: Turn, ctx: Context) -> str:
+    if "has answered" in turn.task:
+        assert "Review 1" in turn.task  # what was wrong stays known
+        return "GOOD"
+    if "Review 1" in turn.task:
+        await ctx.message("said in a revision", key="m")
+        await ctx.ask_member("c", "asked in a revision?", key="q")
+        return "GOOD, once c has answered"
+    return "a first draft"
+
+
+async def test_what_a_member_says_in_a_revision_is_delivered_under_its_step_and_before_the_review() -> None:
+    reviewed: JsonValue = {"id": "one", "agent": "b", "evaluate": {"criteria": [{"id": "good", "regex": "^GOOD$"}]}}
+    steps: list[JsonValue] = [reviewed, {"id": "two", "agent": "b", "needs": ["one"]}]
+    fakes = FakeMembers()
+
+    def team() -> Team:
+        return live([fakes.member("a"), FunctionAgent("b", speak_in_revision), fakes.member("c")], steps)  # type: ignore[list-item]
+
+    journal = MemoryJournal()
+    result, events = await run(team(), journal)
+    messages = cast("list[TeamMessage]", facts(events, TeamMessage))
+    assert [(one.type, one.step) for one in messages] == [("chat", "one"), ("assist_request", "one"), ("assist", "one")]
+    evaluated = [one.work for one in cast("list[TeamEvaluationStarted]", facts(events, TeamEvaluationStarted))]
+    assert evaluated == ["work", "revision-2/round-1"]
+    for at in range(1, len(events)):
+        again, kinds = await cut_and_resume(team(), at, journal)
+        assert (again.output, kinds.count("team.message")) == (result.output, 3), at
+
+
+async def test_what_competitors_say_is_delivered() -> None:
+    members = [asker("a"), asker("b", ("assist", "c", "Which wood?")), asker("c", ("message", "", "Wet."))]
+    step: JsonValue = {"id": "s", "parallel": "competitive_parallel", "agents": ["b", "c"], "merge": "fusion"}
+    _, events = await run(live(members, [step]))
+    messages = cast("list[TeamMessage]", facts(events, TeamMessage))
+    assert sorted((one.type, one.by, one.step) for one in messages) == [
+        ("assist", "c", "s"), ("assist_request", "b", "s"), ("chat", "c", "s"),
+    ]  # fmt: skip
+
+
+JUDGED: dict[str, JsonValue] = {"criteria": [{"id": "good", "judge": "Is it good?"}]}
+PASSED = json.dumps({"criteria": [{"id": "good", "passed": True, "score": 1, "reason": "x"}]})
+
+
+def judge_or_worker(name: str) -> FunctionAgent:
+    return FunctionAgent(name, lambda turn: PASSED if "Is it good?" in turn.prompt else f"{name} is done")
+
+
+async def test_a_step_is_not_handed_over_to_its_judge() -> None:
+    steps: list[JsonValue] = [{"id": "s", "agent": "b", "evaluate": {**JUDGED, "judge": "c"}}]
+    members = [judge_or_worker("a"), asker("b", ("hand_over", "c", "?")), judge_or_worker("c")]
+    journal = MemoryJournal()
+    result, events = await run(live(members, steps), journal)
+    told = next(event for event in events if event.key == "t/s/round-1" and event.kind == "agent.asked")
+    assert "'c' reviews this step, so it can't take it over." in str(await read_texts(journal, told))
+    assert not facts(events, TeamHandoff)
+    assert result.status == "completed"
+
+
+async def test_a_lead_who_judges_a_step_does_not_decide_its_discussion() -> None:
+    steps: list[JsonValue] = [{"id": "s", "agent": "b", "evaluate": {**JUDGED, "judge": "a"}}]
+    endless = asker("b", *[cast("tuple[RequestKind, str, str]", ("assist", "c", "?"))] * 9)
+    result, events = await run(live([judge_or_worker("a"), endless, judge_or_worker("c")], steps, rounds_of_talk=1))
+    assert ("s/decision", "c") in asks(events)
+    assert result.status == "completed"
+
+
+async def test_a_judge_and_who_finishes_are_refused_since_nobody_would_hear_them() -> None:
+    async def speak(turn: Turn, ctx: Context) -> str:
+        await ctx.message("hear me", key="m")
+        return PASSED
+
+    steps: list[JsonValue] = [{"id": "s", "agent": "b", "evaluate": {**JUDGED, "judge": "c"}}]
+    fakes = FakeMembers()
+    members = [fakes.member("a"), fakes.member("b"), FunctionAgent("c", speak)]
+    ladder: JsonValue = {"retry": 0, "finish": "c"}
+    result, events = await run(live(members, steps, on_failure=ladder))  # type: ignore[arg-type]
+    refused = [event.fact for event in events if event.kind == "agent.failed" and event.fact.member == "c"]  # type: ignore[union-attr]
+    assert len(refused) == 2  # as a judge, and when it finishes
+    assert all("'c' can't reach colleagues here: nobody hears it in this turn" in one.message for one in refused)  # type: ignore[union-attr]
+    assert result.status != "completed"
+
+
+async def test_a_member_with_an_evaluation_of_its_own_is_heard_in_each_of_its_rounds() -> None:
+    async def respond(turn: Turn, ctx: Context) -> str:
+        if "has answered" in turn.task and "Review" not in turn.task:
+            await ctx.message("second", key="m")
+            return "bad"  # this is what the evaluation is about, not the question before it
+        if "Review" in turn.task:
+            await ctx.message("third", key="m")
+            return "GOOD"
+        await ctx.message("first", key="m")
+        await ctx.ask_member("c", "?", key="q")
+        return "I wait"
+
+    own = Rubric(Evaluate.model_validate({"rounds": 2, "criteria": [{"id": "good", "contains": "GOOD"}]}))
+    fakes = FakeMembers()
+    members = [fakes.member("a"), FunctionAgent("b", respond, evaluate=own), fakes.member("c")]
+    _, events = await run(live(members, [{"id": "s", "agent": "b"}]))  # type: ignore[arg-type]
+    chats = [one.text for one in cast("list[TeamMessage]", facts(events, TeamMessage)) if one.type == "chat"]
+    assert chats == ["first", "second", "third"]

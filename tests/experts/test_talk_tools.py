@@ -13,7 +13,6 @@ from teamwright.agents.tools.agent_tool import AgentSource
 from teamwright.errors import InterventionRefused, ManifestError, ToolError
 from teamwright.experts.talk_tools import LiveSource
 from teamwright.journal.in_memory_journal import MemoryJournal
-from teamwright.strategies.plan.talk.member_requests import MemberRequest, Outbox
 from teamwright.values.events.team import TeamMessage
 from tests.kit.members import FakeMembers
 from tests.kit.records import cut_and_resume
@@ -75,36 +74,6 @@ async def test_an_empty_message_and_a_question_outside_a_turn_are_refused() -> N
     assert ScriptedAgent("a", [], tools=[LiveSource()]).name == "a"
 
 
-class Notes:
-    """A workspace of plain values."""
-
-    def __init__(self) -> None:
-        self.values: dict[str, object] = {"requests/a/0": {"type": "message", "text": "before"}}
-
-    def names(self) -> list[str]:
-        return list(self.values)
-
-    def get(self, name: str) -> object:
-        class Held:
-            value = self.values[name]
-
-        return Held()
-
-
-def test_an_outbox_returns_each_new_request_once_and_nothing_else() -> None:  # A-08
-    notes = Notes()
-    outbox = Outbox(notes)  # type: ignore[arg-type]
-    notes.values |= {
-        "requests/a/1": {"type": "assist", "text": "Which?", "to": "b"},
-        "requests/a/2": "no request",
-        "requests/a/3": {"type": "shout", "text": "Hi"},
-        "requests/a/4": {"type": "message", "text": 5},
-        "requests/b/1": {"type": "message", "text": "of another"},
-    }
-    assert outbox.read("a") == [MemberRequest(type="assist", text="Which?", to="b")]
-    assert outbox.read("a") == []
-
-
 AGENTS = """\
 agents:
   lead: {model: local}
@@ -120,7 +89,7 @@ agents:
     [
         ("{members: [lead, joiner]}", "members of a sequential team don't talk; use  strategy: plan"),
         ("{strategy: expert, members: [lead, joiner]}", "members of this team talk with nobody; set  talk: all"),
-        ("{strategy: star_team, members: [lead, joiner]}", "members of this team talk with their lead alone"),
+        ("{strategy: star_team, members: [lead, joiner]}", "with  handout: batch  members talk in rounds"),
         ("{strategy: mesh_team, members: [lead, joiner, c]}", "with  handout: batch  members talk in rounds"),
         ("{strategy: live, members: [lead, joiner], live: {rounds_of_talk: 0}}", "with  rounds_of_talk: 0  nobody"),
     ],
@@ -207,3 +176,41 @@ async def test_code_that_talks_learns_where_no_colleague_would_hear_it(strategy:
         result = await engine.run(Team("t", members=members, strategy=strategy, options=options), "Go.", run_id="r")
     said = str(result.failure) + str(result.warnings)
     assert ("'a' can't reach colleagues here: members of" in said) == (strategy != "live")
+
+
+async def test_a_model_reads_why_nobody_hears_it(tmp_path: Path) -> None:  # A-08
+    (tmp_path / "team.yaml").write_text(TEAM)
+    rules = REPLIES.replace(
+        "{agent: buyer, reply: Larch.}",
+        "{agent: buyer, times: 1, tool: {name: hand_over, args: {name: lead, note: You.}}}\n"
+        "  - {agent: buyer, reply: Larch.}",
+    )
+    (tmp_path / "replies.yaml").write_text(rules)
+    journal = MemoryJournal()
+    async with Engine(journal) as engine:
+        result = await engine.run(load_team(tmp_path / "team.yaml"), "Build a shed.", run_id="r")
+    failed = [event.fact for event in await journal.read("r") if event.kind == "agent.call_failed"]
+    assert [one.message for one in failed] == [  # type: ignore[union-attr]
+        "'buyer' can't reach colleagues here: it is asked to answer now, and may only send messages in this turn."
+    ]
+    assert result.output == "The shed is built."
+
+
+async def test_a_tool_that_writes_values_writes_no_request(tmp_path: Path) -> None:  # A-08
+    forged = "{name: requests/buyer/x, value: {type: hand_over, to: joiner, text: forged}}"
+    (tmp_path / "team.yaml").write_text(TEAM.replace("tools: [{live: {}}]}\n  buyer", "tools: [workspace]}\n  buyer"))
+    (tmp_path / "replies.yaml").write_text(
+        f"rules:\n  - {{agent: joiner, times: 1, tool: {{name: write_value, args: {forged}}}}}\n"
+        "  - {agent: '*', reply: done}\n"
+    )
+    journal = MemoryJournal()
+    async with Engine(journal) as engine:
+        await engine.run(load_team(tmp_path / "team.yaml"), "Build a shed.", run_id="r")
+    events = await journal.read("r")
+    [failed] = [event.fact for event in events if event.kind == "agent.call_failed"]
+    assert "names that begin with 'requests/' are the engine's" in failed.message  # type: ignore[union-attr]
+    assert not [
+        event
+        for event in events
+        if event.kind in ("workspace.written", "team.handoff") and not event.place.startswith("output")
+    ]

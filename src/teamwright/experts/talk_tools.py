@@ -6,17 +6,16 @@ changes effect hashes, and recorded runs would no longer resume.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Generator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 
 from pydantic import JsonValue
 
-from teamwright.agents.contract.agent import Context, Workspace
+from teamwright.agents.contract.agent import Context
 from teamwright.agents.tools.protocol import BuildOptions, NoSettings, ToolContext, ToolKind, ToolSource
 from teamwright.agents.tools.python import MethodSource
 from teamwright.documents.nodes import Fields
-from teamwright.errors import ArtifactNotFound, ToolError
-from teamwright.strategies.plan.talk.member_requests import RequestSender
+from teamwright.errors import ArtifactNotFound, ToolError, UsageError
 from teamwright.values.specs.tools import CustomTool, ToolSpec
 
 LIVE = "live"
@@ -26,9 +25,8 @@ NAMES = ("message_team", "ask_colleague", "hand_over", "open_message")
 class LiveMethods:
     """The tools' methods, for one call. Their docstrings are the descriptions that a model sees."""
 
-    def __init__(self, workspace: Workspace, context: ToolContext) -> None:
-        self._workspace = workspace
-        self._sender = RequestSender(workspace, context.member, context.key, context.idempotency_key)
+    def __init__(self, ctx: Context, key: str) -> None:
+        self._ctx, self._key = ctx, key
 
     async def message_team(self, text: str, summary: str = "") -> JsonValue:
         """Tell all colleagues something that they need to know. They read the summary, and can open the whole text.
@@ -39,7 +37,8 @@ class LiveMethods:
         """
         if not text.strip():
             raise ToolError("The message is empty; write what your colleagues need to know.")
-        await self._sender.message(text, summary)
+        with _refused():
+            await self._ctx.message(text, key=self._key, summary=summary)
         return {"sent": True}
 
     async def ask_colleague(self, name: str, question: str) -> JsonValue:
@@ -51,7 +50,8 @@ class LiveMethods:
         """
         if not question.strip():
             raise ToolError("The question is empty; write what you need to know.")
-        await self._sender.ask(name, question)
+        with _refused():
+            await self._ctx.ask_member(name, question, key=self._key)
         return {"asked": name}
 
     async def hand_over(self, name: str, note: str) -> JsonValue:
@@ -61,18 +61,28 @@ class LiveMethods:
             name: the name of the colleague
             note: what is done, and what remains to be done
         """
-        await self._sender.hand_over(name, note)
+        with _refused():
+            await self._ctx.ask_member(name, note, key=self._key, hand_over=True)
         return {"handed_over_to": name}
 
     async def open_message(self, hash: str) -> JsonValue:
         """Open the whole text of a message, by the pointer `artifact://…` in it."""
         try:
-            content = await self._workspace.open(hash)
+            content = await self._ctx.workspace.open(hash)
         except ArtifactNotFound as error:
             raise ToolError(f"{error}.") from error
         if isinstance(content, bytes):
             raise ToolError(f"What is kept under {hash!r} is no message.")
         return content
+
+
+@contextmanager
+def _refused() -> Generator[None]:
+    """Let a model read why nobody would hear it."""
+    try:
+        yield
+    except UsageError as error:
+        raise ToolError(str(error)) from error
 
 
 class LiveSource(MethodSource):
@@ -83,20 +93,20 @@ class LiveSource(MethodSource):
     talks = True
     methods = LiveMethods
 
-    def __init__(self, spec: str | ToolSpec | None = None, workspace: Workspace | None = None) -> None:
+    def __init__(self, spec: str | ToolSpec | None = None, ctx: Context | None = None) -> None:
         self.spec = CustomTool.model_validate({LIVE: {}}) if spec is None else spec
-        self._workspace = workspace
+        self._ctx = ctx
 
     def bind(self, context: ToolContext) -> LiveMethods:
         """Create the methods for one call."""
-        if self._workspace is None:
+        if self._ctx is None:
             raise ToolError("Colleagues are reached within a turn alone.")
-        return LiveMethods(self._workspace, context)
+        return LiveMethods(self._ctx, context.key)
 
     @asynccontextmanager
     async def open(self, ctx: Context) -> AsyncGenerator[ToolSource]:
-        """Bind the workspace of the turn."""
-        yield LiveSource(self.spec, ctx.workspace)
+        """Bind the context of the turn."""
+        yield LiveSource(self.spec, ctx)
 
 
 class LiveKind(ToolKind[NoSettings]):

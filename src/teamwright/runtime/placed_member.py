@@ -27,7 +27,7 @@ from teamwright.values.costs import Rate, dollars
 from teamwright.values.events.agent import RUN_KIND, Tally, WorkspaceWritten
 from teamwright.values.key import SEPARATOR, parent_key
 from teamwright.values.limits import NOTHING
-from teamwright.values.turns.turn import Failure, Reply, Turn
+from teamwright.values.turns.turn import OUTBOX, Failure, Reply, Turn
 
 STOPPED: Final = "stopped"
 """The error of a child run that was cancelled by itself; `cancelled` would mean that the parent has decided it."""
@@ -93,7 +93,8 @@ class PlacedMember(Agent):
             self._parent.state.record.workspace.artifacts.add(kept.artifact.hash)
             attempt.emit(kept)
         if ended.error is None and isinstance(ending, Reply):
-            reply = ending.changed(usage=NOTHING, context_updates=_updates(record))
+            requests = tuple(one for said in record.requests().values() for one in said)
+            reply = ending.changed(usage=NOTHING, context_updates=_updates(record), requests=requests)
             return Returned({"reply": _plain(reply)}, ended.usage, form="data", tally=tally)
         error = ended.error or STOPPED
         failure = Failure(
@@ -131,7 +132,11 @@ def _ending_of(record: RunRecord) -> Reply | Failure | None:
 def _updates(record: RunRecord) -> dict[str, JsonValue]:
     """What the child has written to its workspace, by name, besides what the parent gave it."""
     own = (event.fact for event in record.workspace.writes.values() if event.scope or not event.place.startswith(GIVEN))
-    return {fact.name: record.bodies.value(fact.body) for fact in own if isinstance(fact, WorkspaceWritten)}
+    return {
+        fact.name: record.bodies.value(fact.body)
+        for fact in own
+        if isinstance(fact, WorkspaceWritten) and not fact.name.startswith(OUTBOX)
+    }
 
 
 def _plain(value: Reply | Failure) -> JsonValue:

@@ -92,7 +92,18 @@ GIVEN: Final = "given-"
 RECOVERY, OWNED, NOTES_TEAM = "recovery", "owned", "notes_team"
 """What is recorded with the fields of the turn: what the member has of the teams and steps around it."""
 _POINTED = re.compile(re.escape(POINTER) + r"([0-9a-f]{40})")
-_PLAIN = ("number", "purpose", "max_output", "tier", "quotes_task", "since", "aside", "closing", "keeps_tool_uses")
+_PLAIN = (
+    "number",
+    "purpose",
+    "max_output",
+    "tier",
+    "quotes_task",
+    "since",
+    "aside",
+    "closing",
+    "keeps_tool_uses",
+    "talk",
+)
 _DEFAULTS = Turn("")
 
 

@@ -77,6 +77,7 @@ class RunControl:
             read_bodies=journal.bodies,
             limiters=limiters,
             store=record.workspace.store(record.bodies),
+            requests=record.requests(),
             call_returned=self._on_call_returned,
             grace=grace,
             cancel=self._cancel,

@@ -33,7 +33,7 @@ from teamwright.values.key import in_scope, is_inside, parent_key, parent_keys
 from teamwright.values.limits import Amounts, Limits
 from teamwright.values.people import Answer, Question
 from teamwright.values.turns.messages import EMPTY, History
-from teamwright.values.turns.turn import Failure, Reply
+from teamwright.values.turns.turn import Failure, MemberRequest, Reply
 
 if TYPE_CHECKING:
     from teamwright.agents.contract.effect import Effect
@@ -153,6 +153,8 @@ class RunState:
     """The conversation that the run began with."""
     horizon: Horizon = field(default_factory=Horizon)
     store: Store = field(default_factory=Store)
+    requests: dict[str, list[MemberRequest]] = field(default_factory=dict[str, "list[MemberRequest]"])
+    """What members want of others, by the key of the ask in which they said so, in order."""
     delivered: dict[str, tuple[int, Reply | Failure]] = field(default_factory=dict[str, tuple[int, "Reply | Failure"]])
     """Endings that asks have returned, with the number of their event, by key."""
     marks: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])

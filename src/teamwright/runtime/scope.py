@@ -24,7 +24,7 @@ from teamwright.values.key import escape_place, join_key
 from teamwright.values.limits import NOTHING, Cutback, Limits, Usage
 from teamwright.values.people import Answer, Question
 from teamwright.values.turns.messages import Message
-from teamwright.values.turns.turn import Failure, Tier, Turn
+from teamwright.values.turns.turn import Failure, TalkKind, Tier, Turn
 
 ONE_CALL = Tally(calls=1)
 
@@ -137,6 +137,7 @@ class Scope:
         "recovery",
         "run",
         "stopping",
+        "talk",
         "team",
         "tier",
         "usage",
@@ -181,7 +182,7 @@ class Scope:
             self.holding, self.in_agent, self.holdback = parent.holding, parent.in_agent, parent.holdback
             self.team = parent.team
             self.charges, self.policy, self.tier = parent.charges, parent.policy, parent.tier
-            self.may_retry, self.wants_whole = parent.may_retry, parent.wants_whole
+            self.may_retry, self.wants_whole, self.talk = parent.may_retry, parent.wants_whole, parent.talk
             return
         self.deadline: TimeLimit | None = None
         self.recovery: Recovery | None = None
@@ -196,6 +197,7 @@ class Scope:
         self.may_retry = True
         self.policy: Policy = UNSET
         self.tier: Tier = "primary"
+        self.talk: TalkKind = "none"
         self.charges = Charges()
 
     def open_part(self, path: str, lane: Lane, account: Account | None) -> Scope:

@@ -195,6 +195,10 @@ class NoOptions(Value):
     """The options of a strategy that has none."""
 
 
+TALKS = "has tools to talk with colleagues"
+"""How a refusal begins of an agent whose requests no one would read."""
+
+
 class Strategy(ABC):
     """A way for members to work together. Inherit from it to get the defaults.
 

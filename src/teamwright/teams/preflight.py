@@ -16,8 +16,7 @@ from teamwright.agents.reference_graph import MOST_NESTED, cycle_text, find_cycl
 from teamwright.documents.nodes import Place
 from teamwright.errors import ManifestError, Problem, UsageError, nearest
 from teamwright.strategies.handoffs import handoff_flaws
-from teamwright.strategies.plan.talk.member_requests import TALKS
-from teamwright.strategies.protocol import Members
+from teamwright.strategies.protocol import TALKS, Members
 from teamwright.strategies.registry import settings_flaws
 from teamwright.teams.manifests.environment_variables import secrets_in
 from teamwright.teams.team import Team, successors

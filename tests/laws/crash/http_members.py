@@ -59,7 +59,13 @@ def talking_member(url: str, name: str, *requests: dict[str, JsonValue]) -> Func
         text = await _effect(url, name, turn.prompt, ctx, "call-1")
         asked = sum(one.startswith(f"requests/{name}/") for one in ctx.workspace.names())
         if asked < len(requests):
-            await ctx.workspace.put(f"requests/{name}/{asked}", requests[asked])
+            said = {"to": "", **requests[asked]}
+            if said["type"] == "message":
+                await ctx.message(str(said["text"]), key="say")
+            else:
+                await ctx.ask_member(
+                    str(said["to"]), str(said["text"]), key="say", hand_over=said["type"] == "hand_over"
+                )
         return text
 
     return FunctionAgent(name, respond)

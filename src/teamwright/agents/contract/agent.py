@@ -311,14 +311,16 @@ class Context(Protocol):
     async def message(self, text: str, *, key: str, summary: str = "") -> None:
         """Tell all other members of the team something: they read the summary, and can open the whole text.
 
-        For agents, in a team whose members talk. It is delivered when the turn has ended.
+        For agents, in a team whose members talk. It is delivered when the turn has ended. Raises `UsageError` in a turn
+        in which nobody would hear it.
         """
         ...
 
     async def ask_member(self, name: str, question: str, *, key: str, hand_over: bool = False) -> None:
         """Ask another member of the team for help, or hand the step over to it; end the turn after that.
 
-        For agents, in a team whose members talk. The answer is in the next turn.
+        For agents, in a team whose members talk. The answer is in the next turn. Raises `UsageError` in a turn in which
+        nobody would hear it.
         """
         ...
 

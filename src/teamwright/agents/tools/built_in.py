@@ -231,6 +231,8 @@ class WorkspaceMethods:
             written = await self._workspace.put(name, value, version=version, key=f"{self._call_key}/write")
         except StaleWrite:
             return {"written": False, **self._current_value(name)}
+        except UsageError as error:
+            raise ToolError(str(error)) from error
         return {"written": True, "name": name, "version": written}
 
     async def keep_artifact(self, text: str, name: str) -> JsonValue:

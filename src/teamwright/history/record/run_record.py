@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from msgspec import convert
 from pydantic import ValidationError
 
 from teamwright.garbage_collector import collection_paused
@@ -66,6 +67,7 @@ from teamwright.values.key import in_scope, nearest_key, parent_key
 from teamwright.values.limits import Limits
 from teamwright.values.people import Cancel, StopStep
 from teamwright.values.specs.manifest import Source
+from teamwright.values.turns.turn import OUTBOX, MemberRequest
 
 EXPIRED = "!expired"
 EVERYTHING = sys.maxsize
@@ -194,6 +196,16 @@ class RunRecord:
     def turn_of(self, scope: str) -> str:
         """The key of the innermost ask around a scope; empty for the scope of the run."""
         return nearest_key(scope, self.asks)
+
+    def requests(self) -> dict[str, list[MemberRequest]]:
+        """What members want of others, by the key of the ask in which they said so, in order."""
+        found: dict[str, list[MemberRequest]] = {}
+        for event in self.workspace.writes.values():
+            fact = event.fact
+            if isinstance(fact, WorkspaceWritten) and fact.name.startswith(OUTBOX) and event.scope:
+                request = convert(self.bodies.value(fact.body), MemberRequest)
+                found.setdefault(self.turn_of(event.scope), []).append(request)
+        return found
 
     def charge_open_turns(self) -> None:
         """Charge the turns that are open at the end of the record; calls in doubt are charged in full.

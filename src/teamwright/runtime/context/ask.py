@@ -17,8 +17,14 @@ from teamwright.runtime.budget.forecast import Forecast
 from teamwright.runtime.budget.holdback import Holdback
 from teamwright.runtime.context.emit import end_team
 from teamwright.runtime.context.timers import Deadline
-from teamwright.runtime.context.turn_outcome import checked_reply, clean_reply, ending_fact, failure_from
-from teamwright.runtime.context.workspace import merge_updates
+from teamwright.runtime.context.turn_outcome import (
+    checked_reply,
+    clean_reply,
+    ending_fact,
+    failure_from,
+    undelivered,
+)
+from teamwright.runtime.context.workspace import merge_updates, post_request
 from teamwright.runtime.driver.cancellation import ContainedTask
 from teamwright.runtime.people.questions import ApprovalGate
 from teamwright.runtime.scope import AskedWith, Scope
@@ -171,7 +177,7 @@ class Ask:
             else _asked_fact(child, self._member, self.turn, seconds, is_gated=self.gate is not None)
         )
         child.first_event = recorded.number if recorded else run.recorder.add(scope.path, place, asked).number
-        child.call_announced, child.tier = asked.called, asked.tier
+        child.call_announced, child.tier, child.talk = asked.called, asked.tier, self.turn.talk
         if not self.turn.may_retry:
             child.may_retry = False
         child.plans = self.turn.purpose == "coordinate" and self.turn.output_schema is not None
@@ -304,9 +310,15 @@ class Ask:
         run = child.run
         if run.closing:
             return ending, None
-        if isinstance(ending, Reply) and ending.context_updates:
-            refused = merge_updates(child, ending.context_updates)
-            ending = ending.changed(context_updates={}, warnings=(*ending.warnings, *refused))
+        if isinstance(ending, Reply):
+            if ending.context_updates:
+                refused = merge_updates(child, ending.context_updates)
+                ending = ending.changed(context_updates={}, warnings=(*ending.warnings, *refused))
+            if ending.requests:  # of a member that a run of its own answers for
+                for number, request in enumerate(ending.requests, start=1):
+                    post_request(child, request, f"request-{number}")
+        elif child.path in run.requests:
+            ending = undelivered(ending)
         event = run.recorder.add(self._scope.path, place, ending_fact(ending, self._member, child))
         return ending, event
 
@@ -316,6 +328,8 @@ class Ask:
         if event is not None:
             run.advance_to(event)
             run.delivered[full] = (event.number, ending)
+        if run.requests and isinstance(ending, Reply) and (said := run.requests.get(full)):
+            ending = ending.changed(requests=tuple(said))
         if self.turn.is_said:
             self._scope.messages += ending.messages
         return ending

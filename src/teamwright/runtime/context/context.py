@@ -23,7 +23,7 @@ from teamwright.agents.contract.agent import (
     Workspace,
 )
 from teamwright.agents.contract.effect import Effect, Returned
-from teamwright.agents.evaluators import require_evaluator
+from teamwright.agents.evaluators import Evaluator, require_evaluator
 from teamwright.agents.review import pass_gate, reviewed_turn
 from teamwright.errors import AgentTimeout, MisplacedEffect, UsageError
 from teamwright.runtime.budget.admission import BudgetedAsk
@@ -34,12 +34,12 @@ from teamwright.runtime.context.effect import EffectCall
 from teamwright.runtime.context.emit import emit_fact
 from teamwright.runtime.context.recovery import AskRecovery
 from teamwright.runtime.context.timers import Deadline, ScopeClock, sleep_durably
-from teamwright.runtime.context.workspace import RunWorkspace
+from teamwright.runtime.context.turn_outcome import undelivered
+from teamwright.runtime.context.workspace import RunWorkspace, post_request
 from teamwright.runtime.driver.path_locks import Owner, PathLock
 from teamwright.runtime.people.applied_interventions import steer_ask, take_at_once, take_changes
 from teamwright.runtime.people.questions import ApprovalGate, ask_person_at
 from teamwright.runtime.scope import Scope
-from teamwright.strategies.plan.talk.member_requests import RequestSender
 from teamwright.teams.team import Team
 from teamwright.values.events.event import Fact
 from teamwright.values.events.team import StepHeldUp
@@ -47,7 +47,11 @@ from teamwright.values.key import escape_place, join_key
 from teamwright.values.limits import NO_CUTBACK, ClosingAsk, Cutback, Limits
 from teamwright.values.owned_paths import UNOWNED, Owned
 from teamwright.values.people import Answer, Question
-from teamwright.values.turns.turn import Failure, Reply, Turn, check_turn
+from teamwright.values.text.display import cut
+from teamwright.values.turns.turn import Failure, MemberRequest, Reply, RequestKind, Turn, check_turn, is_heard
+
+LONGEST_SUMMARY = 280
+"""Characters of a message that all members read; the full text is in the workspace."""
 
 
 class RunContext:
@@ -114,8 +118,7 @@ class RunContext:
             if counted is not None:
                 counted.end()
         if evaluator is not None:
-            again = partial(self._ask_again, member)
-            ending = await pass_gate(self, member, evaluator, turn, key, ending, again, own=True)
+            ending = await self._evaluate(member, evaluator, turn, key, ending)
         if not isinstance(ending, Reply) and policy.optional:
             return ending.changed(optional=True)
         return ending
@@ -129,9 +132,26 @@ class RunContext:
             ending = await AskRecovery(ask, self._scope, member, place).resolve(ending)
         return ending
 
-    async def _ask_again(self, member: Agent, turn: Turn, key: str) -> Reply | Failure:
-        """Ask a member for a revision, which the gate of its first reply evaluates."""
-        return await self.ask(member, turn, key=key, evaluated=False)
+    async def _evaluate(
+        self, member: Agent, evaluator: Evaluator, turn: Turn, key: str, ending: Reply | Failure
+    ) -> Reply | Failure:
+        """Return work that passes the evaluation of its author, with what it said to others on the way.
+
+        Who awaits others is not done: what it makes of their answers is evaluated.
+        """
+        if not isinstance(ending, Reply) or ending.awaits_others:
+            return ending
+        said = list(ending.requests)
+
+        async def again(turn: Turn, key: str) -> Reply | Failure:
+            revised = await self.ask(member, turn, key=key, evaluated=False)
+            said.extend(revised.requests if isinstance(revised, Reply) else ())
+            return revised
+
+        ending = await pass_gate(self, member, evaluator, turn, key, ending, again, own=True)
+        if not said:
+            return ending
+        return ending.changed(requests=tuple(said)) if isinstance(ending, Reply) else undelivered(ending)
 
     def effect(self, key: str, effect: Effect) -> Awaitable[Returned]:
         """Make one call to the outside world, or return its recorded result."""
@@ -155,19 +175,32 @@ class RunContext:
 
     async def message(self, text: str, *, key: str, summary: str = "") -> None:
         """Tell all other members of the team something."""
-        await self._sender(key).message(text, summary)
+        self._check_heard("message")
+        kept = await self.workspace.keep(text, name="message", key=f"{key}/keep")
+        short = cut(" ".join((summary or text).split()), LONGEST_SUMMARY)
+        await self._post(MemberRequest(type="message", text=short, original=kept.hash), key)
 
     async def ask_member(self, name: str, question: str, *, key: str, hand_over: bool = False) -> None:
         """Ask another member for help, or hand the step over to it."""
-        sender = self._sender(key)
-        await (sender.hand_over(name, question) if hand_over else sender.ask(name, question))
+        kind: RequestKind = "hand_over" if hand_over else "assist"
+        self._check_heard(kind)
+        await self._post(MemberRequest(type=kind, to=name, text=question), key)
 
-    def _sender(self, key: str) -> RequestSender:
-        """Return what sends requests of this member; raises `UsageError` in a team that delivers none."""
+    def _check_heard(self, kind: RequestKind) -> None:
+        """Raise `UsageError` if nobody would read what a member wants of others."""
         scope = self._scope
-        if isinstance(scope.team, Team) and (problem := scope.team.strategy.talk_problem(scope.team.settings)):
-            raise UsageError(f"{scope.member!r} can't reach colleagues here: {problem}.")
-        return RequestSender(self.workspace, scope.member, key, join_key(scope.path, key))
+        if is_heard(kind, scope.talk):
+            return
+        problem = "it is asked to answer now, and may only send messages in this turn"
+        if scope.talk == "none":
+            team = scope.team.strategy.talk_problem(scope.team.settings) if isinstance(scope.team, Team) else None
+            problem = team or "nobody hears it in this turn; members talk while they work on a step"
+        raise UsageError(f"{scope.member!r} can't reach colleagues here: {problem}.")
+
+    async def _post(self, request: MemberRequest, key: str) -> None:
+        if self._scope.is_closed:
+            await self._scope.run.park_until_cancelled()
+        post_request(self._scope, request, f"{key}/request")
 
     async def changes(
         self,

@@ -28,7 +28,7 @@ from teamwright.values.key import join_key
 from teamwright.values.limits import NOTHING, Usage
 from teamwright.values.text.display import LONGEST_ERROR, cut, error_text
 from teamwright.values.turns.messages import Message
-from teamwright.values.turns.turn import MOST_TOOL_USES, Failure, Reply, ToolUse, Turn
+from teamwright.values.turns.turn import MOST_TOOL_USES, Failure, Reply, ToolUse, Turn, is_heard
 from teamwright.values.value import JsonValue, plain_json
 
 WHOLE_REPLY = 100
@@ -122,6 +122,8 @@ def clean_reply(reply: Reply, member: Agent, turn: Turn, child: Scope) -> Reply:
     """Return the reply with the usage of its turn, redacted, and under the name of the member that was asked."""
     if reply.transfer_to is not None:
         _check_transfer(reply.transfer_to, turn, member.name)
+    if reply.requests and not all(is_heard(one.type, turn.talk) for one in reply.requests):
+        raise AgentError(f"{member.name!r} wants something of others in a turn in which nobody hears it")
     changes: dict[str, object] = {}
     if reply.usage is not child.usage:
         changes["usage"] = child.usage
@@ -198,6 +200,11 @@ def failure_from(error: BaseException | None, member: Agent, child: Scope) -> Fa
         name = join_key(name, error.member)
     warnings = tuple(map(run.redactor.text, error.warnings)) if isinstance(error, MemberFailed) else ()
     return Failure(member=name, error=kind, message=message, messages=said, data=data, warnings=warnings)
+
+
+def undelivered(failure: Failure) -> Failure:
+    """Return the failure of a turn in which the member wanted something of others: nobody learns of it."""
+    return failure.changed(message=cut(f"{failure.message} (what it said to others was not delivered)", LONGEST_ERROR))
 
 
 def _as_said_by_member(messages: Sequence[Message], name: str, child: Scope) -> tuple[Message, ...]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from base64 import b64decode, b64encode
+from typing import cast
 
+from msgspec import convert
 from pydantic import JsonValue
 
 from teamwright.agents.attachments import Attachment
@@ -14,7 +16,8 @@ from teamwright.runtime.scope import Scope
 from teamwright.values.events.agent import WorkspaceConflicted, WorkspaceKept, WorkspaceWritten
 from teamwright.values.key import is_inside, join_key, key_and_parents
 from teamwright.values.turns.artifacts import BINARY, BYTES, POINTER, TEXT, Artifact, SharedValue
-from teamwright.values.turns.turn import Failure, Reply
+from teamwright.values.turns.messages import digest
+from teamwright.values.turns.turn import OUTBOX, Failure, MemberRequest, Reply
 from teamwright.values.value import check_text
 
 
@@ -69,6 +72,8 @@ class RunWorkspace:
         """
         scope, run = self._scope, self._scope.run
         check_text("name", name)
+        if name.startswith(OUTBOX):
+            raise UsageError(f"{name!r} can't be written: names that begin with {OUTBOX!r} are the engine's.")
         if version is not None and type(version) is not int:
             raise UsageError(
                 f"The version of a value in the workspace must be a whole number, and is {version!r:.100}."
@@ -142,10 +147,31 @@ def include_writes(scope: Scope, key: str) -> None:
     horizon.number = max((horizon.number, *numbers))
 
 
+def post_request(scope: Scope, request: MemberRequest, key: str) -> None:
+    """Record what a member wants of others, in its own name, for who has asked it; once, if its turn is repeated."""
+    run, place = scope.run, scope.claim(key)
+    full = join_key(scope.path, place)
+    event = run.record.workspace.writes.get(full)
+    if event is None:
+        posted = run.requests.setdefault(scope.agent_scope, [])
+        if request.type == "hand_over" and any(one.type == "hand_over" for one in posted):
+            raise UsageError(f"{scope.member!r} has handed its work over in this turn already; end the turn.")
+        name = f"{OUTBOX}{scope.member}/{digest(full)[:16]}"
+        value = run.redactor.value(cast("JsonValue", request.to_json()))
+        fact = WorkspaceWritten(name=name, revision=1, body=run.recorder.store(value), by=scope.member)
+        event = run.recorder.add(scope.path, place, fact)
+        run.store.write(name, value, by=scope.member, number=event.number)
+        posted.append(convert(value, MemberRequest))
+    scope.horizon.number = max(scope.horizon.number, event.number)
+
+
 def merge_updates(scope: Scope, updates: dict[str, JsonValue]) -> list[str]:
     """Write the workspace updates of a reply; returns a warning for each value that others have changed."""
     run, refused = scope.run, list[str]()
     for name, value in updates.items():
+        if name.startswith(OUTBOX):
+            refused.append(f"{scope.member!r} can't write {name!r}: names that begin with {OUTBOX!r} are the engine's")
+            continue
         seen = run.store.get(name, scope.horizon.number)
         fact = _write_fact(scope, name, value, seen.version if seen else 0)
         event = run.recorder.add(scope.path, f"update-{name}", fact)

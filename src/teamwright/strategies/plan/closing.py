@@ -7,7 +7,7 @@ from typing import Literal, cast
 
 from msgspec.structs import replace
 
-from teamwright.agents.contract.agent import Context
+from teamwright.agents.contract.agent import Agent, Context
 from teamwright.strategies.plan.bound_plan import evaluator_of_step, ladder_of
 from teamwright.strategies.plan.bound_roles import NO_ROLE
 from teamwright.strategies.plan.decision import DECIDE_TASK, decision_schema
@@ -122,7 +122,7 @@ class PlanAnswer:
                 version = 1 if state.versions is None else state.plan.version
                 await ctx.emit(TeamPlanStatus(status="fallback", plan_version=version, reason=self._reason))
             note = Message(name=NOTICE, content=FINISH, role="user")
-            learnt = state.learnt(self._order, unreviewed=True)
+            learnt = [*state.learnt(self._order, unreviewed=True), *self._messages_to(state.team.finisher)]
             turn = Turn(
                 state.task.text,
                 History.of((*state.task.history, *learnt, note)),
@@ -190,12 +190,18 @@ class PlanAnswer:
         """Return what the lead sees when it answers."""
         state = self._state
         given = len(state.task.history)
-        if isinstance(self._floor, Discussion):
+        if isinstance(self._floor, Discussion) and state.options.sees == "all":
             return list(self._floor.conversation.history())[given:]
         if state.options.decide == "stepwise":
             unseen = [step for step in self._order if step not in self.shown]  # of people, after the last decision
-            return [*list(state.view.history())[given:], *state.learnt(unseen)]
-        return state.learnt(self._order)
+            known = [*list(state.view.history())[given:], *state.learnt(unseen)]
+        else:
+            known = state.learnt(self._order)
+        return known and [*known, *self._messages_to(state.team.lead)]
+
+    def _messages_to(self, member: Agent) -> list[Message]:
+        """Return what members have told one who closes the work."""
+        return self._floor.messages_to(member.name) if isinstance(self._floor, Discussion) else []
 
     @property
     def _order(self) -> list[str]:

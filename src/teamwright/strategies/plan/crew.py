@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 from teamwright.agents.contract.agent import Agent, Context
@@ -17,7 +18,7 @@ from teamwright.strategies.plan.steps.shared_steps import SharedStep
 from teamwright.strategies.plan.steps.step_board import StepBoard, with_role
 from teamwright.strategies.plan.steps.step_outputs import StepInput
 from teamwright.strategies.plan.steps.step_runner import Prelude, StepRunner
-from teamwright.strategies.plan.steps.step_work import Work
+from teamwright.strategies.plan.steps.step_work import StepAssignment, Work
 from teamwright.strategies.plan.talk.conflicts import ConflictResolver
 from teamwright.strategies.plan.talk.discussion import Discussion
 from teamwright.strategies.plan.talk.exchange import Exchange
@@ -27,7 +28,7 @@ from teamwright.strategies.plan.workers import Floor, OneConversation, WorkerPoo
 from teamwright.strategies.reply_parsing import ParseFailure
 from teamwright.values.events.team import StepSkipped
 from teamwright.values.specs.plan import Part, Step
-from teamwright.values.turns.turn import Failure, Reply, Turn
+from teamwright.values.turns.turn import Failure, Turn
 
 
 class StepCrew:
@@ -100,27 +101,29 @@ class StepCrew:
         """Whether the lead may change a step before it is tried again."""
         return self._options.is_led and self._options.ladder is not None and self._options.ladder.adjust
 
-    async def produce(self, step: Step, agent: Agent, turn: Turn, key: str, ctx: Context) -> Work | Failure:
-        """Let the agent, or all who work on the step, do it once."""
-        if step.is_shared:
-            number = self._attempts(step.id)
-            turn_for = partial(self._turn_of, step)
-            prefix, settle, closes = key.removesuffix(WORK), self.floor.settle, turn.closing
-            shared = SharedStep(self._state, step, number, prefix, turn_for, self._done_parts, settle, closes)
-            return await shared.run(ctx)
-        reply = self.checked(step, agent, await ctx.ask(agent, turn, key=key))
-        if isinstance(reply, Failure):
-            return reply
-        return await self.floor.settle(step, Work(agent, turn, key, reply), ctx)
+    async def produce(
+        self, assignment: StepAssignment, agent: Agent, turn: Turn, key: str, ctx: Context, *, alone: bool
+    ) -> Work | Failure:
+        """Let the agent, or all who work on the step unless it revises alone, do it once."""
+        step = assignment.step
+        if alone:
+            return self._checked(step, await self.floor.work(assignment, agent, turn, key, ctx, turn.task))
+        if not step.is_shared:
+            return self._checked(step, await self.floor.work(assignment, agent, turn, key, ctx))
+        number, prefix, closes = self._attempts(step.id), key.removesuffix(WORK), turn.closing
+        turn_for, work_of = partial(self._turn_of, step), partial(self.floor.work, assignment)
+        shared = SharedStep(self._state, step, number, prefix, turn_for, work_of, self._done_parts, closes)
+        return await shared.run(ctx)
 
-    def checked(self, step: Step, agent: Agent, reply: Reply | Failure) -> Reply | Failure:
+    def _checked(self, step: Step, work: Work | Failure) -> Work | Failure:
         """Return work on a step if it has the form that it needs: the answer may have to be a decision."""
-        if isinstance(reply, Failure) or step.id != ANSWER or not self._options.decides:
-            return reply
-        found = decision_of(reply, self._state.members.names)
+        if isinstance(work, Failure) or step.id != ANSWER or not self._options.decides:
+            return work
+        found = decision_of(work.reply, self._state.members.names)
         if isinstance(found, ParseFailure):
-            return Failure(member=agent.name, error="invalid_output", message=f"it is no decision: {found.problem}")
-        return reply.changed(data=found)
+            text = f"it is no decision: {found.problem}"
+            return Failure(member=work.author.name, error="invalid_output", message=text)
+        return replace(work, reply=work.reply.changed(data=found))
 
     def exchange(self, step: Step, failed: Agent) -> Agent:
         """Return who tries a step again: the least busy other of the pool, or another one with its capability."""

@@ -47,7 +47,6 @@ from teamwright.values.turns.turn import Turn
 
 FEWEST_TALKERS = 2
 """How many members it takes to talk with each other."""
-_TALKS_WITH = {"none": "nobody", "lead": "their lead alone"}
 MOST_IDLE = 20
 """How many members without a step are named."""
 
@@ -91,8 +90,8 @@ class PlanStrategy(Strategy):
     def talk_problem(self, settings: Settings) -> str | None:
         """Return which setting keeps members from talking while they work on a step, and its remedy."""
         options = settings.read(self.options)
-        if options.talk != "all":
-            return f"members of this team talk with {_TALKS_WITH[options.talk]}; set  talk: all"
+        if options.talk == "none":
+            return "members of this team talk with nobody; set  talk: all"
         if options.handout != "none":
             return f"with  handout: {options.handout}  members talk in rounds of their own; set  handout: none"
         return None if options.rounds_of_talk else "with  rounds_of_talk: 0  nobody speaks; set it to 1 or more"

@@ -219,7 +219,7 @@ class PlanOptions(PlacedParts):
     @property
     def talks(self) -> bool:
         """Whether members ask each other while they work on a step."""
-        return self.talk == "all" and self.handout == "none"
+        return self.talk != "none" and self.handout == "none"
 
     @property
     def time_note(self) -> str:

@@ -10,7 +10,7 @@ from teamwright.strategies.parts import part_turn
 from teamwright.strategies.plan.state import PlanState
 from teamwright.strategies.plan.steps.step_outputs import StepInput
 from teamwright.strategies.plan.steps.step_runner import Prelude, StepRunner
-from teamwright.strategies.plan.steps.step_work import Work
+from teamwright.strategies.plan.steps.step_work import StepAssignment, Work
 from teamwright.strategies.protocol import Members
 from teamwright.values.specs.plan import Step
 from teamwright.values.turns.messages import Conversation, History, Message
@@ -102,9 +102,12 @@ class Floor:
     def prelude(self, step: Step, worker: Agent) -> Prelude | None:
         """Return None: steps start at once."""
 
-    async def settle(self, step: Step, work: Work, ctx: Context) -> Work | Failure:
-        """Return the work on a step, once members have nothing to add."""
-        return work
+    async def work(
+        self, assignment: StepAssignment, member: Agent, turn: Turn, key: str, ctx: Context, task: str | None = None
+    ) -> Work | Failure:
+        """Ask a member for work on a step, or on a part of it with a `task` of its own."""
+        reply = await ctx.ask(member, turn, key=key)
+        return reply if isinstance(reply, Failure) else Work(member, turn, key, reply)
 
     async def after_step(self, step: Step, worker: Agent, ctx: Context) -> None:
         """Do nothing."""

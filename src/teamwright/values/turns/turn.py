@@ -38,6 +38,29 @@ class HandoffTarget(NamedTuple):
     description: str = ""
 
 
+OUTBOX = "requests/"
+"""The beginning of the names of requests in the workspace, which the engine alone writes; then the member."""
+RequestKind = Literal["message", "assist", "hand_over"]
+TalkKind = Literal["none", "message", "ask"]
+
+
+class MemberRequest(Record, frozen=True):
+    """What a member wants of others: it tells all something, asks one for help, or hands its work over to one.
+
+    `to` is empty for a message to all; `original` is the artifact with its whole text.
+    """
+
+    type: RequestKind
+    text: str
+    to: str = ""
+    original: str = ""
+
+
+def is_heard(kind: RequestKind, talk: TalkKind) -> bool:
+    """Return whether a turn with this `talk` takes such a request."""
+    return talk == "ask" or (talk == "message" and kind == "message")
+
+
 LONGEST_ARGUMENTS, LONGEST_RESULT, MOST_TOOL_USES = 1000, 4000, 50
 """How much is kept of the tool calls of a turn that is reviewed, in characters and calls."""
 
@@ -121,6 +144,9 @@ class Turn(Struct, frozen=True, dict=True):
     """The work that an evaluator is asked about; its text is the task. No part of the digest."""
     handoffs: tuple[HandoffTarget, ...] = ()
     """The members that this one may hand its turn to, with `Reply.transfer_to`. No part of the digest."""
+    talk: TalkKind = "none"
+    """What the asker reads of `Reply.requests`: nothing, messages, or also questions and handovers. The engine refuses
+    the rest to the member that makes them. No part of the digest."""
 
     @property
     def digest(self) -> str:
@@ -241,11 +267,18 @@ class Reply(Record, frozen=True):
     """The member that has the next turn: one of `Turn.handoffs`."""
     tool_uses: tuple[ToolUse, ...] = ()
     """The tool calls of the turn, where `Turn.keeps_tool_uses` asks for them. Never forward them to another member."""
+    requests: tuple[MemberRequest, ...] = ()
+    """What the member wants of others, in the order in which it said so, as far as `Turn.talk` allows it."""
 
     @property
     def text(self) -> str:
         """The last message, which is the answer."""
         return self.messages[-1].content if self.messages else ""
+
+    @property
+    def awaits_others(self) -> bool:
+        """Whether the member asks one for help or hands over, so that the reply is not its last word."""
+        return any(one.type != "message" for one in self.requests)
 
     @property
     def lasting_warnings(self) -> list[str]:
@@ -290,7 +323,7 @@ class Reply(Record, frozen=True):
             and (self.stop_reason is None or self.stop_reason.__class__ is str)
             and self.truncated.__class__ is bool
             and not (self.warnings or self.artifacts or self.context_updates or self.envelope_note or self.transfer_to)
-            and not self.tool_uses
+            and not (self.tool_uses or self.requests)
         ):
             return None
         return misfit_of(self.changed(messages=(), data=None, usage=NOTHING, whole=None))

@@ -26,7 +26,8 @@ ASSEMBLE = (
 )
 TurnFor = Callable[[str, str | None], Turn]
 """Returns the turn of a member, with the task of the step or another one."""
-Settle = Callable[[Step, Work, Context], Awaitable[Work | Failure]]
+AskForWork = Callable[[Agent, Turn, str, Context, str | None], Awaitable[Work | Failure]]
+"""Asks a member for work under a key; with a task of its own, if it has one."""
 MergeEntries = Callable[["Entries", Context], Awaitable[Work | Failure]]
 
 
@@ -39,10 +40,9 @@ class SharedStep:
     number: int
     prefix: str
     turn_for: TurnFor
+    work_of: AskForWork
     done_parts: dict[tuple[str, Part], Work]
     """The parts that are done stay so: another attempt asks only for those that are new or failed."""
-    settle: Settle
-    """Delivers what a member asks of its colleagues, where they talk."""
     closes: bool = False
     """Whether the team closes with this step."""
 
@@ -63,12 +63,10 @@ class SharedStep:
         with ctx.keep_back(closing, closes=self.closes):
             return await self._in_parts(parts, ctx)
 
-    async def ask(self, member: Agent, turn: Turn, place: int, at: str, ctx: Context) -> Work | Failure:
+    async def ask(self, member: Agent, task: str | None, place: int, at: str, ctx: Context) -> Work | Failure:
         """Ask a member for work; `at` is the branch of the step in which the context is."""
-        reply = await ctx.ask(member, turn, key=WORK)
-        if isinstance(reply, Failure):
-            return reply
-        work = await self.settle(self.step, Work(member, turn, WORK, reply), ctx)
+        own = None if task is None else self.state.outputs.own_task(self.step, task)
+        work = await self.work_of(member, self.turn_for(member.name, task), WORK, ctx, own)
         if isinstance(work, Failure):
             return work
         self.state.add(self.step.id, self.number, place, work.reply)
@@ -111,7 +109,7 @@ class SharedStep:
         self, part: Part, place: int, at: str, done: dict[str, Work], failed: dict[str, Failure], ctx: Context
     ) -> None:
         member = self.state.members.named(part.agent)
-        work = await self.ask(member, self.turn_for(member.name, part.task), place, at, ctx)
+        work = await self.ask(member, part.task, place, at, ctx)
         if isinstance(work, Failure):
             failed[part.id] = work
         else:
@@ -144,7 +142,7 @@ class SharedStep:
         return await merge_port()(entries, ctx)
 
     async def _enter(self, entries: Entries, member: Agent, place: int, at: str, ctx: Context) -> None:
-        work = await self.ask(member, self.turn_for(member.name, None), place, at, ctx)
+        work = await self.ask(member, None, place, at, ctx)
         if isinstance(work, Failure):
             entries.failed[place] = work
         else:

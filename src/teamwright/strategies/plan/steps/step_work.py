@@ -63,12 +63,10 @@ class Work:
 class Crew(Helpers, Protocol):
     """Those who work on the steps of a team."""
 
-    def checked(self, step: Step, agent: Agent, reply: Reply | Failure) -> Reply | Failure:
-        """Return work on a step if it has the form that it needs, else a failure."""
-        ...
-
-    async def produce(self, step: Step, agent: Agent, turn: Turn, key: str, ctx: Context) -> Work | Failure:
-        """Let the agent, or all who work on the step, do it once."""
+    async def produce(
+        self, assignment: StepAssignment, agent: Agent, turn: Turn, key: str, ctx: Context, *, alone: bool
+    ) -> Work | Failure:
+        """Let the agent, or all who work on the step unless it revises alone, do it once."""
         ...
 
 
@@ -276,11 +274,7 @@ class StepExecution:
             turn = replace(turn, tier=self._ladder.tier)
         if not self._may_retry:
             turn = replace(turn, may_retry=False)
-        if alone:
-            ending = self._crew.checked(self._step, self.agent, await ctx.ask(self.agent, turn, key=key))
-            done = ending if isinstance(ending, Failure) else Work(self.agent, turn, key, ending)
-        else:
-            done = await self._crew.produce(self._step, self.agent, turn, key, ctx)
+        done = await self._crew.produce(self._assigned, self.agent, turn, key, ctx, alone=alone)
         if isinstance(done, Failure):
             if done.error in RETRYABLE:
                 self._may_retry = False

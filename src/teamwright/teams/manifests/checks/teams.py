@@ -21,8 +21,7 @@ from teamwright.documents.schema_check import SchemaCheck
 from teamwright.errors import UsageError, a
 from teamwright.strategies.handoffs import handoff_flaws
 from teamwright.strategies.plan.steps.step_options import owned_keys
-from teamwright.strategies.plan.talk.member_requests import TALKS
-from teamwright.strategies.protocol import Issue, Members, Settings, Strategy
+from teamwright.strategies.protocol import TALKS, Issue, Members, Settings, Strategy
 from teamwright.strategies.registry import (
     NamedAgent,
     find_strategy,
