@@ -502,7 +502,7 @@ async def test_a_judge_and_who_finishes_are_refused_since_nobody_would_hear_them
     result, events = await run(live(members, steps, on_failure=ladder))  # type: ignore[arg-type]
     refused = [event.fact for event in events if event.kind == "agent.failed" and event.fact.member == "c"]  # type: ignore[union-attr]
     assert len(refused) == 2  # as a judge, and when it finishes
-    assert all("'c' can't reach colleagues here: nobody hears it in this turn" in one.message for one in refused)  # type: ignore[union-attr]
+    assert all("'c' can't reach colleagues here: no one hears it in this turn" in one.message for one in refused)  # type: ignore[union-attr]
     assert result.status != "completed"
 
 

@@ -78,7 +78,7 @@ class LiveMethods:
 
 @contextmanager
 def _refused() -> Generator[None]:
-    """Let a model read why nobody would hear it."""
+    """Let a model read why no one would hear it."""
     try:
         yield
     except UsageError as error:

@@ -312,7 +312,7 @@ class Context(Protocol):
         """Tell all other members of the team something: they read the summary, and can open the whole text.
 
         For agents, in a team whose members talk. It is delivered when the turn has ended. Raises `UsageError` in a turn
-        in which nobody would hear it.
+        in which no one would hear it.
         """
         ...
 
@@ -320,7 +320,7 @@ class Context(Protocol):
         """Ask another member of the team for help, or hand the step over to it; end the turn after that.
 
         For agents, in a team whose members talk. The answer is in the next turn. Raises `UsageError` in a turn in which
-        nobody would hear it.
+        no one would hear it.
         """
         ...
 

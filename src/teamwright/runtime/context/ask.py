@@ -311,12 +311,8 @@ class Ask:
         if run.closing:
             return ending, None
         if isinstance(ending, Reply):
-            if ending.context_updates:
-                refused = merge_updates(child, ending.context_updates)
-                ending = ending.changed(context_updates={}, warnings=(*ending.warnings, *refused))
-            if ending.requests:  # of a member that a run of its own answers for
-                for number, request in enumerate(ending.requests, start=1):
-                    post_request(child, request, f"request-{number}")
+            if ending.context_updates or ending.requests:
+                ending = _shared(ending, child)
         elif child.path in run.requests:
             ending = undelivered(ending)
         event = run.recorder.add(self._scope.path, place, ending_fact(ending, self._member, child))
@@ -346,6 +342,17 @@ class Ask:
             if self.turn.is_said:
                 scope.messages.extend(run.record.bodies.messages(recorded.ending.messages))
             scope.spend(recorded.ending.usage)
+
+
+def _shared(reply: Reply, child: Scope) -> Reply:
+    """Record what a reply shares: its workspace updates, and the requests of a member that a run of its own answers for.
+
+    Returns the reply with a warning for each update that was not taken over.
+    """
+    for number, request in enumerate(reply.requests, start=1):
+        post_request(child, request, f"request-{number}")
+    refused = merge_updates(child, reply.context_updates)
+    return reply.changed(context_updates={}, warnings=(*reply.warnings, *refused))
 
 
 def _time_limit(scope: Scope, child: Scope) -> float | None:

@@ -187,14 +187,14 @@ class RunContext:
         await self._post(MemberRequest(type=kind, to=name, text=question), key)
 
     def _check_heard(self, kind: RequestKind) -> None:
-        """Raise `UsageError` if nobody would read what a member wants of others."""
+        """Raise `UsageError` if no one would read what a member wants of others."""
         scope = self._scope
         if is_heard(kind, scope.talk):
             return
         problem = "it is asked to answer now, and may only send messages in this turn"
         if scope.talk == "none":
             team = scope.team.strategy.talk_problem(scope.team.settings) if isinstance(scope.team, Team) else None
-            problem = team or "nobody hears it in this turn; members talk while they work on a step"
+            problem = team or "no one hears it in this turn; members talk while they work on a step"
         raise UsageError(f"{scope.member!r} can't reach colleagues here: {problem}.")
 
     async def _post(self, request: MemberRequest, key: str) -> None:

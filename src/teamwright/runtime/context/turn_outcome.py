@@ -123,7 +123,7 @@ def clean_reply(reply: Reply, member: Agent, turn: Turn, child: Scope) -> Reply:
     if reply.transfer_to is not None:
         _check_transfer(reply.transfer_to, turn, member.name)
     if reply.requests and not all(is_heard(one.type, turn.talk) for one in reply.requests):
-        raise AgentError(f"{member.name!r} wants something of others in a turn in which nobody hears it")
+        raise AgentError(f"{member.name!r} wants something of others in a turn in which no one hears it")
     changes: dict[str, object] = {}
     if reply.usage is not child.usage:
         changes["usage"] = child.usage
@@ -203,7 +203,7 @@ def failure_from(error: BaseException | None, member: Agent, child: Scope) -> Fa
 
 
 def undelivered(failure: Failure) -> Failure:
-    """Return the failure of a turn in which the member wanted something of others: nobody learns of it."""
+    """Return the failure of a turn in which the member wanted something of others: no one learns of it."""
     return failure.changed(message=cut(f"{failure.message} (what it said to others was not delivered)", LONGEST_ERROR))
 
 
