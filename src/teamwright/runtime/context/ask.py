@@ -228,7 +228,7 @@ class Ask:
 
     def _abandon(self, place: str, child: Scope) -> None:
         """Record that the member did not end, and the ending of the turn if a recorded decision has stopped it."""
-        run = self._scope.run
+        run = child.run
         run.busy_agents -= child.in_agent - self._scope.in_agent
         if child.in_agent:
             run.delivery.leave_agent(child.path)
@@ -310,11 +310,10 @@ class Ask:
         run = child.run
         if run.closing:
             return ending, None
-        if isinstance(ending, Reply):
-            if ending.context_updates or ending.requests:
-                ending = _shared(ending, child)
-        elif child.path in run.requests:
-            ending = undelivered(ending)
+        if not isinstance(ending, Reply):
+            ending = undelivered(ending) if child.path in run.requests else ending
+        elif ending.context_updates or ending.requests:
+            ending = _shared(ending, child)
         event = run.recorder.add(self._scope.path, place, ending_fact(ending, self._member, child))
         return ending, event
 
@@ -345,7 +344,7 @@ class Ask:
 
 
 def _shared(reply: Reply, child: Scope) -> Reply:
-    """Record what a reply shares: its workspace updates, and the requests of a member that a run of its own answers for.
+    """Record what a reply shares: workspace updates, and the requests of a member that a run of its own answers for.
 
     Returns the reply with a warning for each update that was not taken over.
     """
