@@ -255,7 +255,7 @@ async def test_of_two_steps_side_by_side_one_is_done_and_reviewed_where_the_budg
     passing = {"criteria": [{"id": "good", "passed": True, "score": 1.0, "reason": "It is."}]}
     judge = fakes.member("judge", lambda turn: json.dumps(passing))
     evaluate: dict[str, Any] = {"judge": "judge", "criteria": [{"id": "good", "judge": "Is it good?"}]}
-    options = {"steps": [{"id": "a"}, {"id": "b"}], "evaluate": evaluate}
+    options: dict[str, Any] = {"steps": [{"id": "a"}, {"id": "b"}], "evaluate": evaluate}
     members = fakes.members("a b")
     team = Team("t", members=members, helpers=[judge], strategy="expert", options=options, limits=Limits(calls=2))
     result, events = await run(team)

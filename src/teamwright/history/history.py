@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 from pydantic import JsonValue
 
@@ -264,8 +264,8 @@ class RunHistory:
 
 def _declared_plan(recorded: JsonValue) -> JsonValue:
     """Return the steps that the manifest of a team declares, with their variables, as the first version of its plan."""
-    found: Any = recorded
-    for key in ("manifest", "teams", found.get("team", "") if isinstance(found, dict) else "", "options"):
+    found, team = recorded, recorded.get("team") if isinstance(recorded, dict) else None
+    for key in ("manifest", "teams", str(team), "options"):
         found = found.get(key) if isinstance(found, dict) else None
     if not isinstance(found, dict) or not found.get("steps"):
         return None

@@ -344,7 +344,7 @@ class Panel(Strategy):
                     waiting[:] = [one for one in waiting if one.name != name]
                 case Tell(text=text):
                     messages.append(text)
-                case EditPlan():
+                case _:
                     return "there is no plan"
             return None
 

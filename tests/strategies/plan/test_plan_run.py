@@ -53,7 +53,7 @@ async def test_no_more_steps_run_at_once_than_the_width_allows() -> None:  # K-1
 @pytest.mark.parametrize("more", [{}, {"sees": "all"}, {"timeout": 60.0}])
 async def test_a_lead_that_answers_reads_what_came_of_the_steps(more: dict[str, Any]) -> None:
     fakes = FakeMembers()
-    options = {"steps": STEPS, "answer": "lead", **more}
+    options: dict[str, Any] = {"steps": STEPS, "answer": "lead", **more}
     await run(Team("t", members=fakes.members("lead z a m n"), strategy="dag", options=options))
     assert [one.name for one in fakes.last_turn("lead").history] == ["a", "z", "m", "n"]
 
@@ -62,7 +62,7 @@ async def test_a_lead_that_answers_reads_what_came_of_the_steps(more: dict[str, 
 async def test_a_lead_ends_its_team_with_what_it_says(more: dict[str, Any]) -> None:
     fakes = FakeMembers()
     lead = fakes.member("lead", lambda _: Reply.of("lead", "enough", signal="terminate"))
-    options = {"steps": STEPS, **more}
+    options: dict[str, Any] = {"steps": STEPS, **more}
     result, _ = await run(Team("t", members=[lead, *fakes.members("z a m n")], strategy="star_team", options=options))
     assert (result.status, result.stop_reason, fakes.calls) == ("completed", "terminated", ["lead"])
     assert [one.content for one in result.messages] == ["enough"]

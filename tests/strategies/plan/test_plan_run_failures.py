@@ -241,7 +241,7 @@ def test_a_required_step_with_a_condition_is_refused() -> None:
 @pytest.mark.parametrize("on_failure", ["skip", "collect"])
 async def test_a_team_that_goes_on_without_a_step_that_did_not_pass_is_degraded_everywhere(on_failure: str) -> None:
     fakes = FakeMembers()
-    steps = [{"id": "a", "evaluate": GATE}, {"id": "b"}]
+    steps: list[Any] = [{"id": "a", "evaluate": GATE}, {"id": "b"}]
     team = Team(
         "t", members=fakes.members("a b"), strategy="expert", options={"steps": steps, "on_failure": on_failure}
     )

@@ -82,7 +82,7 @@ async def test_what_people_changed_meanwhile_counts_before_the_lead_plans_again(
 
     members: list[Agent] = [fakes.member("lead", lead), fakes.member("a", fail), fakes.member("b")]
     steps: list[Any] = [{"id": "a"}, {"id": "b", "needs": ["a"]}]
-    options = {"steps": steps, "lead": "lead", "replans": 1, "on_failure": {"retry": 0}}
+    options: dict[str, Any] = {"steps": steps, "lead": "lead", "replans": 1, "on_failure": {"retry": 0}}
     team = Team("experts", members=members, strategy="expert", options=options)
     async with Engine(journal) as engine:
         result = await engine.run(team, TASK, run_id=RUN_ID)

@@ -251,10 +251,9 @@ async def test_a_new_member_never_takes_the_name_of_a_judge_or_of_a_lead_beside_
 
 
 async def test_a_pool_goes_on_without_a_member_who_leaves_and_keeps_its_last_one() -> None:
-    fakes, steps = FakeMembers(), [{"id": "one"}, {"id": "two", "needs": ["one"]}]
-    team = Team(
-        "t", members=fakes.members("lead a b c"), strategy="dispatch", options={"steps": steps, "pool": ["a", "b"]}
-    )
+    fakes = FakeMembers()
+    options: dict[str, Any] = {"steps": [{"id": "one"}, {"id": "two", "needs": ["one"]}], "pool": ["a", "b"]}
+    team = Team("t", members=fakes.members("lead a b c"), strategy="dispatch", options=options)
     result, events = await steered(team, [leave("a"), leave("b")])
     assert result.status == "completed", result.warnings
     assert fakes.calls == ["b", "b"]
