@@ -40,7 +40,7 @@ def test_the_shell_completes_runs_members_teams_and_conversations(
     call("run", team, "Bake", "--run-id", "bread", "--conversation", "rolls")
     assert offered("teamwright runs show ") == ["last", "bread"]
     assert offered("teamwright runs show b") == ["bread"]
-    assert offered("teamwright runs steer bread s") == ["say"]
+    assert offered("teamwright runs steer bread s") == ["say", "stop"]
     assert offered("teamwright runs steer bread pause b") == ["baker", "buyer"]
     assert offered("teamwright runs logs nothing --member ") == []
     assert offered("teamwright runs logs bread --member ") == ["baker", "buyer"]

@@ -240,6 +240,7 @@ def test_nobody_is_kept_out_of_a_view(server: PageServer, page: Page, theme: Lit
     page.get_by_text("reading", exact=True).click()
     assert violations(page, theme) == []
     server.open(page, "runs", run_id, "lab")
+    expect(page.get_by_role("region", name="Topologies compared").first).to_contain_text("Star")
     sweep = page.get_by_role("region", name="Sweep", exact=True)
     sweep.get_by_role("button", name="Compute").click()
     expect(sweep.get_by_role("table", name="Mesh")).to_be_visible()
