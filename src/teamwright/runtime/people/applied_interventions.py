@@ -7,7 +7,7 @@ never changes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import partial
 
 from msgspec import structs
@@ -31,8 +31,11 @@ from teamwright.values.people import (
     RESUME,
     AddMember,
     Answer,
+    EditPlan,
     Question,
     RaiseBudget,
+    RemoveMember,
+    RestorePlan,
     ResumeMember,
     Steer,
     StopStep,
@@ -122,14 +125,24 @@ def _stop_next(run: RunState, interventions: Interventions) -> None:
 
 
 def _present_problem(run: RunState, interventions: Interventions, change: TeamChange) -> str | None:
-    """Return why the team can't be changed so, as far as that is known: changes before it may make it possible.
-
-    A step is stopped at once, before these.
-    """
-    is_behind = bool(interventions.changes) and not isinstance(change, StopStep)
-    if run.check_change is None or run.delivery.is_replaying or is_behind:
+    """Return why the team can't be changed so, as far as that is known: changes before it may make it possible."""
+    if run.check_change is None or run.delivery.is_replaying or _may_depend(change, interventions.changes.values()):
         return None
     return run.check_change(change)
+
+
+def _may_depend(change: TeamChange, before: Collection[TeamChange]) -> bool:
+    """Whether changes that wait may make another one possible; a step is stopped at once, before them."""
+    match change:
+        case StopStep():
+            return False
+        case AddMember(member=member):
+            return any(isinstance(one, RemoveMember) and one.member == member for one in before)
+        case RemoveMember(member=member):
+            joins = any(isinstance(one, AddMember) and one.member == member for one in before)
+            return joins or any(isinstance(one, EditPlan | RestorePlan) for one in before)
+        case EditPlan() | RestorePlan():
+            return any(isinstance(one, EditPlan | RestorePlan | AddMember) for one in before)
 
 
 def _build_problem(interventions: Interventions, change: AddMember) -> str | None:

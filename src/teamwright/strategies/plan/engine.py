@@ -195,6 +195,9 @@ def _source_flaws(name: str, settings: Settings, options: PlanOptions) -> Iterat
         yield Issue("steps: is empty; write a step, or leave it out", ("steps",))
     if options.replans and "replans" in options.model_fields_set and not options.is_led:
         yield Issue("only a lead can plan again; name one in  lead, or remove it", ("replans",))
+    if options.decide == "stepwise" and "on_planner_failure" in options.model_fields_set:
+        text = "it says what replaces a plan that is made ahead, and this lead decides stepwise; remove it"
+        yield Issue(text, ("on_planner_failure",))
     if options.steps and options.decide == "stepwise":
         yield Issue("the plan is either fixed in  steps  or decided  stepwise; remove one", ("decide",))
     if options.talks and settings.share == "output":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import anyio
 import pytest
 from pydantic import JsonValue
 
@@ -190,3 +191,32 @@ async def test_what_is_no_plan_is_refused_also_where_nobody_drives_the_run(plan:
         with pytest.raises(InterventionRefused):
             await engine.runs.edit_plan("r", plan)
         assert (await engine.runs.edit_plan("r", {"put": [{"id": "b"}]})).status == "sent"
+
+
+async def test_what_no_change_before_it_can_make_possible_is_refused_at_once() -> None:
+    fakes = FakeMembers()
+    spec: JsonValue = {"function": "builtins:str"}
+
+    async def work(turn: Turn) -> str:
+        with anyio.fail_after(20):
+            assert (await engine.runs.remove_member(RUN_ID, "c")).status == "accepted"
+            with pytest.raises(InterventionRefused, match="judge"):
+                await engine.runs.add_member(RUN_ID, "judge", spec)
+            with pytest.raises(InterventionRefused, match="nowhere"):
+                await engine.runs.edit_plan(RUN_ID, {"put": [{"id": "d", "agent": "nowhere"}]})
+        return "done"
+
+    members: list[Agent] = [fakes.member("a", work), *fakes.members("b c")]
+    options: dict[str, Any] = {"steps": [{"id": "a"}, {"id": "b", "needs": ["a"]}]}
+    team = Team("t", members=members, helpers=[fakes.member("judge")], strategy="expert", options=options)
+    async with Engine("memory") as engine:
+        assert (await engine.run(team, TASK, run_id=RUN_ID)).status == "completed"
+
+
+async def test_a_lead_that_fails_is_replaced_by_a_step_for_each_member_where_that_is_set() -> None:
+    fakes = FakeMembers()
+    answers: list[object] = [Refused("no"), "the end"]
+    members = [fakes.member("lead", lambda turn: answers.pop(0)), *fakes.members("a b")]
+    result, _ = await run(Team("t", members=members, strategy="live"))
+    assert (result.status, result.output) == ("degraded", "the end")
+    assert "each member works on the task in turn" in result.warnings[0]
