@@ -9,6 +9,7 @@ import asyncio
 import json
 import re
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
@@ -17,7 +18,7 @@ from zlib import crc32
 from teamwright.agents.contract.agent import Agent, Context
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
 from teamwright.agents.functions.agent import FunctionAgent
-from teamwright.errors import AgentError, ContextTooLong, InvalidRequest, Refused, ServiceError
+from teamwright.errors import AgentError, ContextTooLong, InvalidRequest, Refused, ServiceError, UsageError
 from teamwright.values.call_limits import RetryPolicy
 from teamwright.values.limits import Usage
 from teamwright.values.people import ACCEPT, REVISE, STOP, Answer, Question, is_review
@@ -234,10 +235,12 @@ class Desk:
             )  # fmt: skip
             said: Any = (await ctx.effect(CALL, effect)).value
             if talks and "how" in said and turn.purpose == "work":
-                if said["how"] == "message":
-                    await ctx.message("Look at this.", key="tell")
-                else:
-                    await ctx.ask_member(said["to"], "Is that so?", key="ask", hand_over=said["how"] == "hand_over")
+                with suppress(UsageError):  # refused where no colleague would hear it
+                    if said["how"] == "message":
+                        await ctx.message("Look at this.", key="tell")
+                    else:
+                        hand_over = said["how"] == "hand_over"
+                        await ctx.ask_member(said["to"], "Is that so?", key="ask", hand_over=hand_over)
             return Reply.of(name, said["text"], signal="terminate" if said.get("terminate") else None)
 
         return FunctionAgent(name, respond, can_terminate=True, **settings)

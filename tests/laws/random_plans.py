@@ -192,7 +192,7 @@ class PlanDraw:
             "create_roles": self.pick("create_roles", None, None, True) if led else None,
             "max_steps": self.pick("most", None, 2, 4) if led else None,
         }
-        if self.source in ("planned", "stepwise") and self.of(True, False):
+        if self.source == "planned" and self.of(True, False):
             options["on_planner_failure"] = self.pick(
                 "planner_failure", "fail_fast", "single_step_fallback", "step_each", "finish"
             )
