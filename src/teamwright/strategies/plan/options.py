@@ -152,6 +152,10 @@ class PlanOptions(PlacedParts):
             return cast("object", data)
         fields = dict(cast("dict[str, object]", data))
         rounds = fields.pop("max_feedback_rounds")
+        if "revisions" in fields:
+            raise ValueError("max_feedback_rounds says the same as revisions, with the first attempt; keep one of them")
+        if rounds == 0:
+            raise ValueError("max_feedback_rounds counts the first attempt, so it is at least 1")
         fields["revisions"] = rounds - 1 if isinstance(rounds, int) and not isinstance(rounds, bool) else rounds
         return fields
 

@@ -120,6 +120,8 @@ class PlanRun:
                 state.warn([f"the lead {lead!r} gave no plan ({why}); the task is one step of {whose}"])
                 return Plan(steps=(Step(id=ONE_STEP, role=role),))
             case "step_each":
+                if failure.error != "planning":  # a lead that is down would not answer either
+                    return failure
                 state.warn([f"{lead!r} gave no plan that can be used, so each member works on the task in turn: {why}"])
                 return Plan(steps=tuple(Step(id=name) for name in state.team.roster.workers or state.team.names))
             case "finish":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, cast
 
 import anyio
 import pytest
@@ -11,14 +11,14 @@ from pydantic import JsonValue
 
 from teamwright import Answer
 from teamwright.agents.contract.agent import Agent
-from teamwright.errors import InterventionRefused, Refused
+from teamwright.errors import InterventionRefused, Refused, UsageError
 from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team
 from teamwright.values.events.event import Event
 from teamwright.values.events.run import PersonAsked, RunApplied
 from teamwright.values.events.team import TeamEvaluationResult, TeamPlanChanged
-from teamwright.values.people import EditPlan
+from teamwright.values.people import EditPlan, Tell
 from teamwright.values.specs.plan import Plan
 from teamwright.values.turns.results import RunResult
 from teamwright.values.turns.turn import Reply, Turn
@@ -213,10 +213,26 @@ async def test_what_no_change_before_it_can_make_possible_is_refused_at_once() -
         assert (await engine.run(team, TASK, run_id=RUN_ID)).status == "completed"
 
 
-async def test_a_lead_that_fails_is_replaced_by_a_step_for_each_member_where_that_is_set() -> None:
-    fakes = FakeMembers()
-    answers: list[object] = [Refused("no"), "the end"]
-    members = [fakes.member("lead", lambda turn: answers.pop(0)), *fakes.members("a b")]
-    result, _ = await run(Team("t", members=members, strategy="live"))
-    assert (result.status, result.output) == ("degraded", "the end")
-    assert "each member works on the task in turn" in result.warnings[0]
+async def test_the_lead_hears_of_several_messages_at_once() -> None:
+    fakes, journal = FakeMembers(), MemoryJournal()
+    said: list[str] = []
+
+    def lead(turn: Turn) -> str | None:
+        if "put" in cast("Any", turn.output_schema or {}).get("properties", {}):
+            said.append(turn.task)
+            return "{}"
+        return None
+
+    members = [fakes.member("lead", lead), *fakes.members("a")]
+    for text in ("Be brief.", "Be kind."):
+        await journal.send(RUN_ID, Tell(text=text))
+    async with Engine(journal) as engine:
+        options: dict[str, Any] = {"steps": [{"id": "a"}]}
+        await engine.run(Team("t", members=members, strategy="collaborate", options=options), TASK, run_id=RUN_ID)
+    assert ["Be brief.\n\nBe kind." in one for one in said] == [True]
+
+
+@pytest.mark.parametrize("options", [{"max_feedback_rounds": 0}, {"max_feedback_rounds": 2, "revisions": 1}])
+def test_rounds_of_feedback_count_the_first_attempt_and_are_said_once(options: dict[str, JsonValue]) -> None:
+    with pytest.raises(UsageError, match="max_feedback_rounds"):
+        Team("t", members=FakeMembers().members("a"), strategy="expert", options=options)

@@ -64,10 +64,9 @@ class PlanChanges:
         said = await versions.announce_edits(done)
         if split and is_unsplit(step := self._state.plan.by_id.get(place)):
             self._consult(split, partial(self._split, step), frozenset((place,)))
-        if self._is_led and self._crew.board is not None and self._options.decide == "ahead":
-            for text in said:
-                held = open_steps(self._state.plan.steps)
-                self._consult(own_key(f"redirect-{self._next_aside()}"), partial(self._redirect, text), held)
+        if said and self._is_led and self._crew.board is not None and self._options.decide == "ahead":
+            work, held = partial(self._redirect, "\n\n".join(said)), open_steps(self._state.plan.steps)
+            self._consult(own_key(f"redirect-{self._next_aside()}"), work, held)
         await self._crew.set_steps(ctx)
         return True
 
