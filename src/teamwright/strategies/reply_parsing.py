@@ -113,5 +113,6 @@ def _error_text(error: ValidationError | InvalidOutput) -> str:
 
 
 def _breach(place: tuple[int | str, ...], message: str) -> str:
-    text = cut(message.removeprefix("Value error, "), SHOWN_CHARACTERS)
+    plain = message.removeprefix("Value error, ").replace("Tuple", "List").replace("tuple", "list")  # as JSON has it
+    text = cut(plain, SHOWN_CHARACTERS)
     return f"at {'/'.join(map(str, place))!r}: {text}" if place else text

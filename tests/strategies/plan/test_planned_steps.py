@@ -263,3 +263,34 @@ def test_a_proposal_stands_in_a_reply_beside_its_text() -> None:  # A-07
 def test_a_form_is_read_with_fields_that_models_add() -> None:
     found = read_form(said({"put": [{"id": "p", "mood": "good"}], "thoughts": "…"}), PlannedChange)
     assert found == PlannedChange(put=(PlannedStep(id="p"),))
+
+
+@pytest.mark.parametrize(
+    ("value", "steps"),
+    [
+        ([{"id": 1, "role": "writer", "task": "W."}, {"id": 2, "role": "critic", "task": "C.", "needs": [1]}], None),
+        (
+            [{"id": "1", "role": "writer", "task": "W."}, {"id": "2", "role": "critic", "task": "C.", "needs": "1"}],
+            None,
+        ),
+        ([{"id": "1", "role": ["writer"], "task": "W.", "needs": None}], [("1", "writer", ())]),
+        ({"plan": {"steps": [{"id": "1", "role": "writer", "task": "W."}]}}, [("1", "writer", ())]),
+        ({"plan": [{"id": "1", "role": "writer", "task": "W."}]}, [("1", "writer", ())]),
+        ({"steps": {"1": {"role": "writer", "task": "W."}}}, [("1", "writer", ())]),
+        ({"steps": {"id": "1", "role": "writer", "task": "W."}}, [("1", "writer", ())]),
+        ([{"role": "writer", "task": "W."}], [("step-1", "writer", ())]),
+    ],
+)
+def test_a_plan_is_read_as_small_models_write_it(value: Any, steps: list[Any] | None) -> None:
+    assert made(value) == (steps or [("1", "writer", ()), ("2", "critic", ("1",))])
+
+
+def test_a_step_with_no_role_is_for_anyone_of_a_pool() -> None:
+    pool = StepForm(["a", "b"], TEAM, pool=True)
+    assert made([{"id": "x", "role": None, "task": "Go."}], form=pool) == [("x", None, ())]
+
+
+def test_what_can_not_be_read_is_told_in_words_of_json() -> None:
+    found = read({"steps": "later"})
+    assert isinstance(found, ParseFailure)
+    assert "tuple" not in found.problem.lower()

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Literal, NamedTuple, TypeVar, cast
+from typing import Any, Literal, NamedTuple, TypeVar, cast
 
 from pydantic import AliasChoices, ConfigDict, Field, JsonValue, TypeAdapter, model_validator
 
@@ -45,6 +45,41 @@ TEXT: JsonValue = {"type": "string", "maxLength": LONGEST_TASK}
 NAMED: dict[str, JsonValue] = {"type": "string", "maxLength": LONGEST_NAME}
 
 
+TEXTS = frozenset(("id", "name", "role", "agent", "task", "description", "instructions", "capability", "reason"))
+LISTS = frozenset(("needs", "depends_on", "agents", "milestone", "remove"))
+STEP_LISTS = frozenset(("steps", "put"))
+
+
+def _taken(name: str, value: Any) -> Any:
+    """Return what a model means by the value of a field: a number for a text, one value for a list of one."""
+    if name in STEP_LISTS:
+        return _listed_steps(value)
+    if name in TEXTS:
+        return _as_text(value[0] if isinstance(value, list) and len(value) == 1 else value)  # pyright: ignore[reportUnknownArgumentType]
+    if name in LISTS:
+        return [_as_text(one) for one in (value if isinstance(value, list | tuple) else [value])]  # pyright: ignore[reportUnknownVariableType]
+    return value
+
+
+def _as_text(value: Any) -> Any:
+    return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
+
+
+def _listed_steps(value: Any) -> Any:
+    """Return steps as a list with an id each: of one step, of steps by their ids, or of steps without ids."""
+    found: Any = value
+    if isinstance(found, Mapping):
+        by_id = bool(found) and all(isinstance(one, Mapping) for one in found.values())  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+        found = [{"id": id_, **one} for id_, one in found.items()] if by_id else [found]  # pyright: ignore[reportUnknownVariableType]
+    if not isinstance(found, list):
+        return found
+    steps = list(cast("list[Any]", found))
+    for place, one in enumerate(steps):
+        if isinstance(one, Mapping) and not {"id", "name"} & {*cast("Mapping[str, Any]", one)}:
+            steps[place] = {"id": f"step-{place + 1}", **cast("Mapping[str, Any]", one)}
+    return steps
+
+
 class Lenient(Value):
     """A value that ignores unknown fields, because models add them, and takes what they write for the form."""
 
@@ -53,17 +88,19 @@ class Lenient(Value):
     @model_validator(mode="before")
     @classmethod
     def _normalized(cls, value: object) -> object:
-        """Take a bare list as steps, an action in any case, and a single step as a list."""
-        if isinstance(value, list) and "steps" in cls.model_fields:
-            return {"steps": cast("list[object]", value)}
+        """Take steps in any container, an action in any case, and numbers, nothing and single values in their place."""
+        has_steps = "steps" in cls.model_fields
+        if isinstance(value, Mapping) and has_steps and "steps" not in value and "plan" in value:
+            value = cast("Mapping[str, object]", value)["plan"]
+        if isinstance(value, list) and has_steps:
+            value = {"steps": cast("list[object]", value)}
         if not isinstance(value, Mapping):
             return cast("object", value)
-        fields = dict(cast("Mapping[str, object]", value))
-        action, steps = fields.get("action"), fields.get("steps")
+        given = cast("Mapping[str, object]", value).items()
+        fields = {name: _taken(name, one) for name, one in given if one is not None}
+        action = fields.get("action")
         if isinstance(action, str):
             fields["action"] = action.strip().lower()
-        if isinstance(steps, Mapping):
-            fields["steps"] = [cast("object", steps)]
         return fields
 
 
