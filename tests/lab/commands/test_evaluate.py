@@ -124,9 +124,7 @@ def test_all_budgets_are_held_to_the_gates_each_once(call: Call) -> None:  # Z-1
         (["evaluate", "--plot", "nowhere/plot.svg"], "there is no folder 'nowhere'"),
         (["evaluate", "--tasks", "1:x"], "or a range as in 8:64:8"),
         (["evaluate", "--budget-level", "all,low"], "budget is 'all', expected low, medium or high"),
-        (["evaluate", "--tasks", "4,8", "--map", "price"], "'price' can't be drawn as a heat map; use one of"),
-        (["evaluate", "--tasks", "4,8", "--map", ",price"], "There is no dimension 'price', expected one of"),
-        (["evaluate", "--map", "pass_rate"], "give an option several, such as --tasks 4,8,16"),
+        (["evaluate", "--tasks", "4,8", "--plot", "plot.svg"], "--plot is for one workload"),
         (["evaluate", "--tasks", "4,8", "--enforce-gates"], "--enforce-gates is for one workload"),
         (["evaluate", "--tasks", "1:30000", "--json"], "--json allows at most 100000 cells, and this sweep has 120000"),
     ],
@@ -148,11 +146,7 @@ def test_a_mistake_is_reported_as_data_too(call: Call) -> None:
 
 
 def test_a_plot_is_drawn_beside_the_report(call: Call, tmp_path: Path) -> None:
-    for command in (
-        ("evaluate",),
-        ("evaluate", "--protocol", "all"),
-        ("evaluate", "--tasks", "4,8", "--map", ",tasks"),
-    ):
+    for command in (("evaluate",), ("evaluate", "--protocol", "all")):
         for name in (f"{len(command)}.svg", f"{len(command)}.png"):
             done = call("lab", *command, "--json", "--plot", tmp_path / name)
             assert done.code == 0

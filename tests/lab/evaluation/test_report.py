@@ -196,7 +196,6 @@ def test_a_reason_says_what_it_was_chosen_from(report: Report, expected: str) ->
 @given(reports())
 def test_every_report_can_be_written_and_drawn(report: Report) -> None:
     assert max(map(len, str(report).splitlines())) <= 100
-    assert report._repr_html_().count("<table>") == len(report.sections)
     ElementTree.fromstring(report.svg())
 
 
@@ -241,7 +240,6 @@ def test_a_comparison_shows_what_is_recommended_with_each() -> None:  # Z-15
     assert "With a low budget star_team is recommended either way." in text
     assert "With a medium budget star_team is recommended with a2a_lite, and lead_subagent with transcript." in text
     assert max(map(len, str(compare()).splitlines())) <= 80
-    assert compare(all_budgets=True)._repr_html_().count("<table>") == 3
     ElementTree.fromstring(compare(all_budgets=True).svg())
 
 

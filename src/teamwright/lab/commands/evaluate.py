@@ -86,13 +86,7 @@ Gate = Annotated[
 ]
 Enforce = Annotated[bool, typer.Option("--enforce-gates", help="Exit with 1 if any evaluated topology fails a gate.")]
 Plot = Annotated[
-    Path | None, typer.Option("--plot", metavar="FILE", help="Draw cost against quality, or heat maps: .svg or .png.")
-]
-HeatMap = Annotated[
-    str | None,
-    typer.Option(
-        "--map", metavar="VALUE,X,Y", help="What heat maps show (coordination_ratio), and the dimensions of their axes."
-    ),
+    Path | None, typer.Option("--plot", metavar="FILE", help="Draw cost against quality, as .svg or .png.")
 ]
 
 
@@ -112,7 +106,6 @@ def evaluate(
     enforce_gates: Enforce = False,
     profile: Profile = None,
     plot: Plot = None,
-    heat_map: HeatMap = None,
     json: Json = False,
     out: Out = None,
 ) -> int:
@@ -120,7 +113,7 @@ def evaluate(
 
     With --enforce-gates, the failed gates follow the report, and the exit code is 1 if there are any. Where an option
     for work or team has several values, separated by commas, or as an inclusive range from:to:step, every combination
-    is evaluated: a summary, with `--out FILE.csv` every cell, and with --plot heat maps.
+    is evaluated: a summary, with `--out FILE.csv` every cell.
 
     Examples:
       teamwright lab evaluate --tasks 40 --workload debugging
@@ -137,11 +130,10 @@ def evaluate(
 
     check_files(out, plot)
     if _is_sweep(given, out):
-        if enforce_gates:
-            raise UsageError("--enforce-gates is for one workload; leave it out, or give each option one value.")
-        return _sweep(given, profiles_of(profile), (heat_map or "").split(","), plot, out, json=json)
-    if heat_map is not None:
-        raise UsageError("--map is for heat maps of several values; give an option several, such as --tasks 4,8,16.")
+        for option, is_given in (("--enforce-gates", enforce_gates), ("--plot", plot is not None)):
+            if is_given:
+                raise UsageError(f"{option} is for one workload; leave it out, or give each option one value.")
+        return _sweep(given, profiles_of(profile), out, json=json)
     found, failed = _evaluated(given, profiles_of(profile))
     _deliver(found, json, out, plot)
     return report_failed_gates(failed) if enforce_gates else 0
@@ -168,21 +160,10 @@ def _evaluated(given: dict[str, str], profiles: TopologyProfiles) -> tuple[Repor
     return report, [f"gate failed: {breach}" for breach in report.breaches()]
 
 
-def _sweep(
-    given: Mapping[str, str],
-    profiles: TopologyProfiles,
-    heat_map: Sequence[str],
-    plot: Path | None,
-    out: Path | None,
-    *,
-    json: bool,
-) -> int:
-    """Evaluate every combination of the values, and write the summary or the cells, and heat maps."""
-    from teamwright.lab.evaluation.heatmap import USUAL_VALUE, check_map
+def _sweep(given: Mapping[str, str], profiles: TopologyProfiles, out: Path | None, *, json: bool) -> int:
+    """Evaluate every combination of the values, and write the summary or the cells."""
     from teamwright.lab.evaluation.sweep import sweep as swept
 
-    value, x, y = (*(one.strip() or None for one in heat_map), None, None)[:3]
-    check_map(value or USUAL_VALUE, x, y)
     options = cast("SweepOptions", {AXES.get(name, name): one for name, one in given.items()})
     _check_size(options, json)
     found = swept(profiles=profiles, **options)
@@ -192,9 +173,6 @@ def _sweep(
         write_json(found.to_json(), out)
     else:
         write_result(str(found), out)
-    if plot is not None:
-        found.plot(plot, value, x, y)
-        say(f"heat maps written to {str(plot)!r}")
     return 0
 
 

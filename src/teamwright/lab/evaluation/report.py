@@ -207,11 +207,6 @@ class Report:
 
         return report_text(self)
 
-    def _repr_html_(self) -> str:
-        from teamwright.lab.evaluation.tables import report_html
-
-        return report_html(self)
-
 
 def evaluate(
     *, all_budgets: bool = False, profiles: TopologyProfiles = TOPOLOGIES, **options: Unpack[Options]
@@ -371,11 +366,6 @@ class Comparison:
         from teamwright.lab.evaluation.tables import comparison_text
 
         return comparison_text(self)
-
-    def _repr_html_(self) -> str:
-        from teamwright.lab.evaluation.tables import comparison_html
-
-        return comparison_html(self)
 
     def _difference_json(self, row: Difference) -> dict[str, JsonValue]:
         first, second = self.protocols

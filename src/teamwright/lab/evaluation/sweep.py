@@ -50,8 +50,6 @@ _ACTIONS = FIGURES.index("degradation_actions")
 _figures = attrgetter(*(name if name in Row.__struct_fields__ else f"gates.{name}" for name in FIGURES[:-2]))
 """Reads the figures of a row; each gate has a column."""
 COLUMNS = (*AXES, *FIGURES)
-NUMBERS = frozenset(FIGURES) - {"model_tier", "degradation_actions"}
-"""The columns with a mean; for a gate, it is the share of the cells that pass it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,27 +170,10 @@ class Sweep:
         inputs |= {name: common[name] for name in COMMON}
         return {"inputs": inputs, "cells": len(self), "results": [_row_json(row) for row in self.rows()]}
 
-    def svg(self, value: str | None = None, x: str | None = None, y: str | None = None) -> str:
-        """A heat map of the mean of a column over two dimensions, with a panel for each topology, as SVG."""
-        from teamwright.lab.evaluation.heatmap import heat_map
-
-        return heat_map(self, value, x, y)
-
-    def plot(self, file: str | Path, value: str | None = None, x: str | None = None, y: str | None = None) -> None:
-        """Write the heat map to a file that ends in .svg or .png."""
-        from teamwright.lab.evaluation.svg import save
-
-        save(self.svg(value, x, y), file)
-
     def __str__(self) -> str:
         from teamwright.lab.evaluation.tables import sweep_text
 
         return sweep_text(self)
-
-    def _repr_html_(self) -> str:
-        from teamwright.lab.evaluation.tables import sweep_html
-
-        return sweep_html(self)
 
     def _blocks(self, names: Sequence[str], start: int, stop: int) -> Iterator[list[list[Cell]]]:
         for at in range(start, stop, BLOCK):

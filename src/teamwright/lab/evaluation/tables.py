@@ -1,11 +1,10 @@
-"""Reports and sweeps as tables: text for a terminal, HTML for a notebook. Pure: values in, text out."""
+"""Reports and sweeps as tables of text. Pure: values in, text out."""
 
 from __future__ import annotations
 
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from html import escape
 from typing import TYPE_CHECKING, cast
 
 from teamwright.values.text.display import NOTHING, count_text, number_text
@@ -31,20 +30,9 @@ class Table:
         widths = [max(map(len, cells)) for cells in zip(*lines, strict=True)]
         return "\n".join("  ".join(self._aligned(line, widths)).rstrip() for line in lines)
 
-    def html(self) -> str:
-        """The table as HTML."""
-        heads = "".join(self._cell("th", place, head) for place, head in enumerate(self.heads))
-        rows = ("".join(self._cell("td", place, cell) for place, cell in enumerate(row)) for row in self.rows)
-        body = "\n".join(f"<tr>{row}</tr>" for row in rows)
-        return f"<table>\n<thead><tr>{heads}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table>"
-
     def _aligned(self, line: Sequence[str], widths: Sequence[int]) -> list[str]:
         pairs = enumerate(zip(line, widths, strict=True))
         return [cell.ljust(width) if place in self.left else cell.rjust(width) for place, (cell, width) in pairs]
-
-    def _cell(self, kind: str, place: int, text: str) -> str:
-        side = "left" if place in self.left else "right"
-        return f'<{kind} style="text-align: {side}">{escape(text)}</{kind}>'
 
 
 def list_text(names: Sequence[str]) -> str:
@@ -67,16 +55,6 @@ def report_text(report: Report) -> str:
     return "\n\n".join(parts)
 
 
-def report_html(report: Report) -> str:
-    """A report for a notebook."""
-    parts = [f"<p>{escape(report_line(report))}</p>"]
-    for section in report.sections:
-        if report.budget_sweep:
-            parts.append(f"<h4>{section.settings.budget} budget</h4>")
-        parts += [section_table(section).html(), f"<p>{escape(reason(section))}</p>"]
-    return "\n".join(parts)
-
-
 def comparison_text(comparison: Comparison) -> str:
     """A comparison for a terminal."""
     head = textwrap.fill(comparison_line(comparison), WIDTH)
@@ -87,15 +65,6 @@ def comparison_text(comparison: Comparison) -> str:
         parts.append(title + comparison_table(comparison, budget).text())
     below = [textwrap.fill(sentence, WIDTH, break_on_hyphens=False) for sentence in choices(comparison)]
     return "\n\n".join([*parts, "\n".join(below)])
-
-
-def comparison_html(comparison: Comparison) -> str:
-    """A comparison for a notebook."""
-    parts = [f"<p>{escape(comparison_line(comparison))}</p>"]
-    for section in comparison.first.sections:
-        budget = section.settings.budget
-        parts += [f"<h4>{budget} budget</h4>", comparison_table(comparison, budget).html()]
-    return "\n".join([*parts, *(f"<p>{escape(sentence)}</p>" for sentence in choices(comparison))])
 
 
 def comparison_line(comparison: Comparison) -> str:
@@ -243,11 +212,6 @@ def sweep_text(sweep: Sweep) -> str:
     """A sweep for a terminal."""
     head, tail = (textwrap.fill(line, WIDTH) for line in (_sweep_head(sweep), _sweep_choices(sweep)))
     return f"{head}\n\n{summary_table(sweep).text()}\n\n{tail}"
-
-
-def sweep_html(sweep: Sweep) -> str:
-    """A sweep for a notebook."""
-    return f"<p>{escape(_sweep_head(sweep))}</p>\n{summary_table(sweep).html()}\n<p>{escape(_sweep_choices(sweep))}</p>"
 
 
 def summary_table(sweep: Sweep) -> Table:
