@@ -9,8 +9,6 @@ WING = Wing(
     hooks={
         "run_options": "teamwright.lab.commands.auto_topology:AUTO",
         "plan_bundle": "teamwright.lab.commands.auto_topology:bundle_plan",
-        "check_plot": "teamwright.lab.evaluation.svg:check_file",
-        "plot_kpis": "teamwright.lab.evaluation.plots:plot_kpis",
         "routes": "teamwright.lab.routes:router",
         "forecast": "teamwright.lab.simulation.forecast:forecast_run",
     },

@@ -134,7 +134,7 @@ def test_a_team_without_a_plan_is_refused_with_what_would_do(call: Call) -> None
     assert "its steps are not known beforehand: give a file of tasks, or a team with `strategy: dag`" in done.err
 
 
-def test_the_same_plan_in_four_shapes_side_by_side(call: Call, tmp_path: Path) -> None:  # Z-12, Z-13
+def test_the_same_plan_in_four_shapes_side_by_side(call: Call) -> None:  # Z-12, Z-13
     """As many messages as the topology model says for 1, 3 and 3 workers in 6, 2 and 2 rounds."""
     shapes = ("single", "lead", "star", "mesh")
     for shape in shapes:
@@ -147,10 +147,4 @@ def test_the_same_plan_in_four_shapes_side_by_side(call: Call, tmp_path: Path) -
     assert {figures[shape]["steps"] for shape in shapes} == {6}
     assert figures["single"]["coordination_tokens"] == 0
     assert figures["star"]["coordination_tokens"] < figures["mesh"]["coordination_tokens"]
-    drawn = call("runs", "kpi", *shapes, "--plot", tmp_path / "kpi.svg")
-    assert drawn.code == 0
-    assert drawn.out.splitlines()[0].split() == list(shapes)
-    svg = (tmp_path / "kpi.svg").read_text(encoding="utf-8")
-    assert all(f">{shape}</text>" in svg for shape in shapes)
-    assert call("runs", "kpi", "star", "--plot", tmp_path / "kpi.gif").code == 2
-    assert "there is no folder" in call("runs", "kpi", "star", "--plot", tmp_path / "nowhere" / "kpi.svg").err
+    assert call("runs", "kpi", *shapes).out.splitlines()[0].split() == list(shapes)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from teamwright.cli.terminal.command_setup import with_journal
-from teamwright.cli.terminal.output import Json, Out, check_files, report_failed_gates, say, write_json, write_result
+from teamwright.cli.terminal.output import Json, Out, check_out, report_failed_gates, say, write_json, write_result
 from teamwright.values.text.display import NOTHING, count_text, number_text
 
 if TYPE_CHECKING:
@@ -48,9 +47,6 @@ def kpi(
             help="A threshold for a KPI, such as 'pass_rate>=0.8', or `default`; may be repeated.",
         ),
     ] = None,
-    plot: Annotated[
-        Path | None, typer.Option("--plot", metavar="FILE", help="Draw the KPIs side by side, as .svg or .png.")
-    ] = None,
     json: Json = False,
     out: Out = None,
 ) -> int:
@@ -64,7 +60,7 @@ def kpi(
     """
     from teamwright.history.kpi_gates import check_gates, read_gates
 
-    check_files(out, plot)
+    check_out(out)
     gates = read_gates(gate or ())
 
     async def work(journal: Journal) -> int:
@@ -84,8 +80,6 @@ def kpi(
             write_json(rows if len(rows) > 1 else rows[0], out)
         else:
             write_result(table(found, checked), out)
-        if plot is not None:
-            _draw(found, plot)
         return report_failed_gates(_broken(found, checked))
 
     return with_journal(work)
@@ -112,13 +106,6 @@ async def _run_ids(journal: Journal, named: Sequence[str], limit: int | None, te
     if len(wanted) > MOST_RUNS:
         say(f"the newest {number_text(MOST_RUNS)} of {number_text(len(wanted))} runs")
     return wanted[:MOST_RUNS]
-
-
-def _draw(runs: Sequence[Kpis], file: Path) -> None:
-    from teamwright.wings import required_hook
-
-    required_hook("plot_kpis", "--plot")(runs, file)
-    say(f"plot written to {str(file)!r}")
 
 
 def table(runs: Sequence[Kpis], checked: Sequence[Sequence[GateResult]] = ()) -> str:

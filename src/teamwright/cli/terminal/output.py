@@ -246,16 +246,6 @@ def check_out(out: Path | None, option: str = "--out") -> None:
         raise UsageError(f"{option} {str(out)!r}: there is no folder {str(out.parent)!r}; create it first.")
 
 
-def check_files(out: Path | None, plot: Path | None) -> None:
-    """Reject files that the result or its plot can't be written to, before any work is done."""
-    check_out(out)
-    if plot is not None:
-        from teamwright.wings import required_hook
-
-        check_out(plot, "--plot")
-        required_hook("check_plot", "--plot")(plot)
-
-
 def report_failed_gates(messages: Iterable[str]) -> int:
     """Print a message for every failed gate, and return the exit code."""
     printed = list(messages)

@@ -10,7 +10,7 @@ import typer
 from teamwright.cli.terminal.output import (
     Json,
     Out,
-    check_files,
+    check_out,
     report_failed_gates,
     say,
     write_json,
@@ -127,8 +127,12 @@ def evaluate(
     )  # fmt: skip
     from teamwright.errors import UsageError
     from teamwright.lab.calibration import profiles_of
+    from teamwright.lab.evaluation.svg import check_file
 
-    check_files(out, plot)
+    check_out(out)
+    if plot is not None:
+        check_out(plot, "--plot")
+        check_file(plot)
     if _is_sweep(given, out):
         for option, is_given in (("--enforce-gates", enforce_gates), ("--plot", plot is not None)):
             if is_given:

@@ -1,24 +1,18 @@
-"""Plots: cost against quality of topologies, and KPIs of runs as bars.
-
-Panels with the same axes and bars with the same scale can be compared.
-"""
+"""Plots cost against quality of topologies. Panels have the same axes, so that they can be compared."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from teamwright.lab.evaluation.svg import (
     FAINT,
     INK,
-    LINE,
     PAPER,
     document,
     label,
     line,
-    save,
     short,
     text_width,
     ticks,
@@ -26,10 +20,8 @@ from teamwright.lab.evaluation.svg import (
 )
 from teamwright.lab.evaluation.tables import report_line, work_line
 from teamwright.lab.topology_profiles import Topology
-from teamwright.values.text.display import cut
 
 if TYPE_CHECKING:
-    from teamwright.history.kpis import Kpis
     from teamwright.lab.evaluation.report import Comparison, Report, Section
 
 
@@ -249,107 +241,3 @@ def _legend(y: float) -> Iterator[str]:
         x += 46 + text_width(text, 11)
     yield line(x, y - 4, x + 22, y - 4, stroke=BOUND, dashes="5 4")
     yield label(x + 28, y, "limits of tokens and pass rate", fill=FAINT)
-
-
-WORK, TALK, JUDGE, PLAIN = "#0f766e", "#c2410c", "#7c3aed", "#2563eb"
-BARS_LEFT, BARS_TOP, BARS_BOTTOM, BARS_GAP, BELOW = 24, 104, 24, 40, 56
-COLUMNS = 3
-PANEL, ROW, BAR = 190, 34, 18
-BARS_LABEL, LONGEST = 12, 28
-ROOM = 48
-"""The space to the right of the longest bar, for its number."""
-
-
-@dataclass(frozen=True, slots=True)
-class BarPanel:
-    """One figure of every run: a bar consists of coloured parts; None for a run without that figure."""
-
-    title: str
-    bars: Sequence[Sequence[tuple[float, str]] | None]
-    unit: str = ""
-    whole: float | None = None
-
-    @property
-    def longest(self) -> float:
-        """The end of the scale."""
-        sums = (sum(value for value, _ in bar) for bar in self.bars if bar is not None)
-        return max((*sums, self.whole or 0.0)) or 1.0
-
-
-def plot_kpis(runs: Sequence[Kpis], file: Path) -> None:
-    """Draw the KPIs of these runs to a file."""
-    save(kpi_plot(runs), file)
-
-
-def kpi_plot(runs: Sequence[Kpis]) -> str:
-    """Draw the KPIs of these runs, and return the SVG."""
-    names = [cut(one.run_id, LONGEST) for one in runs]
-    start = BARS_LEFT + max(text_width(name, BARS_LABEL) for name in names) + 16
-    panels = [panel for panel in _panels(runs) if any(bar is not None for bar in panel.bars)]
-    parts = [label(BARS_LEFT, 32, "Runs side by side", size=18, weight=600), *_bars_legend(runs)]
-    height = len(runs) * ROW
-    for place, panel in enumerate(panels):
-        row, column = divmod(place, COLUMNS)
-        top = BARS_TOP + row * (height + BELOW)
-        if not column:
-            parts += [
-                label(BARS_LEFT, _middle(top, at) + 4, name, size=BARS_LABEL, weight=600)
-                for at, name in enumerate(names)
-            ]
-        parts += _draw_panel(panel, start + column * (PANEL + BARS_GAP), top)
-    width = start + COLUMNS * PANEL + (COLUMNS - 1) * BARS_GAP + BARS_LEFT
-    return document(width, BARS_TOP + -(-len(panels) // COLUMNS) * (height + BELOW) - BELOW + BARS_BOTTOM, parts)
-
-
-def _panels(runs: Sequence[Kpis]) -> Iterator[BarPanel]:
-    yield BarPanel("tokens", [_tokens(one) for one in runs])
-    yield BarPanel("messages", [_plain(one.messages) for one in runs])
-    yield BarPanel("turns", [_plain(one.asks) for one in runs])
-    yield BarPanel("seconds in all", [_plain(one.seconds) for one in runs], " s")
-    yield BarPanel("p95 of a turn", [_plain(one.p95_latency_s) for one in runs], " s")
-    yield BarPanel("steps that pass", [_plain(_reviewed_percent(one)) for one in runs], "%", 100)
-
-
-def _reviewed_percent(run: Kpis) -> float | None:
-    """Return the percentage of steps that pass; None where no step was reviewed."""
-    return None if run.pass_rate is None or (run.assumed and not run.judged) else 100 * run.pass_rate
-
-
-def _tokens(run: Kpis) -> Sequence[tuple[float, str]]:
-    return (run.work_tokens, WORK), (run.coordination_tokens, TALK), (run.judge_tokens, JUDGE)
-
-
-def _plain(value: float | None) -> Sequence[tuple[float, str]] | None:
-    return None if value is None else ((value, PLAIN),)
-
-
-def _draw_panel(panel: BarPanel, left: float, top: float) -> Iterator[str]:
-    yield label(left, top - 14, panel.title, size=13, weight=600)
-    yield line(left, top - 4, left, top + len(panel.bars) * ROW + 4, stroke=FAINT)
-    for place, bar in enumerate(panel.bars):
-        middle = _middle(top, place)
-        yield line(left, middle + ROW / 2, left + PANEL, middle + ROW / 2, stroke=LINE, width=0.5)
-        if bar is None:
-            yield label(left + 6, middle + 4, "–", fill=FAINT)
-            continue
-        x = left
-        for value, colour in bar:
-            width = value / panel.longest * (PANEL - ROOM)
-            yield f'<rect x="{x:.1f}" y="{middle - BAR / 2:.1f}" width="{width:.1f}" height="{BAR}" fill="{colour}"/>'
-            x += width
-        yield label(x + 6, middle + 4, f"{short(sum(value for value, _ in bar))}{panel.unit}", fill=INK)
-
-
-def _bars_legend(runs: Sequence[Kpis]) -> Iterator[str]:
-    x = float(BARS_LEFT)
-    kinds = [("work", WORK), ("coordination", TALK)]
-    if any(one.judge_tokens for one in runs):
-        kinds.append(("judging", JUDGE))
-    for name, colour in kinds:
-        yield f'<rect x="{x:.1f}" y="49" width="11" height="11" fill="{colour}"/>'
-        yield label(x + 17, 59, name, size=BARS_LABEL, fill=FAINT)
-        x += 17 + text_width(name, BARS_LABEL) + 20
-
-
-def _middle(top: float, place: int) -> float:
-    return top + (place + 0.5) * ROW
