@@ -28,6 +28,21 @@ teams:
         - {id: walls, agent: joiner, task: Build the walls.}
         - {id: roof, agent: buyer, task: Order a roof., needs: [walls]}
 """,
+    "house": """
+agents:
+  mason: {model: scripted:replies.yaml}
+  joiner: {model: scripted:replies.yaml}
+  tiler: {model: scripted:replies.yaml}
+teams:
+  house:
+    strategy: plan
+    members: [mason, joiner, tiler]
+    plan:
+      steps:
+        - {id: walls, agent: mason, task: Build the walls.}
+        - {id: beams, agent: joiner, task: Lay the beams., needs: [walls]}
+        - {id: roof, agent: tiler, task: Order a roof., needs: [beams]}
+""",
     "careful": REPORT.replace("lead: chief", "lead: chief\n      confirm: true"),
     "planned": """
 agents:
@@ -88,6 +103,11 @@ STEERED_REPLIES: Replies = {
         {"agent": "buyer", "reply": "The roof comes on Monday.", "delay": 1},
         {"agent": "painter", "reply": "The walls are blue."},
         {"agent": "lead", "reply": "The shed is built."},
+    ],
+    "house": [
+        {"agent": "mason", "reply": "The walls stand.", "delay": 6},
+        {"agent": "joiner", "reply": "The beams are laid.", "delay": 6},
+        {"agent": "tiler", "reply": "The roof comes on Monday."},
     ],
     "careful": REPORT_REPLIES,
     "planned": [{"agent": "planner", "json": PLAN}, *REPORT_REPLIES[:2]],
@@ -192,6 +212,35 @@ def test_a_plan_is_edited_with_its_difference_before_it_is_confirmed(server: Pag
     expect(page.get_by_text(re.compile("completed$")).first).to_be_visible()
     page.get_by_role("button", name=re.compile("Write the summary|^writing")).first.click()
     expect(page.get_by_role("region", name=re.compile("Write the summary|^writing")).first).to_contain_text("in Latin")
+
+
+def test_a_running_step_is_stopped_and_what_needs_it_is_skipped(server: PageServer, page: Page) -> None:
+    run_id = server.show_run(page, "shed", view="plan")
+    page.get_by_role("button", name=re.compile("^walls")).first.click()
+    page.get_by_role("region", name=re.compile("^walls")).get_by_role("button", name="Stop this step").click()
+    expect(page.get_by_role("button", name="walls Cancelled")).to_be_visible()
+    expect(page.get_by_role("button", name="roof Skipped")).to_be_visible()
+    expect(page.get_by_role("button", name="Stop this step")).to_be_hidden()
+    server.open(page, "runs", run_id, "steer")
+    expect(deed(page, "Step stopped")).to_contain_text("Took effect")
+
+
+def test_an_earlier_version_of_a_plan_is_restored(server: PageServer, page: Page) -> None:
+    run_id = server.show_run(page, "house", view="plan")
+    page.get_by_role("button", name="Edit the plan").click()
+    dialog = page.get_by_role("dialog", name="Edit the plan")
+    dialog.get_by_role("group", name="roof").get_by_label("Task").fill("Order a roof of straw.")
+    dialog.get_by_role("button", name="Send").click()
+    changes = page.get_by_role("region", name="Changes")
+    first = changes.get_by_role("listitem").filter(has_text="Version 1")
+    expect(first).to_contain_text("as declared")
+    first.get_by_role("button", name="Restore").click()
+    expect(changes).to_contain_text("Version 3")
+    expect(page.get_by_text("3 of 3 steps done")).to_be_visible()
+    page.get_by_role("button", name=re.compile("^roof")).first.click()
+    expect(page.get_by_role("region", name="roof")).to_contain_text("Order a roof.")
+    server.open(page, "runs", run_id, "steer")
+    expect(deed(page, "Plan restored")).to_contain_text("Took effect")
 
 
 def test_a_draft_is_edited_where_a_run_is_steered(server: PageServer, page: Page) -> None:
