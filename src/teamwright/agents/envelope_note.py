@@ -244,7 +244,6 @@ def _texts(value: object) -> tuple[str, ...]:
 
 
 def _parse_confidence(value: object) -> int:
-    """Parse a confidence as a percentage from 0 to 100."""
     if isinstance(value, bool) or not isinstance(value, int | float) or value != value:  # noqa: PLR0124 - not a number
         return EnvelopeNote().confidence
     return round(min(100, max(0, percentage(value))))

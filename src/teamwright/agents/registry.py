@@ -38,7 +38,6 @@ class AgentRegistry:
         return self._agents[name]
 
     def list(self) -> tuple[Agent, ...]:
-        """Return all agents."""
         return tuple(self._agents.values())
 
     def search(self, *, capability: str) -> tuple[Agent, ...]:

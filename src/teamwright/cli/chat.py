@@ -141,7 +141,6 @@ async def _open(
     roots: tuple[Path, ...],
     limits: Limits | None,
 ) -> ChatSession:
-    """Load the team and return the session of a conversation."""
     from teamwright.cli.terminal.command_setup import (
         extend_sys_path,
         last_turn,
@@ -286,7 +285,6 @@ class ChatSession:
         say(f'the turn waits: answer with  teamwright runs answer {ended.run_id} "…"  and then  /resume')
 
     async def cost(self) -> str:
-        """What the conversation has used."""
         from teamwright.cli.views.result_wording import usage_text
 
         try:

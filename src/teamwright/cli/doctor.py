@@ -59,7 +59,6 @@ class Finding:
     needed: bool = False
 
     def to_json(self) -> dict[str, JsonValue]:
-        """As data."""
         return {"name": self.name, "ok": self.ok, "needed": self.needed, "detail": self.detail, "fix": self.fix}
 
 

@@ -69,7 +69,6 @@ class TeamTemplate:
 
     @property
     def agents(self) -> tuple[str, ...]:
-        """The names of all agents."""
         return (*self.members, *self.helpers)
 
     @property
@@ -343,7 +342,6 @@ def scaffold(folder: Path, strategy: str, *, python: bool) -> tuple[Path, list[P
 
 
 def _manifest_files(name: str, strategy: str, template: TeamTemplate, folder: Path, command: str) -> dict[str, str]:
-    """The texts of a team that is declared in a manifest."""
     agents = "".join(
         f"  {one}:\n    model: primary\n    instructions: {INSTRUCTIONS[one]}\n" for one in template.agents
     )

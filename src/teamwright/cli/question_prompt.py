@@ -117,7 +117,6 @@ class Prompt:
         return await self._decision(choice, question)
 
     def say(self, text: str) -> None:
-        """Print a message."""
         self._console.print(Text(clean(text), style="yellow"))
 
     async def _decision(self, choice: str, question: Question) -> Answer | None:

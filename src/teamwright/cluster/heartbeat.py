@@ -65,7 +65,6 @@ class Heartbeat:
         self._due.set()
 
     async def show(self) -> None:
-        """Write once."""
         late = asyncio.get_running_loop().call_later(ANSWER_SECONDS, self._set, False)
         try:
             await self._journal.cluster.workers.update(self._worker_id, self._describe())
@@ -96,6 +95,5 @@ class Heartbeat:
             self._report("trouble", detail=reason)
 
     async def leave(self) -> None:
-        """Remove the worker from the list."""
         with suppress(JournalError):
             await self._journal.cluster.workers.remove(self._worker_id)

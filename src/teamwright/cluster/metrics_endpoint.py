@@ -42,7 +42,6 @@ class Metric(NamedTuple):
     samples: Sequence[tuple[Labels, float]]
 
     def lines(self) -> Iterator[str]:
-        """The lines of the text format."""
         yield f"# HELP {self.name} {self.help}"
         yield f"# TYPE {self.name} {self.kind}"
         for labels, value in self.samples:

@@ -50,7 +50,6 @@ class WaitingChildren:
 
     @property
     def parents(self) -> set[str]:
-        """The runs that wait for children."""
         return set(self._parents.values())
 
     async def wait(self, run_id: str, parent: str) -> None:
@@ -67,7 +66,6 @@ class WaitingChildren:
             del self._ends[run_id], self._parents[run_id]
 
     async def close(self) -> None:
-        """Stop looking."""
         if self._looking is not None:
             self._looking.cancel()
             await asyncio.wait([self._looking])
@@ -123,7 +121,6 @@ class WorkerPlacement:
 
     @property
     def queue(self) -> str:
-        """The queue of the child runs."""
         return self._queue
 
     def waiting(self, run_ids: Sequence[str]) -> int:

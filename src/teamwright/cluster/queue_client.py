@@ -68,7 +68,6 @@ class QueueClient:
         await self.database.open()
 
     async def close(self) -> None:
-        """Close all connections."""
         await self.database.close()
 
     def _has_ended(self, run_id: str) -> str:
@@ -131,7 +130,6 @@ class QueueClient:
         self.database.execute(f"DELETE FROM {self._table} WHERE run = %s", run_id)
 
     async def drives(self) -> list[ClaimedDrive]:
-        """Return the drives that workers have claimed."""
         return await self.database.run(self._drives)
 
     def _drives(self, client: DBOSClient) -> list[ClaimedDrive]:

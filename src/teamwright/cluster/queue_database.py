@@ -203,7 +203,6 @@ class QueueDatabase:
             raise self.unavailable(error) from error
 
     async def close(self) -> None:
-        """Close all connections."""
         await asyncio.to_thread(self._close)
 
     def _close(self) -> None:
@@ -248,11 +247,9 @@ class QueueDatabase:
             raise self.unavailable(error) from error
 
     def unavailable(self, error: BaseException) -> JournalUnavailable:
-        """The error in words of a queue that can't be used."""
         return JournalUnavailable(f"The queue in {self.address.shown} can't be used: {_text(error)}")
 
     def execute(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
-        """Execute one statement as a transaction of its own, and return its rows."""
         with (
             self._at_work(),
             self.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection,
@@ -269,7 +266,6 @@ class Queues:
         self._registered: set[str] = set()
 
     async def list(self) -> list[QueueLimits]:
-        """Return all queues with their limits, by name."""
         found = await self._database.run(lambda client: [*map(_limits_of, client.list_queues())])
         return sorted(found, key=lambda one: one.name)
 

@@ -144,7 +144,6 @@ class BoundedParser(_AsyncRESP2Parser):
 
     @override
     async def read_response(self, disable_decoding: bool = False) -> Any:
-        """Read one reply."""
         self._lists = 0
         return await super().read_response(disable_decoding)
 

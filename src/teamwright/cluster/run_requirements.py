@@ -57,7 +57,6 @@ class CodeFolder:
         return True
 
     def has(self, path: Path) -> bool:
-        """Whether a path is in the folder."""
         return path.resolve().is_relative_to(self.folder)
 
 

@@ -179,7 +179,6 @@ class ModelShare:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether calls wait for a part of the pace."""
         return self._pace is not None and bool(self._limiter.waiting)
 
     @property
@@ -315,7 +314,6 @@ class ClusterPaces:
         self._due.set()
 
     def join(self, model: str, limiter: SharingLimiter) -> PaceShare:
-        """Return the share of this process in the pace of a model."""
         digest = model_digest(model)
         share = self._shares[digest] = ModelShare(digest, limiter, self._wake, self._clock)
         self._wake()

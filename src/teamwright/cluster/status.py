@@ -84,7 +84,6 @@ class ClusterStatus:
 
     @property
     def open_runs(self) -> int:
-        """The number of runs that are queued, driven or parked."""
         return self.parked + sum(one.queued + one.claimed for one in self.queues)
 
     @property

@@ -207,7 +207,6 @@ class _Packer:
         return name
 
     def original(self, moved: str) -> Path:
-        """Return where a path came from."""
         return self._originals.get(moved) or Path(self.base, moved)
 
     def _name(self, found: Path, written: str) -> str:

@@ -64,7 +64,6 @@ class WorkerLog:
         self.counts: Counter[tuple[Happening, str]] = Counter()
 
     def __call__(self, what: Happening, run_id: str = "", detail: str = "") -> None:
-        """Write one line."""
         self.counts[what, detail if what == "finished" else ""] += 1
         text = self._json(what, run_id, detail) if self._as_json else _TEXTS[what].format(run_id=run_id, detail=detail)
         self._write(text)

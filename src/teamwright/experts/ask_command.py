@@ -93,7 +93,6 @@ class RoutedTask:
     drafted: DraftedTeam | None = None
 
     def to_json(self) -> dict[str, JsonValue]:
-        """The route and the formation as JSON data."""
         formation = self.source.formation
         formed = None if formation is None else formation.model_dump(mode="json")
         return {**self.route.to_json(), "formation": formed}

@@ -89,7 +89,6 @@ class RunReview(NamedTuple):
         return clean(f"{text}, {passed} of {len(self.verdict.criteria)} criteria, score {self.verdict.score or 0:.2f}")
 
     def to_json(self) -> dict[str, JsonValue]:
-        """The review as JSON data."""
         return {
             "judges": list(self.judges),
             "author": self.author,

@@ -122,7 +122,6 @@ class Complexity:
 
     @property
     def suggests_team(self) -> bool:
-        """Whether a team is suggested."""
         return self.score > TEAM_ABOVE
 
     def __str__(self) -> str:
@@ -296,7 +295,6 @@ class Route:
     suggests_team: bool = False
 
     def to_json(self) -> dict[str, JsonValue]:
-        """The route as JSON data."""
         known = self.complexity
         estimated = None if known is None else known.score
         return {
@@ -399,7 +397,6 @@ class Router:
             self._count(assessor)
 
     def team(self, drafted: DraftedTeam, task: str = "") -> Source:
-        """Return the drafted team, ready for a run on a task."""
         return form_team(
             drafted.draft,
             self.templates,

@@ -58,7 +58,6 @@ class ExpertTemplate(Value):
 
     @property
     def description(self) -> str:
-        """What the expert does, in a sentence."""
         return self.agent.description
 
     def to_json(self) -> dict[str, JsonValue]:
@@ -161,7 +160,6 @@ class ExpertTemplates:
             self.load(folder)
 
     def register(self, template: ExpertTemplate) -> ExpertTemplate:
-        """Add a template and return it."""
         if not isinstance(template, ExpertTemplate):  # pyright: ignore[reportUnnecessaryIsInstance] - of untyped code
             raise UsageError(f"Only an ExpertTemplate can be registered, not {template!r:.100}.")
         self._known[template.name] = template

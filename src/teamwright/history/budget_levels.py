@@ -54,7 +54,6 @@ class Level:
         return _amounts(self.held)
 
     def to_json(self, now: float) -> dict[str, JsonValue]:
-        """The level as JSON data."""
         return {
             "level": self.scope,
             "limits": self.limits.to_json(),
@@ -77,7 +76,6 @@ class BudgetLevels:
 
     @classmethod
     def from_events(cls, events: Sequence[Event]) -> Self:
-        """Fold all events of a run."""
         return fold(events, cls())
 
     def __iter__(self) -> Iterator[Level]:
@@ -89,7 +87,6 @@ class BudgetLevels:
         return self._driver_time.seconds()
 
     def apply(self, event: Event) -> None:
-        """Apply one event."""
         self._driver_time.apply(event)
         match event.fact:
             case BudgetOpened() as fact:

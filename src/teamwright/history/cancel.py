@@ -50,7 +50,6 @@ class _AskTotals:
             self._add_usage(scope, usage)
 
     def apply(self, event: Event) -> None:
-        """Apply one event."""
         fact = event.fact
         if event.kind == "agent.asked":
             self._places[event.key] = (event.scope, event.place)

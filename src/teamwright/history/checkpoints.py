@@ -101,7 +101,6 @@ class _CheckpointFold:
         self._turns = turns_in(record)
 
     def apply(self, event: Event) -> None:
-        """Apply one event."""
         match event.fact:
             case AgentReturned(usage=usage):
                 self._used = self._used + usage

@@ -33,13 +33,11 @@ class ConversationTurn:
 
     @classmethod
     def of(cls, history: RunHistory, status: Status) -> Self:
-        """Read a turn from the record of its run."""
         result = history.result(status)
         return cls(result.run_id, history.task, result.output, result.status, result.usage)
 
     @classmethod
     def of_ended(cls, run_id: str, started: RunStarted, ended: RunEnded, bodies: RecordedBodies) -> Self:
-        """Read a turn from the start and the end of its run."""
         output = str(bodies.value(ended.output)) if ended.output else None
         return cls(run_id, str(bodies.value(started.task)), output, ended.status, ended.usage)
 
@@ -64,12 +62,10 @@ class ConversationHistory:
 
     @property
     def usage(self) -> Usage:
-        """The usage of all turns."""
         return sum((turn.usage for turn in self.turns), NOTHING)
 
     @property
     def last_run(self) -> str | None:
-        """The id of the last turn's run."""
         return self.turns[-1].run_id if self.turns else None
 
 
@@ -92,7 +88,6 @@ class ConversationSummary:
         return cls(run.conversation, run.team, 1, run.id, run.status, run.started_at, run.total_tokens, run.usd)
 
     def with_earlier(self, run: RunSummary) -> ConversationSummary:
-        """Add an earlier turn."""
         return replace(
             self,
             turns=self.turns + 1,
@@ -102,7 +97,6 @@ class ConversationSummary:
         )
 
     def to_json(self) -> dict[str, JsonValue]:
-        """All fields as JSON data."""
         return {
             "name": self.name,
             "team": self.team,

@@ -63,7 +63,6 @@ class TurnPair(Record, frozen=True):
 
     @property
     def member(self) -> str:
-        """The name of the member."""
         side = self.a or self.b
         return side.member if side else ""
 
@@ -106,7 +105,6 @@ class RunDiff(Record, frozen=True):
 
     @property
     def first_difference(self) -> TurnPair | None:
-        """The first turn at which the runs differ."""
         return next((turn for turn in self.turns if turn.how != "same"), None)
 
     @property
@@ -121,7 +119,6 @@ class RunDiff(Record, frozen=True):
         return self.first_difference is None and ends[0] == ends[1]
 
     def to_json(self) -> dict[str, JsonValue]:
-        """The comparison as JSON data."""
         first = self.first_difference
         found: dict[str, JsonValue] = {
             "same": self.same,

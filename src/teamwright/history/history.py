@@ -83,7 +83,6 @@ class RunHistory:
 
     @property
     def number(self) -> int:
-        """The number of the last event."""
         return self.events[-1].number
 
     @property
@@ -93,7 +92,6 @@ class RunHistory:
 
     @property
     def task(self) -> str:
-        """The task of the run."""
         return str(self.record.bodies.value(self.started.task))
 
     @property
@@ -151,7 +149,6 @@ class RunHistory:
         return self.record.asks[event.key].asked.purpose == "work"
 
     def usage(self) -> Usage:
-        """The usage of all calls so far."""
         return sum((usage for _, usage in self.calls()), NOTHING)
 
     def calls(self) -> Iterator[tuple[str, Usage]]:

@@ -91,7 +91,6 @@ class Kpis(Record, frozen=True):
         return None if self.unmetered and name in METERED else getattr(self, name)
 
     def to_json(self) -> dict[str, JsonValue]:
-        """All figures as JSON data."""
         return super().to_json() | {"assumed": self.assumed}
 
 
@@ -236,7 +235,6 @@ class _Ask:
                 return "passed"
 
     def figures(self) -> TurnFigures:
-        """The ask as a public value."""
         fact = self.ended.fact if self.ended else None
         ending = fact if isinstance(fact, AgentReplied | AgentFailed) else None
         return TurnFigures(
@@ -268,7 +266,6 @@ class _KpiFold:
         self._record = RunRecord()
 
     def apply(self, event: Event) -> None:
-        """Apply one event."""
         if event.kind in EFFECTS:  # most of a record, and only their times matter here
             self._record.driver_time.apply(event)
         else:
@@ -321,7 +318,6 @@ class _KpiFold:
         return sum(1 for ended in endings if ended is not None and ended.number > self._record.inherited)
 
     def used(self) -> dict[Purpose, Usage]:
-        """The usage of all effects by purpose."""
         found: dict[Purpose, Usage] = {"work": NOTHING, "coordinate": NOTHING, "judge": NOTHING}
         for ask, usage in self._used.values():
             if self._counts(ask):
@@ -423,5 +419,4 @@ class _KpiFold:
                 pass
 
     def _around(self, scope: str) -> _Ask | None:
-        """The innermost ask around a scope."""
         return self._asks.get(self._record.turn_of(scope))

@@ -106,7 +106,6 @@ class Board:
     """The time of the newest event."""
 
     def apply(self, event: Event | AnyDelta) -> None:
-        """Apply an event, or a delta of a response."""
         self._count += 1
         if not isinstance(event, Event):
             self._stream(event)
@@ -138,7 +137,6 @@ class Board:
                 self._apply_inside(item)
 
     def row_of(self, scope: str) -> MemberRow | None:
-        """The row of the member in whose turn a scope is."""
         turn = self.turn_of(scope)
         return turn.row if turn else None
 

@@ -54,7 +54,6 @@ class _ScriptFold:
         """The tools that each turn has called, and the agents that it has asked as tools."""
 
     def apply(self, event: Event) -> None:
-        """Apply one event."""
         match event.fact:
             case AgentCalled(effect="model"):
                 self._model_calls.add(event.key)

@@ -50,12 +50,10 @@ class MemoryJournal(Journal):
 
     @property
     def notes(self) -> MemoryNotes:
-        """The notes that agents keep across runs."""
         return self._notes
 
     @property
     def token_rates(self) -> MemoryTokenRates:
-        """What is known of the tokens of models."""
         return self._token_rates
 
     async def open(self) -> None: ...
@@ -96,7 +94,6 @@ class MemoryJournal(Journal):
 
     @asynccontextmanager
     async def drive(self, run_id: str) -> AsyncGenerator[None]:
-        """Hold the run's driver lock."""
         if run_id in self._driven:
             raise RunIsLive(run_id)
         self._driven.add(run_id)
@@ -107,13 +104,11 @@ class MemoryJournal(Journal):
             self._driven.discard(run_id)
 
     async def is_driven(self, run_id: str) -> bool:
-        """Whether the run's driver lock is held now."""
         return run_id in self._driven
 
     async def read(
         self, run_id: str, after: int = 0, limit: int | None = None, *, without: Collection[str] = ()
     ) -> list[Event]:
-        """Return the run's events with a number above `after`, in order, except the kinds in `without`."""
         log = self._logs.get(run_id, [])
         found = log[bisect_right(log, after, key=_number) :]
         if without:
@@ -121,7 +116,6 @@ class MemoryJournal(Journal):
         return found[:limit]
 
     async def bodies(self, hashes: Collection[Body]) -> dict[Body, str]:
-        """Return the JSON text of each body."""
         found = {one: self._bodies[one] for one in hashes if one in self._bodies}
         if len(found) < len(set(hashes)):
             raise missing_bodies(set(hashes) - found.keys())
@@ -144,7 +138,6 @@ class MemoryJournal(Journal):
         return status.summary(run_id, driven=run_id in self._driven)
 
     async def delete(self, run_ids: Collection[str]) -> int:
-        """Delete runs and the bodies that only they refer to; return the number of bytes freed."""
         for run_id in run_ids:
             if run_id in self._driven:
                 raise RunIsLive(run_id)
@@ -154,7 +147,6 @@ class MemoryJournal(Journal):
         return sum(map(len, _texts(gone))) + sum(len(self._bodies.pop(one)) for one in unused)
 
     async def send(self, run_id: str, intervention: Intervention) -> None:
-        """Add an intervention to a run's inbox."""
         self._sent += 1
         self._inbox.append(InboxItem(self._sent, run_id, intervention))
         for listener in self._listeners:
@@ -162,7 +154,6 @@ class MemoryJournal(Journal):
                 listener.set_result(None)
 
     async def inbox(self, run_id: str, after: int = 0) -> list[InboxItem]:
-        """Return the run's inbox items with an id above `after`, in order."""
         return [item for item in self._inbox if item.run_id == run_id and item.id > after]
 
     async def changed(self, every: float) -> None:
@@ -193,7 +184,6 @@ class MemoryNotes:
         self._last = 0
 
     async def add(self, note: Note, *, key: str, most: int) -> Note | None:
-        """Add a note, once for each key and text."""
         if key in self._added:
             return replace(note, id=self._added[key])
         held = [one for one in self._notes.values() if one.memory == note.memory]
@@ -223,7 +213,6 @@ class MemoryNotes:
         return True
 
     async def memories(self) -> dict[str, int]:
-        """Return the number of notes in each memory."""
         return dict(sorted(Counter(one.memory for one in self._notes.values()).items()))
 
 
@@ -234,9 +223,7 @@ class MemoryTokenRates:
         self._saved: dict[str, str] = {}
 
     async def load(self, model: str) -> str | None:
-        """Return what was saved for a model last."""
         return self._saved.get(model)
 
     async def save(self, model: str, samples: str) -> None:
-        """Keep this for a model."""
         self._saved[model] = samples

@@ -50,12 +50,10 @@ class Advice:
 
     @property
     def recommended(self) -> Topology:
-        """The topology to use."""
         return self.decision.topology
 
     @property
     def confidence(self) -> Confidence:
-        """How certain the advice is."""
         return self.decision.confidence
 
     @property
@@ -70,7 +68,6 @@ class Advice:
 
     @property
     def sentence(self) -> str:
-        """The advice in a sentence."""
         what = "one agent" if self.recommended == "single" else f"a {self.recommended}"
         how = f"({self.confidence.level} confidence, {self.confidence.value:.2f})"
         if len(self.shapes) == 1:
@@ -79,7 +76,6 @@ class Advice:
         return f"Use {what} for this work {how}.{but if self.decision.one_agent_is_better else ''}"
 
     def to_json(self) -> dict[str, JsonValue]:
-        """As data."""
         return {
             "team": self.team,
             "task": self.task,
@@ -154,7 +150,6 @@ def work_of(team: Team, divisible: float | None = None, profile: Calibration | N
 
 
 def _reasons(decision: Decision) -> tuple[str, ...]:
-    """The reasons for the decision, in numbers."""
     work, chosen, shapes = decision.work, decision.chosen, decision.shapes
     chain = f"{work.steps} steps, the longest chain {work.longest_chain}"
     reasons = [

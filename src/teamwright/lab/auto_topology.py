@@ -50,7 +50,6 @@ class Bundle:
     decision: Decision | None = None
 
     def to_json(self) -> dict[str, JsonValue]:
-        """Return it as JSON."""
         return {
             **self.prepared.to_json(),
             "evaluation": self.evaluation.to_json(),
@@ -293,7 +292,6 @@ def settings_of(spec: TeamSpec, usual: EvaluationSettings, budget: BudgetLevel |
 
 
 def _named_members(plan: Plan, members: Sequence[str]) -> set[str]:
-    """The members that the steps name."""
     known = set(members)
     return {name for step in plan.steps if (name := step.agent or step.id) in known}
 

@@ -133,7 +133,6 @@ class CalibrationReport:
     notes: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, JsonValue]:
-        """As data."""
         return {
             "calibration": self.calibration.model_dump(mode="json", exclude_none=True),
             "gaps": [gap.to_json() for gap in self.gaps],

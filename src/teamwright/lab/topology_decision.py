@@ -276,7 +276,6 @@ class Decision:
 
     @property
     def chosen(self) -> ShapeFigures:
-        """The figures of the chosen topology."""
         return next(one for one in self.shapes if one.topology == self.topology)
 
     @property
@@ -285,7 +284,6 @@ class Decision:
         return self.one_agent is not None and self.one_agent.score > self.chosen.score - ABOUT_AS_WELL
 
     def to_json(self) -> dict[str, JsonValue]:
-        """Return it as JSON."""
         return {
             "topology": self.topology,
             "why": self.why,

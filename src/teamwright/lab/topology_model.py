@@ -101,7 +101,6 @@ class GateResults(Record, frozen=True):
 
     @property
     def passed(self) -> bool:
-        """Whether all gates passed."""
         return self.coordination_ratio and self.pass_rate and self.p95_latency_s and self.budget
 
 
@@ -241,11 +240,9 @@ class TopologyReport:
 
     @property
     def chosen(self) -> Evaluation:
-        """The evaluation of the recommended topology."""
         return next(one for one in self.evaluations if one.topology == self.recommendation.topology)
 
     def to_json(self) -> dict[str, JsonValue]:
-        """Return it as JSON."""
         return {
             "settings": self.settings.model_dump(mode="json"),
             "evaluations": [one.to_json() for one in self.evaluations],

@@ -122,7 +122,6 @@ class Conversations:
             return replace(turn, inherited=True)
 
     async def turn(self, run_id: str) -> ConversationTurn:
-        """Return one turn, of whichever conversation."""
         history = await self._runs.history(run_id)
         summary = await self._journal.find(run_id)
         return ConversationTurn.of(history, summary.status if summary else "interrupted")

@@ -168,12 +168,10 @@ class Driver:
 
     @cached_property
     def runs(self) -> Runs:
-        """The recorded runs of the journal."""
         return Runs(self.journal, self.bus, self.live, self.relay, self._new_clock, self.end)
 
     @cached_property
     def tenants(self) -> TenantBudgets:
-        """The budgets of tenants that runs draw on."""
         return TenantBudgets(self.journal)
 
     @property

@@ -254,13 +254,11 @@ class ParentRun:
 
     @property
     def depth(self) -> int:
-        """The number of runs around this one."""
         placed = self.state.record.start.placed
         return 0 if placed is None else placed.depth
 
     @property
     def run_id(self) -> str:
-        """The id of the run."""
         return self.state.run_id
 
     def child_id(self, key: str) -> str:

@@ -309,7 +309,6 @@ class Runs(RunInterventions):
 
     @override
     async def _steer(self, run_id: str, steer: Steer, *, wait: bool = False) -> Receipt:
-        """Send an intervention and return how far it came."""
         from teamwright.runtime.people.interventions import redacted_steer
         from teamwright.runtime.people.receipts import Sender
 

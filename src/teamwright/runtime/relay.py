@@ -69,7 +69,6 @@ class Bus:
             self._event_listeners.remove(listener)
 
     def publish(self, events: Iterable[Event]) -> None:
-        """Pass durable events to their listeners."""
         if self._listeners or self._by_run or self._event_listeners:
             for event in events:
                 self._pass(event)

@@ -141,7 +141,6 @@ class ConfirmRequest(Struct, frozen=True):
         return self.confirm is not False or self._amount(team) is not None
 
     def _amount(self, team: Team) -> Spend | None:
-        """The amount above which a run of this team has to be confirmed."""
         if isinstance(self.confirm, Spend):
             return self.confirm
         return None if team.policy.confirm is None else team.policy.confirm.above

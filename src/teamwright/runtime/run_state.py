@@ -233,7 +233,6 @@ class RunState:
             resource.abandon()
 
     def is_abandoned(self, path: str) -> bool:
-        """Whether a scope, or one around it, was abandoned."""
         return any(in_scope(path, scope) for scope in self.abandoned)
 
     async def bodies(self, hashes: Collection[Body]) -> dict[Body, str]:

@@ -238,7 +238,6 @@ class Scope:
         return Horizon(self.first_event)
 
     def spend(self, usage: Usage) -> None:
-        """Add usage to this scope and its parents."""
         if usage is NOTHING:
             return
         scope: Scope | None = self

@@ -203,7 +203,6 @@ class InProcessTransport(Transport):
         self.listened(channel)
 
     def register(self, channel: str, handler: SignalHandler) -> Callable[[], None]:
-        """Add a handler; returns what removes it."""
         self._handlers.setdefault(channel, []).append(handler)
         self.listened(channel)
 

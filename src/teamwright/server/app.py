@@ -236,7 +236,6 @@ class FeedServer(uvicorn.Server):
 
     @override
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Stop."""
         self._feeds.close()
         await super().shutdown(sockets)
 

@@ -74,7 +74,6 @@ class Channel:
         return [*recorded, *self._projection.written()]
 
     def frames(self, position: int) -> list[Frame]:
-        """Return the items from a position on."""
         return list(islice(self._window, position - self.first, None))
 
     def add_reader(self, wake: Callable[[], None]) -> None:
@@ -254,7 +253,6 @@ class Feeds:
         return self._closing.is_set()
 
     def is_followed(self, run_id: str) -> bool:
-        """Whether a client follows a run."""
         return any((run_id, form) in self._channels for form in PROJECTIONS)
 
     @asynccontextmanager

@@ -155,11 +155,9 @@ class RecentBodies(Journal):
 
     @property
     def wrapped(self) -> Journal:
-        """The journal inside."""
         return self._journal
 
     async def bodies(self, hashes: Collection[Body]) -> dict[Body, str]:
-        """Return texts, from memory where they are recent."""
         found = {one: self._recent[one] for one in hashes if one in self._recent}
         if len(found) == len(hashes):
             return found
@@ -185,59 +183,46 @@ class RecentBodies(Journal):
 
     @property
     def notes(self) -> Notes | None:
-        """As the journal inside."""
         return self._journal.notes
 
     @property
     def token_rates(self) -> TokenRates | None:
-        """As the journal inside."""
         return self._journal.token_rates
 
     @property
     def budgets(self) -> Budgets | None:
-        """As the journal inside."""
         return self._journal.budgets
 
     def watching(self, run_id: str, wake: Callable[[], None]) -> AbstractContextManager[bool]:
-        """As the journal inside."""
         return self._journal.watching(run_id, wake)
 
     async def open(self) -> None:
-        """As the journal inside."""
         await self._journal.open()
 
     async def close(self) -> None:
-        """As the journal inside."""
         await self._journal.close()
 
     def drive(self, run_id: str) -> AbstractAsyncContextManager[None]:
-        """As the journal inside."""
         return self._journal.drive(run_id)
 
     async def is_driven(self, run_id: str) -> bool:
-        """As the journal inside."""
         return await self._journal.is_driven(run_id)
 
     async def read(
         self, run_id: str, after: int = 0, limit: int | None = None, *, without: Collection[str] = ()
     ) -> list[Event]:
-        """As the journal inside."""
         return await self._journal.read(run_id, after, limit, without=without)
 
     async def runs(self, limit: int | None = None, *, conversation: str | None = None) -> list[RunSummary]:
-        """As the journal inside."""
         return await self._journal.runs(limit, conversation=conversation)
 
     async def children(self, run_ids: Collection[str]) -> list[RunSummary]:
-        """As the journal inside."""
         return await self._journal.children(run_ids)
 
     async def open_runs(self) -> list[RunSummary]:
-        """As the journal inside."""
         return await self._journal.open_runs()
 
     async def find(self, run_id: str) -> RunSummary | None:
-        """As the journal inside."""
         return await self._journal.find(run_id)
 
     async def delete(self, run_ids: Collection[str]) -> int:
@@ -247,17 +232,13 @@ class RecentBodies(Journal):
         return await self._journal.delete(run_ids)
 
     async def send(self, run_id: str, intervention: Intervention) -> None:
-        """As the journal inside."""
         await self._journal.send(run_id, intervention)
 
     async def restore(self, item: InboxItem) -> None:
-        """As the journal inside."""
         await self._journal.restore(item)
 
     async def inbox(self, run_id: str, after: int = 0) -> list[InboxItem]:
-        """As the journal inside."""
         return await self._journal.inbox(run_id, after)
 
     async def changed(self, every: float) -> None:
-        """As the journal inside."""
         await self._journal.changed(every)

@@ -101,7 +101,6 @@ class Overview:
         return found[offset:]
 
     async def row(self, summary: RunSummary) -> RunRow:
-        """Return a run as a row."""
         task = await self._task(summary)
         return RunRow.model_validate({**dict.fromkeys(SPARSE, ""), "damage": None, **summary.to_json(), "task": task})
 
@@ -216,7 +215,6 @@ class Inbox:
         return found
 
     async def questions_of(self, summary: RunSummary) -> list[WaitingQuestion]:
-        """Return what one run waits for."""
         read = await self._questions(summary.id)
         if not read.questions:
             return []

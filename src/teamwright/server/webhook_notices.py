@@ -140,7 +140,6 @@ class WebhookNotices:
         self._due.put_nowait(DueNotice(run_id, number, kind, last))
 
     async def _dispatch(self) -> None:
-        """Start a delivery for each notice that is due."""
         while True:
             due = await self._due.get()
             if (webhook := Webhook.of(None)) is not None:

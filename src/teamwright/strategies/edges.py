@@ -121,7 +121,6 @@ class RouteHistory:
             yield from (edge for edge in own if edge.when is None)
 
     def has_edges_from(self, member: str) -> bool:
-        """Return whether the member has outgoing edges."""
         return bool(self._edges[member])
 
     def variables(self) -> Variables:

@@ -126,7 +126,6 @@ class EnvelopeWriter:
 
     @property
     def policy(self) -> EnvelopeLimits:
-        """The current limits of envelopes."""
         return limits_of(self._settings, self._ctx.cutback.summary)
 
     async def seal_history(self, history: History, ctx: Context) -> History:
@@ -226,12 +225,10 @@ class EnvelopeContext:
 
     @property
     def clock(self) -> Clock:
-        """The clock and randomness of the run."""
         return self._inner.clock
 
     @property
     def workspace(self) -> Workspace:
-        """The workspace of the run."""
         return self._inner.workspace
 
     @property
@@ -267,7 +264,6 @@ class EnvelopeContext:
         return await self._inner.effect(key, effect)
 
     async def ask_person(self, question: Question, *, key: str) -> Answer:
-        """Ask a person."""
         return await self._inner.ask_person(question, key=key)
 
     async def message(self, text: str, *, key: str, summary: str = "") -> None:
@@ -275,7 +271,6 @@ class EnvelopeContext:
         await self._inner.message(text, key=key, summary=summary)
 
     async def ask_member(self, name: str, question: str, *, key: str, hand_over: bool = False) -> None:
-        """Ask another member for help."""
         await self._inner.ask_member(name, question, key=key, hand_over=hand_over)
 
     async def changes(
@@ -301,7 +296,6 @@ class EnvelopeContext:
         *,
         working: bool = False,
     ) -> AsyncGenerator[Context]:
-        """Open a named scope."""
         async with self._inner.scope(name, limits, owns, priority, working=working) as inner:
             yield EnvelopeContext(inner, self._writer, self._place or name)
 
@@ -311,7 +305,6 @@ class EnvelopeContext:
 
     @asynccontextmanager
     async def branches(self, limit: int, *, until: Callable[[], bool] | None = None) -> AsyncGenerator[Branches]:
-        """Run branches concurrently."""
         async with self._inner.branches(limit, until=until) as inner:
             yield EnvelopeBranches(inner, self)
 
@@ -320,7 +313,6 @@ class EnvelopeContext:
         await self._inner.emit(fact, key=key)
 
     def within(self, inner: Context, name: str) -> EnvelopeContext:
-        """Return the context of the branch with this name."""
         return EnvelopeContext(inner, self._writer, f"{self._place}/{name}" if self._place else name)
 
 
@@ -331,11 +323,9 @@ class EnvelopeBranches:
         self._inner, self._outer = inner, outer
 
     def start(self, name: str, work: Callable[[Context], Awaitable[T]]) -> Branch[T]:
-        """Start a branch."""
         return self._inner.start(name, lambda ctx: work(self._outer.within(ctx, name)))
 
     def finished(self) -> AsyncIterator[Branch[object]]:
-        """Yield branches as they finish."""
         return self._inner.finished()
 
     def cancel(self, name: str | None = None) -> None:

@@ -191,7 +191,6 @@ class FanOutRun:
 
     @classmethod
     def create(cls, task: Task, options: FanOutOptions, chunks: Sequence[JsonValue]) -> FanOutRun:
-        """Return a run over these chunks."""
         return cls(task, options, tuple(chunks), _names(chunks))
 
     async def process(self, workers: Sequence[Agent], ctx: Context) -> PartResults:

@@ -80,7 +80,6 @@ class Graph(Strategy):
         return found
 
     def diagram(self, settings: Settings, members: Members) -> Diagram:
-        """Return the members and the edges between them."""
         arrows = (*arrows_of(settings.read(GraphOptions).edges), *handoff_arrows(members))
         return Diagram(nodes=places(members), arrows=arrows)
 

@@ -83,7 +83,6 @@ class Synthesize(LenientValue):
 
     @property
     def text(self) -> str:
-        """The answer as text."""
         return self.synthesis if isinstance(self.synthesis, str) else to_json(self.synthesis).decode()
 
 
@@ -217,7 +216,6 @@ class Hierarchical(Strategy):
         return found
 
     def lead(self, settings: Settings, members: Members) -> str:
-        """Return the orchestrator."""
         return settings.read(HierarchicalOptions).lead
 
     def closing(self, settings: Settings, members: Members) -> Sequence[ClosingAsk]:
@@ -229,7 +227,6 @@ class Hierarchical(Strategy):
         return None if turn.output_schema is None else example_decision(turn.output_schema, turn.number)
 
     def diagram(self, settings: Settings, members: Members) -> Diagram:
-        """Return the orchestrator and the specialists."""
         options = settings.read(HierarchicalOptions)
         lead = Node(id="decide", agent=options.lead, about="delegates, asks a person, or answers")
         nodes = [node for node in places(members) if node.agent != options.lead]

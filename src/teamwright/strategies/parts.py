@@ -102,13 +102,11 @@ class PartResults:
             self.add(name, ending)
 
     def add(self, name: str, reply: Reply) -> None:
-        """Store the reply of a part."""
         self.replies[name] = reply
         if reply.signal == "terminate" and self._terminated_by is None:
             self._terminated_by, self.is_over = name, True
 
     def fail(self, name: str, failure: Failure) -> None:
-        """Store the failure of a part."""
         self.failures[name] = failure
         self.is_over = self.is_over or (self._policy.on_failure == "cancel" and self.is_fatal(name))
 

@@ -40,7 +40,6 @@ class Node(Record, frozen=True):
 
     @property
     def title(self) -> str:
-        """The text shown for the node."""
         return self.label or self.agent or self.id
 
 

@@ -109,7 +109,6 @@ def find_strategy(name: str) -> Strategy:
 
 
 def _import_strategy(path: str) -> Strategy:
-    """Create the strategy of a class that is given by its import path."""
     from teamwright.agents.functions.imports import can_load_code, load_function  # needed for such a strategy alone
 
     made = load_function(path, "the strategy", "module:Class")

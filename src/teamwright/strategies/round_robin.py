@@ -70,7 +70,6 @@ class RoundRobin(Strategy):
         return found
 
     def diagram(self, settings: Settings, members: Members) -> Diagram:
-        """Return the members in a cycle."""
         nodes = places(members)
         again = Arrow(source=nodes[-1].id, to=nodes[0].id, label="the next round")
         return Diagram(nodes=nodes, arrows=(*chain_arrows(nodes), again, *handoff_arrows(members)))

@@ -157,7 +157,6 @@ class SelectorPrompt:
         self._messages = self._initial_messages(task.history)
 
     def add(self, reply: Reply) -> None:
-        """Add the reply of a member."""
         self._latest = reply.messages[-1:]
         if not self._shares_all:
             self._messages = self._initial_messages(EMPTY)
@@ -263,7 +262,6 @@ class Selector(Strategy):
         return found
 
     def lead(self, settings: Settings, members: Members) -> str | None:
-        """Return the agent that chooses."""
         return settings.read(SelectorOptions).agent
 
     def diagram(self, settings: Settings, members: Members) -> Diagram:
@@ -277,7 +275,6 @@ class Selector(Strategy):
         return Diagram(nodes=(chooser, *nodes), arrows=(*chosen, *arrows))
 
     def expected_asks(self, settings: Settings, members: Members) -> ExpectedAsks:
-        """Return one ask for each possible turn."""
         return turn_estimate(settings.max_turns)
 
     async def run(self, task: Task, members: Members, ctx: Context) -> Outcome:

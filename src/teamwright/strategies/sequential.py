@@ -54,12 +54,10 @@ class Sequential(Strategy):
         ]
 
     def diagram(self, settings: Settings, members: Members) -> Diagram:
-        """Return the members in a line."""
         nodes = places(members)
         return Diagram(nodes=nodes, arrows=(*chain_arrows(nodes), *handoff_arrows(members)))
 
     def expected_asks(self, settings: Settings, members: Members) -> ExpectedAsks:
-        """Return one ask for each member."""
         return {f"step-{number}": 0 for number in range(1, len(members) + 1)}
 
     def closing(self, settings: Settings, members: Members) -> Sequence[ClosingAsk]:

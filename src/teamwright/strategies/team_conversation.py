@@ -57,7 +57,6 @@ class TeamConversation:
         return Turn(self._last.text, EMPTY, number, closing=closing)
 
     def add(self, reply: Reply) -> None:
-        """Add the reply of a member to the conversation."""
         self._said.extend(reply.messages)
         if reply.messages or reply.transfer_to is None:  # a handoff without a word passes on what its member had
             self._last = reply

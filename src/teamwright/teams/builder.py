@@ -307,7 +307,6 @@ def _helpers(team: TeamSpec) -> Iterable[str]:
 
 
 def _agents_in_tools(manifest: Manifest) -> set[str]:
-    """The agents and teams that are tools of others."""
     inline = (tool for agent in manifest.agents.values() for tool in agent.tools)
     return {tool.agent for tool in (*inline, *manifest.tools.values()) if isinstance(tool, AgentTool)}
 

@@ -255,7 +255,6 @@ class Team(Agent):
         return Members(self.members, self.helpers).named(name) if name else None
 
     def strategies(self) -> dict[str, int]:
-        """Return the strategies in use, with their versions."""
         return {team.strategy.name: team.strategy.version for team in self.roster.teams}
 
     @property
@@ -278,7 +277,6 @@ class Team(Agent):
 
     @property
     def spec(self) -> TeamSpec:
-        """This team as a declaration."""
         from teamwright.values.specs.manifest import TeamSpec
 
         spec = TeamSpec(

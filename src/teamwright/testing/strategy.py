@@ -183,7 +183,6 @@ async def check_failures(trial: StrategyTrial) -> None:
 
 
 def _check_kept(replies: list[Message], result: RunResult, when: str) -> None:
-    """Check that the result contains all these replies."""
     kept = {message.content for message in result.messages}
     lost = [message for message in replies if message.content not in kept]
     assert not lost, f"A reply of {lost[0].name!r} was lost {when}: an outcome keeps the messages so far."

@@ -100,7 +100,6 @@ class Amounts(Record, frozen=True):
 
     @property
     def by_name(self) -> dict[str, float]:
-        """The amounts that are set, by name."""
         found = {"tokens": self.tokens, "usd": self.usd, "calls": self.calls, "seconds": self.seconds}
         return {name: amount for name, amount in found.items() if amount is not None}
 
@@ -113,7 +112,6 @@ class Bounds(Amounts, frozen=True):
 
     @property
     def given(self) -> dict[str, int | float | Amounts]:
-        """The bounds that are set, by name."""
         found = {name: cast("int | float | Amounts | None", getattr(self, name)) for name in self.__struct_fields__}
         return {name: bound for name, bound in found.items() if bound is not None}
 
@@ -170,7 +168,6 @@ class MessageLimits(Spend):
     )
 
     def tightened(self, other: MessageLimits) -> MessageLimits:
-        """Return the tighter of each pair of limits."""
         return MessageLimits(
             tokens=tighter(self.tokens, other.tokens),
             usd=tighter(self.usd, other.usd),

@@ -82,7 +82,6 @@ class Owned:
         return self.levels[-1] if self.levels else None
 
     def may_write(self, path: str) -> bool:
-        """Whether a path may be written here."""
         parts = _parts(path)
         return all(level.covers(parts, _matches) for level in self._index)
 

@@ -163,7 +163,6 @@ class ChatStream(StreamedResponse):
     @property
     @override
     def provider_name(self) -> str:
-        """The name of the provider."""
         return SYSTEM
 
     @property
@@ -186,7 +185,6 @@ class ChatStream(StreamedResponse):
 
     @override
     async def close_stream(self) -> None:
-        """Close the connection."""
         await self._response.aclose()
 
     @override
@@ -217,7 +215,6 @@ class ChatStream(StreamedResponse):
             yield PartStartEvent(index=index, part=part)
 
     def _read(self, data: bytes) -> Iterator[ModelResponseStreamEvent]:
-        """Read one chunk and yield what it adds."""
         if not data or data == DONE:
             return
         try:

@@ -265,7 +265,6 @@ class EventWatch:
 
     @property
     def may_end(self) -> bool:
-        """Whether the stream may end here."""
         return self.complete or not self._ends
 
     def feed(self, chunk: bytes) -> str | None:

@@ -130,19 +130,16 @@ class ChatCompletionsModel(Model[httpx2.AsyncClient]):
     @property
     @override
     def model_name(self) -> str:
-        """The name of the model at its server."""
         return self._name
 
     @property
     @override
     def system(self) -> str:
-        """The name of the provider."""
         return SYSTEM
 
     @property
     @override
     def base_url(self) -> str:
-        """The base URL of the server."""
         return self.url
 
     @override
@@ -267,7 +264,6 @@ class ModelClient:
 
     @property
     def supports_tools(self) -> bool:
-        """Whether the model supports tools."""
         return bool(profile_of(self.model).get("supports_tools", True))
 
     async def check(self) -> None:

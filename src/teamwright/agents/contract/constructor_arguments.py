@@ -34,7 +34,6 @@ class Mistakes:
         return bool(self._found)
 
     def add(self, mistake: UsageError) -> None:
-        """Add one."""
         self._found.append(mistake)
 
     def collect(self, check: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:

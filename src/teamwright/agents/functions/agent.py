@@ -94,7 +94,6 @@ class FunctionAgent(Agent):
         return AgentSpec.model_validate(given) if given else EMPTY_SPEC
 
     async def respond(self, turn: Turn, ctx: Context) -> Reply:
-        """Call the function and turn its result into a reply."""
         if self._input_schema is not None:
             check_input(self._input_schema, turn.task, f"The task of {self.name!r}")
         if self._wants_context:

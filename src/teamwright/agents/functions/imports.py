@@ -101,7 +101,6 @@ class OwnModules:
         return name
 
     def spec_beside(self, top: str) -> ModuleSpec | None:
-        """Find a top-level module or package in the folder."""
         return PathFinder.find_spec(f"{self.package}.{top}", [self.folder])
 
     def _is_beside(self, top: str) -> bool:
@@ -235,7 +234,6 @@ class OwnWork:
     folders: tuple[str, ...]
 
     def __call__(self, *arguments: Any) -> Any:
-        """Call the function."""
         return self.function(*arguments)
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -91,9 +91,7 @@ class TextTemplate(Protocol):
         """Return what is wrong with it, given the known variables."""
         ...
 
-    def render(self, names: Mapping[str, JsonValue]) -> str:
-        """Return the text with these values."""
-        ...
+    def render(self, names: Mapping[str, JsonValue]) -> str: ...
 
 
 InstructionsFunction = Callable[[TurnContext], "str | Awaitable[str]"]
@@ -116,7 +114,6 @@ class DynamicInstructions:
         """The declaration; `None` for a function that can't be imported by name."""
 
     async def render(self, turn: Turn, ctx: Context) -> str:
-        """Return the instructions of this turn, as one effect."""
         source = self._source
         written = source.text if isinstance(source, TextTemplate) else defined_path(source) or ""
 

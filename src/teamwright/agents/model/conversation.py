@@ -255,7 +255,6 @@ class ModelConversation:
         return next(later, len(self.messages))
 
     def texts(self, start: int, end: int) -> Iterator[str]:
-        """Yield messages as texts for a summary."""
         for message in self.messages[start:end]:
             yield "\n".join(filter(None, map(_part_text, message.parts)))
 

@@ -38,7 +38,6 @@ class AnswerSchema:
 
     @property
     def sent_schema(self) -> dict[str, JsonValue]:
-        """The schema as it is sent to the model."""
         if not self.wrapped:
             return self.schema
         inner = {key: value for key, value in self.schema.items() if key != "$defs"}

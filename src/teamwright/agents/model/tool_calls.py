@@ -357,7 +357,6 @@ def _without_fence(text: str) -> str:
 
 
 def _fits(answer: AnswerSchema, text: str) -> bool:
-    """Whether a text is an answer that fits its schema."""
     try:
         answer.parse_json(text)
     except InvalidOutput:

@@ -86,7 +86,6 @@ class ModelTurn:
         self._refusals = 0
 
     async def run(self) -> Reply:
-        """Return the reply of the turn."""
         most = self._agent.max_requests
         while self._requests.count < most:
             response = await self._send()

@@ -68,7 +68,6 @@ class AgentSource(ToolSource):
         return ToolDefinition(self.name, text, self._input_schema or TASK_SCHEMA)
 
     async def definitions(self, ctx: Context) -> Sequence[ToolDefinition]:
-        """Return its one definition."""
         return (self.definition,)
 
     def validate(self, name: str, arguments: Arguments) -> None:

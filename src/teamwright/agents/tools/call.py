@@ -57,16 +57,13 @@ class CallWorkspace:
 
     @property
     def run_id(self) -> str:
-        """The id of the run."""
         return self._workspace.run_id
 
     @property
     def task(self) -> str:
-        """The task of the run."""
         return self._workspace.task
 
     def names(self) -> list[str]:
-        """Return the names of all values."""
         return self._workspace.names()
 
     def get(self, name: str) -> SharedValue | None:
@@ -160,7 +157,6 @@ class RecordedToolCall:
         return InDoubtPolicy(repeat=policy.repeats_in_doubt, check=check, action=action, key=self._key)
 
     async def _call(self, member: str, owned: Owned, attempt: Attempt) -> Returned:
-        """Execute the tool."""
         link = RunLink(self._ctx, self._name, self._shared_workspace, attempt, self._answers)
         context = self._context(member, owned, attempt, link)
         try:
@@ -233,7 +229,6 @@ class RunLink:
 
     @property
     def workspace(self) -> Workspace:
-        """The workspace of the run, for this call."""
         if self._opened is None:
             self._opened = self._open_workspace()
         return self._opened

@@ -211,11 +211,9 @@ class PythonTool(ToolSource):
         return ToolDefinition(self.name, description, schema, self.policy)
 
     async def definitions(self, ctx: Context) -> Sequence[ToolDefinition]:
-        """Return its one definition."""
         return (self.definition,)
 
     def validate(self, name: str, arguments: Arguments) -> None:
-        """Validate the arguments against the signature."""
         self._validated_arguments(arguments)
 
     async def call(self, name: str, arguments: Arguments, context: ToolContext) -> ToolValue:
@@ -330,7 +328,6 @@ class PythonKind(ToolKind[FunctionTool]):
                     report.problem(check.place, message, report.near(one, tool.parameters))
 
     def code(self, settings: FunctionTool) -> Iterable[tuple[str, str]]:
-        """Return the function and its check."""
         yield "function", settings.function
         if settings.check is not None:
             yield "function", settings.check
@@ -409,11 +406,9 @@ class MethodSource(ToolSource):
         return [_method_tool(self.methods, name).definition for name in self.tool_names or ()]
 
     def validate(self, name: str, arguments: Arguments) -> None:
-        """Validate the arguments against the signature."""
         _method_tool(self.methods, name).validate(name, arguments)
 
     async def call(self, name: str, arguments: Arguments, context: ToolContext) -> ToolValue:
-        """Call the method."""
         method = getattr(self.methods, name)
 
         def work() -> Any:

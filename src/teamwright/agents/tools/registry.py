@@ -62,7 +62,6 @@ class UnloadedKind(ToolKind[UnreadSettings]):
     model = UnreadSettings
 
     def build(self, settings: UnreadSettings, options: BuildOptions) -> ToolSource:
-        """Create a placeholder source."""
         return UnloadedSource(options.name or self.name, self.path, options.spec)
 
 
@@ -90,11 +89,9 @@ class AbsentKind(ToolKind[UnreadSettings]):
     model = UnreadSettings
 
     def build(self, settings: UnreadSettings, options: BuildOptions) -> ToolSource:
-        """Raise `MissingExtra`."""
         raise self.error
 
     def check(self, fields: Fields, owner: str, report: ProblemReport) -> None:
-        """Report what is missing, at the place of the kind."""
         report.problem(fields.key_place(self.name), f"{owner}: {self.error}")
 
 

@@ -159,7 +159,6 @@ class ToolSignature:
 
     @property
     def all_names(self) -> tuple[str, ...]:
-        """The names of all parameters."""
         return (*self.names, *self.contexts, *self.by_name)
 
     def described(self, texts: Mapping[str, str]) -> tuple[inspect.Parameter, ...]:

@@ -150,7 +150,6 @@ class OpenQuestions:
 
     @classmethod
     async def load(cls, engine: Engine, run_id: str) -> OpenQuestions:
-        """Read the open questions of a run and the answers to them."""
         from teamwright.values.events.run import RunQueued
 
         history, live = await engine.runs.history(run_id), await engine.journal.is_driven(run_id)
@@ -202,7 +201,6 @@ class OpenQuestions:
         return [key for key in self.questions if key not in self.answers]
 
     def to_json(self) -> dict[str, JsonValue]:
-        """The same as data."""
         from teamwright.runtime.people.webhook import answer_command, resume_command
 
         listed: list[JsonValue] = []

@@ -124,11 +124,9 @@ class Deleted:
     dry_run: bool
 
     def to_json(self) -> dict[str, JsonValue]:
-        """As data."""
         return {"deleted": list(self.ids), "freed_bytes": self.freed, "dry_run": self.dry_run}
 
     def to_text(self) -> str:
-        """As text."""
         runs = count_text(len(self.ids), "run")
         if self.dry_run:
             return "\n".join([f"{runs} would be deleted", *self.ids])

@@ -108,7 +108,6 @@ class Fork:
     code: Path | None = None
 
     async def run(self, engine: Engine, shown: ViewOptions) -> int:
-        """Fork and drive the new run."""
         from teamwright.cli.foreground_run import drive, report_end
         from teamwright.teams.preflight import check_ready
 

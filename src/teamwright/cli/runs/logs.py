@@ -104,7 +104,6 @@ class LogLine:
         return self.path[-1] if self.path else ""
 
     def to_json(self) -> dict[str, JsonValue]:
-        """As data."""
         from teamwright.values.turns.results import iso
 
         return {
@@ -212,7 +211,6 @@ class LogBook:
     _calls: ToolCalls = field(default_factory=_new_tool_calls)
 
     def apply(self, event: Event) -> None:
-        """Apply one event."""
         from teamwright.values.events.agent import AgentAsked, AgentCalled
 
         if isinstance(event.fact, AgentAsked):

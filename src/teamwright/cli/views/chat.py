@@ -34,7 +34,6 @@ class AnswerStream:
 
     @property
     def text(self) -> str:
-        """The text so far."""
         return "".join(self._pieces)
 
     def feed(self, text: str) -> str:
@@ -62,7 +61,6 @@ class ChatView:
 
     @property
     def streamed(self) -> str:
-        """The last text that was streamed as a whole."""
         return self._last.text.strip()
 
     def catch_up(self, event: Event) -> None:

@@ -76,7 +76,6 @@ class WorkspaceSummary:
     figures: dict[str, tuple[float, int]]
 
     def to_json(self) -> dict[str, JsonValue]:
-        """As data."""
         return {
             "workspace": {
                 "values": {name: held.to_json() for name, held in self.values.items()},
@@ -156,7 +155,6 @@ class ExplainedEvent:
     """Whether the result is the list of an MCP server's tools, of which a line shows the names."""
 
     def to_json(self) -> dict[str, JsonValue]:
-        """As data."""
         fact = self.event.fact
         verdict = {"verdict": fact.verdict.to_json()} if isinstance(fact, TeamEvaluationResult) else {}
         return {

@@ -122,7 +122,6 @@ class PlainLines:
         self._failures.apply(event)
 
     async def show(self, item: Event | AnyDelta) -> None:
-        """Print the line of an event, if it has one."""
         if not isinstance(item, Event):
             self._show_steps(item)
             return
@@ -294,7 +293,6 @@ class EventLines:
         self._calls.apply(event)
 
     async def show(self, item: Event | AnyDelta) -> None:
-        """Print an event or a delta."""
         if not isinstance(item, Event):
             self._show_delta(item)
             return

@@ -53,7 +53,6 @@ class Portrait:
     member: bool = True
 
     def to_json(self) -> dict[str, JsonValue]:
-        """As data."""
         return {
             "kind": self.kind,
             "description": self.description,

@@ -81,7 +81,6 @@ class ToolCalls:
         self._asks: dict[str, AgentAsked] = {}
 
     def apply(self, event: Event) -> None:
-        """Apply the next event."""
         match event.fact:
             case AgentCalled(effect="tool", name=name, method=method):
                 self._open[event.key] = PendingCall(name, event.time, event, method)

@@ -83,7 +83,6 @@ def queue(
 
 
 async def _queues(change: QueueLimits | None, remove_limits: bool) -> list[QueueLimits]:
-    """Change the limits of one queue, where wanted, and return all queues."""
     from teamwright.cluster.queue_client import QueueClient
     from teamwright.cluster.queue_database import QueueLimits
     from teamwright.cluster.status import cluster_journal

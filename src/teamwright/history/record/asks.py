@@ -46,7 +46,6 @@ class RecordedAsk:
 
     @property
     def is_team(self) -> bool:
-        """Whether a team was asked."""
         return self.asked.member_kind == "team"
 
     @property

@@ -91,7 +91,6 @@ class RecordedCharges:
             charges.marks += (mark,)
 
     def charge_open_turns(self, asks: Mapping[str, RecordedAsk]) -> None:
-        """Charge the open turns to the scopes around them."""
         for turn, charges in self.open_turns.items():
             for scope, part in charges.scopes.items():
                 self._charge(scope, *part.cost)
@@ -141,7 +140,6 @@ class RecordedBudgets:
         self.misreported: dict[tuple[str, str], BudgetMisreported] = {}
 
     def apply(self, event: Event) -> None:
-        """Apply an event about a budget."""
         match event.fact:
             case BudgetOpened():
                 self.opened.add(event.scope)
@@ -188,7 +186,6 @@ class DriverTime:
         self.copying = False
 
     def apply(self, event: Event) -> None:
-        """Apply one event."""
         if isinstance(event.fact, DRIVER_CHANGES):
             self.apply_change(event)
         if event.time > self.last or self.copying:
@@ -237,7 +234,6 @@ def _until(span: Span, time: float) -> Span:
 
 
 def _merged(spans: Sequence[Span]) -> list[Span]:
-    """Merge overlapping spans."""
     found: list[Span] = []
     for begin, end in sorted(spans):
         if found and begin <= found[-1][1]:

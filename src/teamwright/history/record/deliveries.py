@@ -54,7 +54,6 @@ class RecordedDeliveries:
             self._inside[scope].append(inner)
 
     def remove_inside(self, scope: str) -> None:
-        """Remove all deliveries inside a scope."""
         self._linked.discard(scope)
         for key in self._inside.pop(scope, ()):
             self._due.pop(key, None)
@@ -107,7 +106,6 @@ class RecordedInterventions:
             self.paused.pop(steer.member, None)
 
     def apply(self, key: str, fact: RunApplied, *, inherited: bool) -> None:
-        """Apply the effect of an intervention at a key."""
         self.places[key].append(fact)
         if not inherited:
             self.effective.add(fact.inbox_id)
@@ -176,7 +174,6 @@ class RecordedWorkspace:
         self.kept: list[WorkspaceKept] = []
 
     def apply(self, event: Event) -> None:
-        """Apply an event about the workspace."""
         if isinstance(fact := event.fact, WorkspaceKept):
             self.artifacts.add(fact.artifact.hash)
             self.kept.append(fact)
@@ -191,7 +188,6 @@ class RecordedWorkspace:
             self.artifacts.update(fact.placed.artifacts)
 
     def bodies(self) -> Iterator[Body]:
-        """Yield the hashes of the written values."""
         return (event.fact.body for event in self.writes.values() if isinstance(event.fact, WorkspaceWritten))
 
     def store(self, bodies: RecordedBodies) -> Store:

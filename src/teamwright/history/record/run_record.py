@@ -129,12 +129,10 @@ class RunRecord:
 
     @classmethod
     def from_events(cls, events: Iterable[Event]) -> RunRecord:
-        """Fold the events of one run."""
         with collection_paused():
             return fold(events, cls())
 
     def apply(self, event: Event) -> None:
-        """Apply one event."""
         self.number = event.number
         handle = _REDUCERS.get(type(event.fact))
         if handle is None:
@@ -160,7 +158,6 @@ class RunRecord:
         return source.moved(self.folder) if self.folder else source
 
     def limits(self) -> Limits | None:
-        """The limits of the run."""
         bounds = self.start.limits
         try:
             return Limits.from_bounds(bounds) if bounds else None

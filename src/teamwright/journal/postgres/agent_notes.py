@@ -20,7 +20,6 @@ class PostgresNotes:
         self._address, self._use = address, use
 
     async def add(self, note: Note, *, key: str, most: int) -> Note | None:
-        """Add a note, once for each key and text."""
 
         async def work(connection: Connection) -> Note | None:
             async with connection.transaction():
@@ -60,7 +59,6 @@ class PostgresNotes:
         return await self._use(work)
 
     async def memories(self) -> dict[str, int]:
-        """Return the number of notes in each memory."""
 
         async def work(connection: Connection) -> dict[str, int]:
             cursor = await connection.execute(

@@ -78,7 +78,6 @@ class PostgresSchedules:
         return await self._use(work)
 
     async def list(self) -> list[ScheduleRow]:
-        """Return all schedules by name."""
         return await self._select(f"SELECT {_SCHEDULE_COLUMNS} FROM schedules ORDER BY name")
 
     async def due(self) -> list[ScheduleRow]:
@@ -199,7 +198,6 @@ class ClusterTables:
         return await self._use(lambda connection: read_driven(connection, self._address, list(run_ids)))
 
     async def summaries(self, run_ids: Collection[str]) -> dict[str, RunSummary]:
-        """Return the summaries of those of these runs that exist."""
         which: LiteralString = "WHERE id = ANY(%s::text[])"
         wanted = (list(run_ids),)
         found = await self._use(lambda connection: read_summaries(connection, self._address, which, wanted))

@@ -222,7 +222,6 @@ class ConnectionPool:
         await self._pool.open()
 
     async def close(self) -> None:
-        """Close all connections."""
         pool, self._pool = self._pool, None
         if pool is not None:
             await pool.close()

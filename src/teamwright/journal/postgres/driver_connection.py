@@ -63,7 +63,6 @@ class DriverConnection:
         self._lost_at: float | None = None
 
     def holds(self, run_id: str) -> bool:
-        """Whether it holds the driver lock of a run."""
         return run_id in self._locks
 
     def confirm(self, event: Event) -> None:
@@ -73,7 +72,6 @@ class DriverConnection:
 
     @property
     def holds_any(self) -> bool:
-        """Whether it holds the driver lock of any run."""
         return bool(self._locks)
 
     async def lock(self, run_id: str) -> None:
@@ -117,7 +115,6 @@ class DriverConnection:
         return asyncio.get_running_loop().call_later(COMMIT_SECONDS, cut, self._connection)
 
     async def close(self) -> None:
-        """Close the connection."""
         self.statements.release()
         with suppress(psycopg.Error, OSError):
             await self._connection.close()
@@ -272,7 +269,6 @@ class PreparedStatements:
             self._loop.add_writer(self._socket, self._send)
 
     def _send(self) -> None:
-        """Send more of what is to be sent."""
         if not self._flush() and self._loop is not None:
             self._loop.remove_writer(self._socket)
 

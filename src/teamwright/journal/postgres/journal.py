@@ -61,17 +61,14 @@ class PostgresJournal(Journal):
 
     @property
     def notes(self) -> Notes:
-        """The notes that agents keep across runs."""
         return PostgresNotes(self._address, self._pool.use)
 
     @property
     def token_rates(self) -> TokenRates:
-        """What is known of the tokens of models."""
         return PostgresTokenRates(self._pool.use)
 
     @property
     def budgets(self) -> Budgets:
-        """The budgets of tenants across runs."""
         return PostgresBudgets(self._pool.use)
 
     @property
@@ -95,7 +92,6 @@ class PostgresJournal(Journal):
         self._driver = DriverSession(self._address, self._name, connection, notifications.announce)
 
     async def close(self) -> None:
-        """Wait for pending commits, then close all connections."""
         session, self._driver = self._driver, None
         with anyio.CancelScope(shield=True):
             if session is not None:
@@ -120,22 +116,18 @@ class PostgresJournal(Journal):
             await session.unlock(run_id)
 
     async def is_driven(self, run_id: str) -> bool:
-        """Whether any process holds the run's driver lock now."""
         return bool(await self._pool.use(lambda connection: read_driven(connection, self._address, [run_id])))
 
     @property
     def address(self) -> DatabaseAddress:
-        """Where the tables of the journal are."""
         return self._address
 
     async def read(
         self, run_id: str, after: int = 0, limit: int | None = None, *, without: Collection[str] = ()
     ) -> list[Event]:
-        """Return the run's events with a number above `after`, in order, except the kinds in `without`."""
         return await self._pool.use(lambda connection: read_events(connection, run_id, after, limit, without))
 
     async def bodies(self, hashes: Collection[Body]) -> dict[Body, str]:
-        """Return the JSON text of each body."""
         wanted = set(hashes)
         found = await self._pool.use(lambda connection: read_bodies(connection, wanted)) if wanted else {}
         if len(found) < len(wanted):
@@ -143,7 +135,6 @@ class PostgresJournal(Journal):
         return found
 
     async def runs(self, limit: int | None = None, *, conversation: str | None = None) -> list[RunSummary]:
-        """Return the summaries of all runs, or of the turns of a conversation, newest first."""
         which: LiteralString = "" if conversation is None else "WHERE conversation <> ''"
         named: tuple[str, ...] = ()
         if conversation:
@@ -151,7 +142,6 @@ class PostgresJournal(Journal):
         return await self._summaries(f"{which} ORDER BY place DESC LIMIT %s", *named, limit)
 
     async def children(self, run_ids: Collection[str]) -> list[RunSummary]:
-        """Return the children of these runs, newest first."""
         which: LiteralString = "WHERE parent <> '' AND parent = ANY(%s::text[]) ORDER BY place DESC"
         return await self._summaries(which, list(run_ids))
 
@@ -168,7 +158,6 @@ class PostgresJournal(Journal):
         return await self._pool.use(lambda connection: read_summaries(connection, self._address, which, parameters))
 
     async def delete(self, run_ids: Collection[str]) -> int:
-        """Delete runs and the bodies that only they refer to; return the number of bytes freed."""
         return await self._pool.use(lambda connection: delete_runs(connection, self._address, run_ids))
 
     async def send(self, run_id: str, intervention: Intervention) -> None:
@@ -182,11 +171,9 @@ class PostgresJournal(Journal):
         _opened(self._notifications, self._address).wake()
 
     async def restore(self, item: InboxItem) -> None:
-        """Add an inbox item of another journal under its id."""
         await self._pool.use(lambda connection: restore_item(connection, item))
 
     async def inbox(self, run_id: str, after: int = 0) -> list[InboxItem]:
-        """Return the run's inbox items with an id above `after`, in order."""
         return await self._pool.use(lambda connection: read_inbox(connection, run_id, after))
 
     async def changed(self, every: float) -> None:
@@ -198,7 +185,6 @@ class PostgresJournal(Journal):
         await _opened(self._notifications, self._address).wait()
 
     def watching(self, run_id: str, wake: Callable[[], None]) -> AbstractContextManager[bool]:
-        """Within this block, call `wake` when another process may have committed events of a run, or released it."""
         hearing = self._notifications
         return nullcontext(False) if hearing is None else hearing.watching(run_id, wake)
 
@@ -227,7 +213,6 @@ class PostgresTokenRates:
         return await self._use(work)
 
     async def save(self, model: str, samples: str) -> None:
-        """Keep this for a model."""
 
         async def work(connection: Connection) -> None:
             await connection.execute(

@@ -249,7 +249,6 @@ class PostgresPaces:
         return row[0] if row else []
 
     async def close(self) -> None:
-        """Close the connection."""
         connection, self._connection = self._connection, None
         if connection is not None:
             with suppress(psycopg.Error, OSError):

@@ -190,11 +190,9 @@ class PostgresBudgets:
         return await self._use(work)
 
     async def all(self) -> list[TenantBudget]:
-        """Return all budgets, by name."""
         return await self._read(None)
 
     async def find(self, name: str) -> TenantBudget | None:
-        """Return the budget of this name, if there is one."""
         return next(iter(await self._read(name)), None)
 
     async def _read(self, name: str | None) -> list[TenantBudget]:

@@ -39,7 +39,6 @@ class SqliteNotes:
         self._file = file
 
     async def add(self, note: Note, *, key: str, most: int) -> Note | None:
-        """Add a note, once for each key and text."""
 
         def work(cursor: sqlite3.Cursor) -> Note | None:
             _create_search(cursor)
@@ -101,7 +100,6 @@ class SqliteNotes:
         return await self._file.write(work)
 
     async def memories(self) -> dict[str, int]:
-        """Return the number of notes in each memory."""
 
         def work(reader: sqlite3.Connection) -> dict[str, int]:
             statement = "SELECT memory, count(*) FROM notes WHERE forgotten IS NULL GROUP BY memory ORDER BY memory"

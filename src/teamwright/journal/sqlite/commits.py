@@ -201,7 +201,6 @@ class RunRows:
         self._start = place * NUMBERS
 
     def add(self, batch: Batch) -> list[Column]:
-        """Add a batch and return the columns of its rows as a flat list."""
         events, start = batch.events, self._start
         held = self._pack_new_bodies(batch) if batch.bodies else []
         columns: list[Column] = []

@@ -170,7 +170,6 @@ class DiskReserve:
         return True
 
     def free(self) -> int:
-        """The free bytes of the disk."""
         return shutil.disk_usage(self._path.parent).free
 
     @property

@@ -52,12 +52,10 @@ class SqliteJournal(Journal):
 
     @property
     def notes(self) -> Notes:
-        """The notes that agents keep across runs."""
         return SqliteNotes(self)
 
     @property
     def token_rates(self) -> TokenRates:
-        """What is known of the tokens of models."""
         return SqliteTokenRates(self)
 
     async def open(self) -> None:
@@ -67,7 +65,6 @@ class SqliteJournal(Journal):
         self._running = Writer(f"journal {self._path.name}", self._new_committer(self._opened, self._driven))
 
     async def close(self) -> None:
-        """Wait for pending commits, then close the file."""
         writer, self._running = self._running, None
         if writer is not None:
             await writer.close()
@@ -95,13 +92,11 @@ class SqliteJournal(Journal):
                     running.submit(lambda: running.committer.forget(run_id))
 
     async def is_driven(self, run_id: str) -> bool:
-        """Whether any process holds the run's driver lock now."""
         return self._locks.is_held(run_id)
 
     async def read(
         self, run_id: str, after: int = 0, limit: int | None = None, *, without: Collection[str] = ()
     ) -> list[Event]:
-        """Return the run's events with a number above `after`, in order, except the kinds in `without`."""
 
         def work(reader: sqlite3.Connection) -> list[Event]:
             place = read_place(reader, run_id)
@@ -110,7 +105,6 @@ class SqliteJournal(Journal):
         return await self.query(work)
 
     async def bodies(self, hashes: Collection[Body]) -> dict[Body, str]:
-        """Return the JSON text of each body."""
         wanted = set(hashes)
         found = await self.query(lambda reader: read_bodies(reader, wanted))
         if len(found) < len(wanted):
@@ -118,14 +112,12 @@ class SqliteJournal(Journal):
         return found
 
     async def runs(self, limit: int | None = None, *, conversation: str | None = None) -> list[RunSummary]:
-        """Return the summaries of all runs, or of the turns of a conversation, newest first."""
         which = "" if conversation is None else "WHERE conversation <> ''"
         which += " AND conversation = ?" if conversation else ""
         named = (conversation,) if conversation else ()
         return await self._summaries(f"{which} ORDER BY place DESC LIMIT ?", *named, -1 if limit is None else limit)
 
     async def children(self, run_ids: Collection[str]) -> list[RunSummary]:
-        """Return the children of these runs, newest first."""
         which = "WHERE parent <> '' AND parent IN (SELECT value FROM json_each(?)) ORDER BY place DESC"
         return await self._summaries(which, dumps(list(run_ids)))
 
@@ -154,12 +146,10 @@ class SqliteJournal(Journal):
         return await self._writer.call(work)
 
     async def send(self, run_id: str, intervention: Intervention) -> None:
-        """Add an intervention to a run's inbox."""
         text = encode_intervention(intervention)
         await self._add_to_inbox("INSERT INTO inbox (run_id, data) VALUES (?, ?)", (run_id, text))
 
     async def restore(self, item: InboxItem) -> None:
-        """Add an inbox item of another journal under its id; raises `JournalError` if another run has this id."""
         text = encode_intervention(item.intervention)
         if any(one.id == item.id for one in await self.inbox(item.run_id, item.id - 1)):
             return
@@ -173,7 +163,6 @@ class SqliteJournal(Journal):
         await self.write(work)
 
     async def inbox(self, run_id: str, after: int = 0) -> list[InboxItem]:
-        """Return the run's inbox items with an id above `after`, in order."""
 
         def work(reader: sqlite3.Connection) -> list[InboxItem]:
             with lenient_text(reader):
@@ -255,7 +244,6 @@ class SqliteTokenRates:
         return await self._file.query(work)
 
     async def save(self, model: str, samples: str) -> None:
-        """Keep this for a model."""
 
         def work(cursor: sqlite3.Cursor) -> None:
             with transaction(cursor):

@@ -181,7 +181,6 @@ def _sweep(given: Mapping[str, str], profiles: TopologyProfiles, out: Path | Non
 
 
 def _given(**options: str | None) -> dict[str, str]:
-    """The options that the user has given."""
     return {name: value for name, value in options.items() if value is not None}
 
 

@@ -198,7 +198,6 @@ class Axes:
 
     @property
     def cells(self) -> int:
-        """How many cells there are."""
         return math.prod(self.shape)
 
     @property
@@ -207,7 +206,6 @@ class Axes:
         return tuple(name for name in AXES if len(self.values(name)) > 1)
 
     def values(self, name: str) -> tuple[str | int, ...]:
-        """The values of one dimension."""
         return cast("tuple[str | int, ...]", getattr(self, name))
 
 

@@ -109,7 +109,6 @@ class Breach:
 
     @property
     def text(self) -> str:
-        """The figure and its limit, as text."""
         return f"{self.figure} {self.value:.10g} is {'below' if self.sign == '<' else 'above'} {self.bound:.10g}"
 
 
@@ -124,11 +123,9 @@ class Section:
 
     @property
     def chosen(self) -> Row:
-        """The row of the recommended topology."""
         return self.row(self.recommendation.recommended_topology)
 
     def row(self, topology: Topology) -> Row:
-        """The row of one topology."""
         return next(one for one in self.results if one.topology == topology)
 
     def breaches(self) -> Iterator[Breach]:
@@ -137,7 +134,6 @@ class Section:
             yield from _breaches(row, self.settings.budget, self.settings.gates)
 
     def to_json(self) -> dict[str, JsonValue]:
-        """As data."""
         return {
             "results": [row.to_json() for row in self.results],
             "rankings": self.rankings.to_json(),
@@ -154,7 +150,6 @@ class Report:
 
     @property
     def settings(self) -> EvaluationSettings:
-        """The settings of the evaluation."""
         return self.section.settings
 
     @property

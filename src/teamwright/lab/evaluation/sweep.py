@@ -129,18 +129,15 @@ class Sweep:
 
     @property
     def axes(self) -> Axes:
-        """The dimensions and their values."""
         return self.cells.axes
 
     def __len__(self) -> int:
         return self.axes.cells
 
     def column(self, name: str) -> list[Cell]:
-        """All values of one column."""
         return self.cells.column_slice(check_column(name), 0, len(self))
 
     def rows(self, start: int = 0, stop: int | None = None) -> Iterator[dict[str, Cell]]:
-        """Cells as rows of named values."""
         for block in self._blocks(COLUMNS, start, len(self) if stop is None else min(stop, len(self))):
             for values in zip(*block, strict=True):
                 yield dict(zip(COLUMNS, values, strict=True))

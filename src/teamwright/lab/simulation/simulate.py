@@ -231,7 +231,6 @@ class SimulationReport:
         return next(one for one in self.shapes if one.shape == name)
 
     def to_json(self) -> dict[str, JsonValue]:
-        """As data."""
         return {
             "team": self.team,
             "task": self.task,

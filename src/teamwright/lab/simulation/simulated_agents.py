@@ -174,7 +174,6 @@ class SimulatedAgent(Agent):
         return self.declared
 
     async def respond(self, turn: Turn, ctx: Context) -> Reply:
-        """Simulate one turn, which makes one call."""
         if (model := self.policy.model_at(turn.tier)) is not None:
             other = self.declared.model_copy(update={"model": model})
             return await replace(self, declared=other).respond(structs.replace(turn, tier="primary"), ctx)

@@ -82,7 +82,6 @@ class JumpingSelector(selectors.BaseSelector):
 
     @override
     def get_map(self) -> Mapping[FileDescriptorLike, selectors.SelectorKey]:
-        """The registered files."""
         return self._files.get_map()
 
 
@@ -157,7 +156,6 @@ class RunBound:
             self.stop()
 
     def check(self) -> None:
-        """Raise if the run was stopped."""
         if self.is_passed:
             raise UsageError(
                 f"A simulated run was stopped after {self.turns} turns with {self.characters} characters of input; the"

@@ -72,7 +72,6 @@ class RunChanges:
     topology: str | None = None
 
     def to_json(self) -> dict[str, JsonValue]:
-        """The changes that are made, as JSON data."""
         limits = self.limits.bounds.given if self.limits is not None else {}
         given = {"models": dict(self.models), "limits": limits, "at_once": self.at_once, "topology": self.topology}
         return {name: value for name, value in given.items() if value}  # pyright: ignore[reportReturnType]

@@ -44,7 +44,6 @@ class Permit(NamedTuple):
 
     @property
     def cost(self) -> Cost:
-        """What is reserved."""
         return self.reservation.cost if self.reservation else NO_COST
 
     def cancel(self) -> None:

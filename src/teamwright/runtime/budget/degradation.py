@@ -347,7 +347,6 @@ class Degradation:
         self._record(scope, place, rung, lower, _reason_text(pressure), undone=False)
 
     def _undo_last(self, scope: Scope, place: str, pressure: Pressure) -> None:
-        """Undo the rung that was applied last."""
         if self._applied:
             last = self._applied[-1]
             self._record(scope, place, last.rung, last.before, _reason_text(pressure), undone=True)

@@ -47,7 +47,6 @@ class TextProfile(NamedTuple):
     messages: int = 0
 
     def plus(self, other: TextProfile) -> TextProfile:
-        """Return the profile of both texts together."""
         return TextProfile(*map(sum, zip(self, other, strict=True)))
 
 

@@ -37,7 +37,6 @@ class FairQueue(Generic[T]):
             yield from branch
 
     def push(self, path: Sequence[Hashable], item: T, depth: int = 0) -> None:
-        """Queue an item under a path."""
         if depth == len(path):
             if not self._items:
                 self._turns.append(None)

@@ -62,7 +62,6 @@ class OutputLengths:
     longest: int = 0
 
     def add(self, tokens: int) -> None:
-        """Add a reply."""
         self.count += 1
         self.total += tokens
         self.longest = max(self.longest, tokens)
@@ -178,7 +177,6 @@ class Account:
         self.outermost.serve()
 
     def charge(self, cost: Cost) -> None:
-        """Add a cost to what this account and its parents have spent."""
         for level in self.chain():
             add_cost(level.spent, cost)
 

@@ -23,9 +23,7 @@ class Window(Protocol):
     """Decides when the next call to a model may be dispatched, and counts those that were."""
 
     @property
-    def is_limited(self) -> bool:
-        """Whether the window has any limit."""
-        ...
+    def is_limited(self) -> bool: ...
 
     def set_limits(self, pace: Pace) -> None:
         """Apply these limits from now on."""
@@ -140,7 +138,6 @@ class ConcurrencyLimit:
 
     @property
     def current(self) -> int:
-        """The limit as it is now."""
         return int(self._limit) if self.share is None else min(int(self._limit), self.share)
 
     def set_maximum(self, maximum: int) -> None:

@@ -164,7 +164,6 @@ class RunBranches:
         return branch
 
     async def finished(self) -> AsyncGenerator[RunBranch[object]]:
-        """Yield branches as they finish."""
         while self._finished or self._running or self._queue:
             if not self._finished:
                 await self._wait()

@@ -129,7 +129,6 @@ class EffectCall:
 
     @property
     def holder(self) -> str:
-        """The member that the call holds a reservation for, if it holds one."""
         return self._scope.member if self._record.permit.reservation is not None else ""
 
     def abandon(self) -> None:

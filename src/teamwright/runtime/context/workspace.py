@@ -34,16 +34,13 @@ class RunWorkspace:
 
     @property
     def run_id(self) -> str:
-        """The id of the run."""
         return self._scope.run.run_id
 
     @property
     def task(self) -> str:
-        """The task of the run."""
         return self._scope.run.task
 
     def names(self) -> list[str]:
-        """Return the names of all values."""
         return self._scope.run.store.names(self._horizon.number)
 
     def get(self, name: str) -> SharedValue | None:

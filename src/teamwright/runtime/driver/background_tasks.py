@@ -25,7 +25,6 @@ class BackgroundTasks:
 
     @property
     def is_open(self) -> bool:
-        """Whether tasks can be started."""
         return self._group is not None
 
     async def open(self) -> None:

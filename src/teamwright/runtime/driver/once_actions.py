@@ -86,7 +86,6 @@ class ActionLedger:
         return (holder.run_id, holder.key) == (self._run_id, key)
 
     def end(self, key: str, outcome: Returned | BaseException) -> None:
-        """Note how a call of this driver ended."""
         if isinstance(outcome, Returned):
             self._ended[key] = "asking" if outcome.form == "question" else outcome
         else:

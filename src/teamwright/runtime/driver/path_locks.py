@@ -57,7 +57,6 @@ class PathLock:
 
     @property
     def key(self) -> str:
-        """The path of the owning scope."""
         return self.owner.path
 
     def abandon(self) -> None:

@@ -134,7 +134,6 @@ class Recorder:
         self.stored_texts[text] = body
 
     def store_messages(self, messages: Sequence[Message]) -> tuple[MessageRef, ...]:
-        """Store the text of each message and return references to them."""
         refs: list[MessageRef] = []
         texts = self.stored_texts
         for message in messages:

@@ -343,7 +343,6 @@ def _is_planned(scope: Scope, place: str) -> bool:
 
 
 def _message(tell: Tell) -> Message:
-    """Return the message as members read it."""
     return Message(name="user", content=tell.text, role="user")
 
 

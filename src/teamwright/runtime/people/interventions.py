@@ -100,7 +100,6 @@ def refusal_of(
 
 
 def _unknown(member: str, team: Team, joined: Collection[str]) -> str | None:
-    """Return that no member of the run has this name, with the nearest one."""
     names = [*joined, *(agent.name for agent in team.everyone() if agent is not team or team.is_single_agent)]
     return None if member in names else f"there is no member {member!r}; {nearest(member, names).rstrip('.')}"
 
@@ -167,7 +166,6 @@ class Interventions:
         self.paused = {name: one for name, one in self.paused.items() if name in recorded.paused}
 
     def accept(self, steer: Steer, inbox_id: int) -> None:
-        """Add an accepted intervention."""
         self._accepted[inbox_id] = steer
         match steer:
             case Tell():

@@ -61,7 +61,6 @@ class Notice(Record, frozen=True):
     def of(
         cls, run_id: str, team: str, stop_reason: StopReason, checkpoint: int, open_: Mapping[str, Question]
     ) -> Notice:
-        """Create the notice for these open questions."""
         return cls(
             run_id=run_id,
             team=team,

@@ -40,7 +40,6 @@ class Delivery:
 
     @property
     def run_id(self) -> str:
-        """The run that waits."""
         return self.paused.run_id
 
     @property
@@ -68,7 +67,6 @@ class Deliveries:
         self._closing, self._ends_at = anyio.Event(), float("inf")
 
     def start(self, tasks: TaskGroup, delivery: Delivery) -> None:
-        """Start a delivery in the background."""
         self._under_way += 1
         tasks.start_soon(self._deliver, delivery)
 

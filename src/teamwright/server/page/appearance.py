@@ -30,7 +30,6 @@ class ExpertAppearance:
         self._slots: list[int] = []
 
     def read_manifest(self, source: JsonValue) -> None:
-        """Read the profiles of a recorded manifest."""
         self._profiles = fields_of(fields_of(fields_of(source).get("manifest")).get("agents"))
 
     def add_profile(self, name: str, declared: JsonValue) -> None:

@@ -74,7 +74,6 @@ class PageProjection:
         self._deltas = DeltaStreams(self._state)
 
     def apply(self, event: Event, bodies: RecordedBodies) -> list[PageEvent]:
-        """Apply the next event, and return its page events."""
         return self._project(EventBuilder(self._state, event, bodies, bodies))
 
     def catch_up(self, event: Event, bodies: RecordedBodies) -> None:

@@ -117,7 +117,6 @@ class PageState:
         return self.appearance.expert(team.prefix + name, name)
 
     def ids(self, team: TeamAtWork, names: tuple[str, ...]) -> tuple[str, ...]:
-        """The ids of members of a team."""
         return tuple(team.prefix + name for name in names)
 
     def begin(self, event: Event, fact: AgentAsked) -> AskAtWork:
@@ -159,7 +158,6 @@ class PageState:
         team.plan = {"steps": options.get("steps")}
 
     def end(self, key: str) -> AskAtWork | None:
-        """Close an ask, and return it."""
         return self.asks.pop(key, None)
 
     def reopen(self, event: Event, _: TeamReopened) -> None:
@@ -214,7 +212,6 @@ class EventBuilder:
         }
 
     def text(self, *bodies: Body) -> str:
-        """The masked texts of bodies, as one."""
         if self.bodies is None or not bodies:
             return ""
         known = self.state.masked_texts
@@ -227,7 +224,6 @@ class EventBuilder:
         return text
 
     def value(self, body: Body | None) -> JsonValue:
-        """The masked value of a body."""
         return None if self.bodies is None or body is None else mask_value(self.bodies.value(body))
 
     def set_step(

@@ -75,7 +75,6 @@ class AskedMessage(BaseModel):
 
     @property
     def text(self) -> str:
-        """The text of the message."""
         return self.content if isinstance(self.content, str) else "\n".join(part.text for part in self.content)
 
 
@@ -329,7 +328,6 @@ class CompletionText:
         self._content: list[str] = []
 
     def pieces(self, frame: Frame) -> Iterator[Piece]:
-        """Yield what an item of the run adds."""
         if frame.kind == "delta.text":
             yield from self._write(json.loads(frame.text))
         elif frame.kind == "agent.asked":

@@ -105,7 +105,6 @@ async def page_file(path: str) -> Response:
 
 
 def _file_in(folder: Path, path: str) -> Path | None:
-    """Return the file with this path inside a folder, if there is one."""
     try:
         found = (folder / path).resolve()
         return found if found.is_relative_to(folder) and found.is_file() else None

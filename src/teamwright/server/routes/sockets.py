@@ -49,7 +49,6 @@ class EventStream(StreamingResponse):
 
     @override
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send the response."""
         try:
             await super().__call__(scope, receive, send)
         finally:

@@ -46,7 +46,6 @@ class Visitor:
     role: Role
 
     def may(self, role: Role) -> bool:
-        """Whether the visitor may do what this role may."""
         return ROLES.index(self.role) >= ROLES.index(role)
 
 
@@ -151,7 +150,6 @@ class Sessions:
         self._read_as: tuple[int, int] | None = None
 
     def new_code(self, visitor: Visitor) -> str:
-        """Return a code that can be traded for a session of this visitor."""
         code = secrets.token_urlsafe(24)
         self._codes[digest_of(code)] = visitor, self._clock() + CODE_SECONDS
         return code
@@ -176,7 +174,6 @@ class Sessions:
         return [one for one in self._current().values() if self._holder(one) is not None]
 
     def end(self, session: str) -> None:
-        """End a session."""
         if self._current().pop(digest_of(session), None) is not None:
             self._save()
 

@@ -43,7 +43,6 @@ class JsonLines(Generic[Line]):
         self._file, self._line = file, line
 
     def write(self, line: Line) -> None:
-        """Append a line."""
         make_folder(self._file.parent)
         file = os.open(self._file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, FILE_MODE)
         try:

@@ -66,14 +66,12 @@ class ExpressionEvaluation:
         return value
 
     def value(self, node: nodes.Node) -> JsonValue:
-        """Return the value of an expression."""
         found = self._evaluate(node)
         if isinstance(found, MissingValue):
             raise ExpressionFailed(f"{found.path} is missing")
         return found
 
     def render(self, tree: nodes.Template) -> str:
-        """Return the text of a template."""
         self._render(tree.body)
         return "".join(self._output)
 

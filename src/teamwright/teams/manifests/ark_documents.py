@@ -146,7 +146,6 @@ class _Document:
         return self.reader.report
 
     def read(self) -> None:
-        """Translate the document and add its declaration."""
         match self.kind:
             case "Agent":
                 self._agent()

@@ -28,7 +28,6 @@ class Code(NamedTuple):
         return f"{self.kind} {self.code!r} of {self.owner}"
 
     def to_json(self) -> dict[str, JsonValue]:
-        """As data."""
         return {"kind": self.kind, "code": self.code, "of": self.owner}
 
 

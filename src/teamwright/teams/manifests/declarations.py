@@ -61,7 +61,6 @@ class Declaration:
 
     @property
     def words(self) -> str:
-        """The kind and name, for messages."""
         return f"{self.kind} {shown(self.name)}"
 
 
@@ -98,7 +97,6 @@ class Declarations:
     queries: dict[str, Query] = field(default_factory=dict[str, Query])
 
     def by_name(self, kind: Kind) -> dict[str, Declaration]:
-        """The declarations of one kind by name."""
         return {"agent": self.agents, "team": self.teams, "model": self.models, "tool": self.tools}[kind]
 
     def every(self, kind: Kind) -> Iterator[Declaration]:

@@ -77,7 +77,6 @@ class BudgetExceeded(Record, frozen=True):
 
     @property
     def is_warning(self) -> bool:
-        """Whether the result of the run warns of it."""
         return self.overspent
 
 
@@ -96,7 +95,6 @@ class BudgetUnpriced(Record, frozen=True):
 
     @property
     def warning(self) -> str:
-        """The warning in the result of the run."""
         return f"the limit on money is not held for {self.model!r}, whose price is not known: give the model a `price`"
 
 
@@ -114,7 +112,6 @@ class BudgetMisreported(Record, frozen=True):
 
     @property
     def warning(self) -> str:
-        """The warning in the result of the run."""
         if self.problem == "no_output":
             return f"{self.model!r} reports no output tokens beside its text, so its calls are charged in full"
         if self.problem == "no_input":

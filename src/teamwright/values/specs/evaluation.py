@@ -178,7 +178,6 @@ class Evaluate(Value):
 
     @property
     def judges(self) -> tuple[str, ...]:
-        """The names of its judges, each once."""
         return tuple(dict.fromkeys(name for name in (self.judge, self.final_judge) if name is not None))
 
     def problems(self) -> list[str]:

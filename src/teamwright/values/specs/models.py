@@ -78,7 +78,6 @@ class ServerModel(DeclaredModel):
     )
 
     def mistakes(self) -> Iterable[str]:
-        """Return an address that is none."""
         return () if is_web_address(self.url) else (f"url: {self.url!r} is not an http address",)
 
 

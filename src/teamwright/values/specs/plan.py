@@ -122,7 +122,6 @@ class Step(Value):
 
     @property
     def title(self) -> str:
-        """The name for people."""
         return self.name or self.id
 
     @property
@@ -192,7 +191,6 @@ class Plan(Value):
 
     @property
     def by_id(self) -> dict[str, Step]:
-        """The steps by id, in the order of the plan."""
         return {step.id: step for step in self.steps}
 
     def to_json(self) -> dict[str, JsonValue]:

@@ -38,7 +38,6 @@ class LazyPattern:
         return self._compiled
 
     def finditer(self, text: str) -> Iterator[re.Match[str]]:
-        """Yield all matches, in order."""
         return self._pattern.finditer(text)
 
     def search(self, text: str, start: int = 0) -> re.Match[str] | None:
@@ -46,7 +45,6 @@ class LazyPattern:
         return self._pattern.search(text, start)
 
     def match(self, text: str, start: int = 0) -> re.Match[str] | None:
-        """Return the match at a position."""
         return self._pattern.match(text, start)
 
 

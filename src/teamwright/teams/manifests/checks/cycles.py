@@ -30,7 +30,6 @@ class AskGraph:
     tools: dict[Edge, Place] = field(default_factory=dict[Edge, Place])
 
     def is_known(self, name: str) -> bool:
-        """Whether an agent or a team of this name is declared."""
         return name in self.declared.agents or name in self.declared.teams
 
     def fallback_of(self, owner: Declaration, fallback: Scalar | None) -> Asked:
@@ -101,7 +100,6 @@ def _first_of(cycle: list[str], edges: dict[Edge, Place]) -> Edge | None:
 
 
 def _starting_with(cycle: list[str], edge: Edge) -> list[str]:
-    """Return the same cycle from the start of this edge."""
     start = cycle.index(edge[0])
     return [*cycle[start:-1], *cycle[: start + 1]]
 

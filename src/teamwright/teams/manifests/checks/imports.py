@@ -61,7 +61,6 @@ class _ImportChecks:
                 self.check_tool(item, agent.words)
 
     def check_tool(self, fields: Fields, owner: str) -> None:
-        """Check what the tool imports."""
         for name in kinds_in(fields.entries):
             find_kind(name).check_imports(fields, owner, self.report)
 

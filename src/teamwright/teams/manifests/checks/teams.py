@@ -60,7 +60,6 @@ class Placeholder(Agent):
     policy: Policy = UNSET
 
     async def respond(self, turn: Turn, ctx: Context) -> Reply:
-        """Raise: a placeholder never answers."""
         raise AssertionError(f"{self.name!r} is only a placeholder")
 
 
@@ -100,7 +99,6 @@ class _TeamChecks:
     owners: list[Declaration] = field(default_factory=list[Declaration])
 
     def check(self, team: Declaration) -> None:
-        """Check one team."""
         members = list(team.fields.texts("members"))
         for name, place in members:
             wanted = self.declared.typed.get(place)

@@ -184,7 +184,6 @@ class VariableUse:
 
     @property
     def field(self) -> str:
-        """The path as a text."""
         return ".".join(self.path)
 
 
@@ -311,7 +310,6 @@ class SentVariable:
         return f"{self.variable} goes to {self.to} ({self.by})"
 
     def to_json(self) -> dict[str, JsonValue]:
-        """As data."""
         return {"variable": self.variable, "to": self.to, "by": self.by}
 
 
