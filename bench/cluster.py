@@ -1,4 +1,4 @@
-"""Runs over several processes on one Postgres server: `python -m bench.cluster`. The figures are in docs/scale.md.
+"""Runs of several processes on one Postgres server: `python -m bench.cluster`. Figures: docs/contributing/scale.md.
 
 Four parts, any of which can be named on the command line:
 

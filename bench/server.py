@@ -3,7 +3,7 @@
 200 runs at once with 500 sockets that follow them, page events with their texts, a durable SQLite journal. Latency is
 from the commit of an event to its arrival in the client. Beside it, the same sockets on a bare uvicorn that echoes.
 Steps with shorter pauses between turns show what gives first. Then plain requests, on a connection that is kept and on
-a new one each: kept ones have to be the quicker ones. The figures are in docs/performance.md.
+a new one each: kept ones have to be the quicker ones. The figures are in docs/contributing/performance.md.
 """
 
 from __future__ import annotations

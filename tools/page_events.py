@@ -14,7 +14,7 @@ from typing import Any
 from teamwright.server.page.page_events import page_schema
 
 ROOT = Path(__file__).parents[1]
-SCHEMA = ROOT / "docs" / "page-events.schema.json"
+SCHEMA = ROOT / "docs" / "reference" / "page-events.schema.json"
 TYPES = ROOT / "web" / "src" / "api" / "page_events.ts"
 PLAIN = {"integer": "number", "number": "number", "string": "string", "boolean": "boolean", "null": "null"}
 

@@ -1,4 +1,4 @@
-"""Writes the tables of `docs/expert-teams.md` from the settings of plans: `python -m tools.plan_tables`.
+"""Writes the tables of the page on expert teams from the settings of plans: `python -m tools.plan_tables`.
 
 One table has every setting, one what each preset changes, and others the fields of steps, roles and ladders. A test
 makes them again and compares.
@@ -16,7 +16,7 @@ from teamwright.strategies.registry import BUILT_IN_STRATEGIES, strategy_names
 from teamwright.values.specs.evaluation import Evaluate
 from teamwright.values.specs.plan import BOOKKEEPING, Role, Step
 
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "expert-teams.md"
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "teams" / "expert-teams.md"
 BY_DEFAULT: Mapping[str, str] = {"steps": "none", "roles": "each member", "answer": "the last step"}
 """Defaults that a value does not say well."""
 KINDS: Mapping[str, type[BaseModel]] = {"steps": Step, "roles": Role, "ladder": FailureLadder}

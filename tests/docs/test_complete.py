@@ -32,14 +32,14 @@ def fields(kind: type[Record]) -> tuple[str, ...]:
 @pytest.mark.parametrize(
     ("name", "fields"),
     [
-        ("manifests.md", [*AgentSpec.model_fields, *TeamSpec.model_fields, *Pace.model_fields]),
-        ("scripted.md", [field.alias or name for name, field in Rule.model_fields.items()]),
+        ("reference/manifest.md", [*AgentSpec.model_fields, *TeamSpec.model_fields, *Pace.model_fields]),
+        ("teams/testing.md", [field.alias or name for name, field in Rule.model_fields.items()]),
         (
-            "cli.md",
+            "reference/commands.md",
             [*RunResult.__struct_fields__, *RunSummary.__struct_fields__, *Usage.__struct_fields__, "total_tokens"],
         ),
-        ("strategies.md", list(BUILT_IN_STRATEGIES)),
-        ("python.md", import_module("teamwright").__all__),
+        ("teams/strategies.md", list(BUILT_IN_STRATEGIES)),
+        ("reference/python.md", import_module("teamwright").__all__),
     ],
 )
 def test_every_name_is_on_its_page(name: str, fields: list[str]) -> None:
@@ -48,7 +48,7 @@ def test_every_name_is_on_its_page(name: str, fields: list[str]) -> None:
 
 
 def test_one_table_has_every_kind_of_failure_and_says_which_are_retried() -> None:
-    table = page("failures.md").partition("## Kinds of failures")[2].partition("\n\n")[2].partition("\n\n")[0]
+    table = page("reference/failures.md").partition("## Kinds of failures")[2].partition("\n\n")[2].partition("\n\n")[0]
     retried = {
         kind: cells[-1].strip() == "yes"
         for row in table.splitlines()[2:]
@@ -69,11 +69,11 @@ def subclasses(error: type[AgentError]) -> list[type[AgentError]]:
 def test_every_field_of_a_server_is_documented() -> None:
     own = [name for name in ServerModel.model_fields if name not in DeclaredModel.model_fields]
     shared = [name for name in DeclaredModel.model_fields if name not in Pace.model_fields]
-    assert "{" + ", ".join([*own, *shared]) + "}" in page("manifests.md")
+    assert "{" + ", ".join([*own, *shared]) + "}" in page("reference/manifest.md")
 
 
 def test_every_command_is_documented() -> None:
-    text = page("cli.md")
+    text = page("reference/commands.md")
     missing = [path for path in command_paths(typer.main.get_command(app), "teamwright") if f"`{path}" not in text]
     assert not missing
 
@@ -91,11 +91,11 @@ def test_every_option_of_run_is_documented() -> None:
     command = typer.main.get_command(app)
     run = getattr(command, "commands")["run"]  # noqa: B009 - a group has them, a command does not
     options = {option for one in run.params for option in one.opts if option.startswith("--")}
-    text = page("cli.md")
+    text = page("reference/commands.md")
     assert not [option for option in options - {"--help"} if f"`{option}" not in text]
 
 
 def test_every_environment_variable_of_ours_is_documented() -> None:
     sources = "".join(file.read_text(encoding="utf-8") for file in (ROOT / "src").rglob("*.py"))
     variables = set(re.findall(r"\bTEAMWRIGHT_[A-Z_]+\b", sources))
-    assert not [one for one in variables if f"`{one}`" not in page("cli.md")]
+    assert not [one for one in variables if f"`{one}`" not in page("reference/commands.md")]

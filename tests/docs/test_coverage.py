@@ -1,4 +1,4 @@
-"""Every test that docs/coverage.md names exists, and every requirement and law is listed."""
+"""Every test that docs/contributing/coverage.md names exists, and every requirement and law is listed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests.docs.pages import ROOT
 
-COVERAGE = (ROOT / "docs" / "coverage.md").read_text(encoding="utf-8")
+COVERAGE = (ROOT / "docs" / "contributing" / "coverage.md").read_text(encoding="utf-8")
 NAMED = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", COVERAGE)
 DEFINED = re.compile(r"^ *(?:async )?def (\w+)", re.MULTILINE)
 COUNTS = {"R": 13, "P": 13, "M": 11, "S": 9, "D": 9}
@@ -25,7 +25,7 @@ def test_every_named_test_exists() -> None:
     missing = [
         f"{file}::{name}" for file, name in NAMED if not (ROOT / file).is_file() or name not in names_of(ROOT / file)
     ]
-    assert not missing, "docs/coverage.md names tests that are not there:\n" + "\n".join(missing)
+    assert not missing, "docs/contributing/coverage.md names tests that are not there:\n" + "\n".join(missing)
 
 
 def test_every_line_names_a_test() -> None:

@@ -27,8 +27,8 @@ EVERY = [block for page in PAGES for block in blocks(page)]
 SKIPPED = [block for block in EVERY if block.mark == "skip"]
 OUTSIDE = re.compile(r"^(make|pip|git|uv|sudo|export)\b")
 """Commands that change more than the page's folder; a page must mark them as skipped."""
-WITH_WORKERS = ("many-machines.md",)
-"""Pages that start workers, which takes long on a busy machine."""
+SLOW = ("many-machines.md", "testing.md")
+"""Pages that start many processes, which takes long on a busy machine."""
 
 MASKS = (
     (re.compile(r"\b\d{8}-\d{6}-[0-9a-f]{6}\b"), "RUN"),
@@ -142,7 +142,7 @@ def end_workers(folder: Path) -> None:
 
 @pytest.mark.parametrize(
     "page",
-    [pytest.param(page, marks=[pytest.mark.timeout(180)] if page.name in WITH_WORKERS else []) for page in PAGES],
+    [pytest.param(page, marks=[pytest.mark.timeout(180)] if page.name in SLOW else []) for page in PAGES],
     ids=lambda page: str(page.relative_to(ROOT)),
 )
 def test_the_examples_of_a_page_run_and_print_what_it_shows(

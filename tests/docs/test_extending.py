@@ -18,7 +18,7 @@ from teamwright.errors import ManifestError
 from teamwright.teams.manifests import schema
 from tests.docs.pages import ROOT, blocks
 
-PAGE = ROOT / "docs" / "extending.md"
+PAGE = ROOT / "docs" / "extending" / "parts.md"
 FILES = {block.about: block.text for block in blocks(PAGE) if block.mark == "file"}
 CACHES = (registry._registered, registry._load, schema._schema)
 

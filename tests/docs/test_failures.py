@@ -1,4 +1,4 @@
-"""`docs/failures.md` is true: its kinds are those of the code, and its policies do what its table says."""
+"""`docs/reference/failures.md` is true: its kinds are those of the code, and its policies do what its table says."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from teamwright.strategies.plan.options import FailureLadder
 from teamwright.strategies.registry import find_strategy, strategy_names
 from tests.paths import ROOT
 
-PAGE = (ROOT / "docs" / "failures.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "reference" / "failures.md").read_text(encoding="utf-8")
 NOT_RETRIED = RetryPolicy(attempts=0)
 
 

@@ -1,4 +1,4 @@
-"""The page on the lab documents every option and field, and its numbers are those of the model."""
+"""The page on the lab documents every option and field; the numbers on the page of its model are those of the code."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from teamwright.lab.topology_profiles import BUDGETS, DEGRADATIONS, PROTOCOLS, T
 from tests.docs.pages import ROOT
 from tools.advice_table import read_cells, table, with_table
 
-PAGE = (ROOT / "docs" / "lab.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "money-and-people" / "lab.md").read_text(encoding="utf-8")
+MODEL = (ROOT / "docs" / "contributing" / "topology-model.md").read_text(encoding="utf-8")
 
 
 def test_every_option_is_documented() -> None:
@@ -33,7 +34,7 @@ def test_every_field_is_documented() -> None:
 
 def numbers(name: str) -> list[float]:
     """Return the numbers in the last table row that begins with a name."""
-    line = re.findall(rf"^\| `{name}` \|(.*)$", PAGE, flags=re.MULTILINE)[-1]
+    line = re.findall(rf"^\| `{name}` \|(.*)$", MODEL, flags=re.MULTILINE)[-1]
     return [float(one.replace("\u2212", "-")) for one in re.findall(r"(?<![\w.])[+\u2212]?\d+(?:\.\d+)?", line)]
 
 

@@ -1,4 +1,4 @@
-"""Each example of a model agent runs offline, and prints what its section of docs/model-agents.md shows."""
+"""Each example of a model agent runs offline, and prints what its section of docs/teams/model-agents.md shows."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 from tests.paths import ROOT
 
-PAGE = ROOT / "docs" / "model-agents.md"
+PAGE = ROOT / "docs" / "teams" / "model-agents.md"
 FOLDER = ROOT / "examples" / "model_agents"
 SHOWN = re.compile(r"^```console\n\$ python (examples/model_agents/\S+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 OUTPUTS = dict(SHOWN.findall(PAGE.read_text(encoding="utf-8")))

@@ -13,8 +13,8 @@ from tests.docs.pages import ROOT, blocks
 
 
 def test_the_test_of_the_page_on_scripts_passes_with_pytest_alone(tmp_path: Path) -> None:
-    page = ROOT / "docs" / "scripted.md"
-    (text,) = (one.text for one in blocks(page) if one.language == "python" and "def test_" in one.text)
+    page = ROOT / "docs" / "teams" / "testing.md"
+    (text,) = (one.text for one in blocks(page) if one.language == "python" and "def test_the_critic" in one.text)
     (tmp_path / "test_review.py").write_text(text)
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:asyncio", "-p", "no:anyio", "-W", "error"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
@@ -22,7 +22,7 @@ def test_the_test_of_the_page_on_scripts_passes_with_pytest_alone(tmp_path: Path
 
 
 def test_the_page_on_python_lists_every_facade() -> None:
-    text = (ROOT / "docs" / "python.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "reference" / "python.md").read_text(encoding="utf-8")
     names = [one.name for one in iter_modules(teamwright.__path__) if not one.name.startswith("_")]
     facades = [name for name in names if getattr(import_module(f"teamwright.{name}"), "__all__", None)]
     assert "experts" in facades

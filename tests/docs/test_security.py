@@ -7,7 +7,7 @@ from functools import cache
 
 from tests.paths import ROOT
 
-PAGE = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "running" / "security.md").read_text(encoding="utf-8")
 NAMED = re.compile(r"`(tests/[\w/]+\.py)(?:::(\w+))?`")
 DEFINED = re.compile(r"^ *(?:async def|def|class) (\w+)", re.MULTILINE)
 THREATS = {

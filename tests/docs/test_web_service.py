@@ -17,8 +17,8 @@ from teamwright.errors import RunIsLive
 from tests.docs.pages import ROOT, blocks
 from tests.kit.fastapi import FastAPI, install_fastapi
 
-PAGE = ROOT / "docs" / "cookbook" / "web_service.md"
-FILES = {block.about: block.text for block in blocks(PAGE) if block.mark == "file"}
+PAGE = ROOT / "docs" / "running" / "server.md"
+FILES = {block.about: block.text for block in blocks(PAGE) if block.mark == "file" and block.about.endswith(".py")}
 TEAM = """
 agents: {clerk: {model: scripted:replies.yaml}}
 teams: {desk: {members: [clerk]}}

@@ -58,5 +58,6 @@ def test_the_lab_simulates_it_with_ballots_that_count() -> None:
 
 
 def test_the_page_shows_this_very_strategy() -> None:
-    [shown] = [block.text for block in blocks(ROOT / "docs" / "extending.md") if block.about == "ranked_vote.py"]
+    page = ROOT / "docs" / "extending" / "strategies.md"
+    [shown] = [block.text for block in blocks(page) if block.about == "ranked_vote.py"]
     assert shown == (ROOT / "tests" / "extending" / "ranked_vote.py").read_text(encoding="utf-8")

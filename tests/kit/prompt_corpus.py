@@ -46,7 +46,7 @@ def _excerpt(text: str, random: Random, size: int) -> str:
 @cache
 def _prose() -> str:
     """Return the prose of some docs, without their code and tables."""
-    names = ("budgets.md", "durability.md", "people.md", "agents.md")
+    names = ("money-and-people/budgets.md", "running/durability.md", "money-and-people/people.md", "teams/agents.md")
     paragraphs = "\n\n".join((ROOT / "docs" / name).read_text(encoding="utf-8") for name in names).split("\n\n")
     return "\n\n".join(one for one in paragraphs if one[:1].isalpha())
 

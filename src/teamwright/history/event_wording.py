@@ -122,7 +122,7 @@ ERROR_WORDS = {
     "max_turns": "the turns were used up",
     "review_exceeded": "its work did not pass its review",
 }
-"""Every kind of failure, as people read it; docs/failures.md has the same kinds."""
+"""Every kind of failure, as people read it; docs/reference/failures.md has the same kinds."""
 
 READ_BY = {
     "structured": "as structured output",

@@ -1,6 +1,6 @@
 """The KPIs of a run of any strategy, computed from its events alone. Pure: no I/O, no clock.
 
-docs/kpis.md defines what counts as a step, as coordination and as time.
+docs/money-and-people/forecasts.md defines what counts as a step, as coordination and as time.
 """
 
 from __future__ import annotations

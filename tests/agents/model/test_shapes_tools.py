@@ -1,4 +1,4 @@
-"""Shapes of tool calls that pydantic-ai tests for its loop, against ours. docs/model-agents.md has the differences."""
+"""Shapes of tool calls that pydantic-ai tests for its loop, against ours. See docs/start/from-pydantic-ai.md."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ JSON = "application/json"
 MOST_EVENTS = 10_000
 PAGE_EVENT: dict[str, Any] = {
     "type": "object",
-    "description": "a page event, as docs/page-events.schema.json describes it",
+    "description": "a page event, as docs/reference/page-events.schema.json describes it",
     "required": ["kind", "number", "index", "time", "scope", "key", "expert"],
 }
 FOUND: dict[int | str, dict[str, Any]] = {
