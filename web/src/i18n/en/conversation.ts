@@ -95,7 +95,7 @@ export const conversation = {
   'plan.steps': '{count} step | {count} steps',
   'plan.changes': 'Changes',
   'plan.byPerson': 'changed by a person',
-  'plan.declared': 'as declared',
+  'plan.asDeclared': 'as declared',
   'intervention.say': 'says',
   'intervention.edit_plan': 'edits the plan',
   'intervention.raise_budget': 'raises the budget',

@@ -97,7 +97,7 @@ export const conversation: Record<keyof typeof english, string> = {
   'plan.steps': '{count} 个步骤',
   'plan.changes': '变更',
   'plan.byPerson': '由人工修改',
-  'plan.declared': '按声明',
+  'plan.asDeclared': '按声明',
   'intervention.say': '发言',
   'intervention.edit_plan': '编辑计划',
   'intervention.raise_budget': '提高预算',
