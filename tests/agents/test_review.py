@@ -9,25 +9,28 @@ from hypothesis import given, strategies as st
 
 from teamwright.agents.contract.agent import Context
 from teamwright.agents.functions.agent import FunctionAgent
-from teamwright.agents.review import completed, tool_messages
+from teamwright.agents.review import ask_evaluated, completed, tool_messages
 from teamwright.agents.scripted import Rule, ScriptedAgent, ToolRule
 from teamwright.history.kpis import kpis_of
 from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.runtime.engine import Engine
 from teamwright.runtime.rebuilt_prompts import rebuild_prompt
+from teamwright.strategies.protocol import Members, Task
+from teamwright.strategies.team_conversation import TeamConversation
 from teamwright.teams.team import Team
 from teamwright.values.events.agent import AgentReplied, AgentReturned
 from teamwright.values.events.event import Event
 from teamwright.values.events.team import TeamEvaluationResult, TeamEvaluationStarted
 from teamwright.values.people import Answer
 from teamwright.values.specs.evaluation import Criterion, Evaluate
-from teamwright.values.turns.results import RunResult
+from teamwright.values.turns.results import Outcome, RunResult
 from teamwright.values.turns.turn import LONGEST_RESULT, Reply, ToolUse, Turn
 from teamwright.values.turns.verdicts import CriterionResult, EvaluationVerdict, VerdictOutcome
 from tests.kit.evaluators import AnyEvaluator, WordEvaluator, evaluated, words
 from tests.kit.members import FakeMembers
 from tests.kit.records import cut_and_resume
 from tests.kit.runs import TASK, run
+from tests.kit.strategies import FunctionStrategy
 from tests.profiles import examples
 
 
@@ -52,6 +55,20 @@ async def test_work_that_passes_is_delivered_as_it_is() -> None:
     (verdict,) = verdicts(events)
     assert verdict.outcome == "pass"
     assert [(one.id, one.passed, one.score) for one in verdict.criteria] == [("one", True, 1.0), ("two", True, 1.0)]
+
+
+async def test_an_author_that_is_chosen_at_run_time_does_not_judge_its_own_work() -> None:
+    async def work(task: Task, members: Members, ctx: Context) -> Outcome:
+        talk, author = TeamConversation(task), members[0]
+        review = WordEvaluator(words(judge="writer"), judge=author)
+        ended = talk.receive(await ask_evaluated(ctx, author, talk.turn(1), "work", review))
+        return ended or talk.ended("done")
+
+    _, writer = drafts("a good text")
+    result, events = await run(Team("t", members=[writer], strategy=FunctionStrategy(work)))
+    assert result.stop_reason == "review_exceeded"
+    (verdict,) = verdicts(events)
+    assert verdict.feedback == "the judge 'writer' of 'writer' can't judge its own work"
 
 
 async def test_the_author_is_asked_again_with_its_answers_and_all_verdicts() -> None:

@@ -43,9 +43,9 @@ def phases(*rows: dict[str, Any]) -> tuple[Step, ...]:
         ({"agent": "a", "when": "1 +"}, "when", "condition"),
         ({"agent": "a", "needs": ["nowhere"]}, "needs", "nowhere"),
         ({"agent": "a", "evaluate": {"criteria": [{"id": "q", "judge": "Good?"}]}}, "evaluate", "needs a judge"),
-        ({"parallel": SPLIT, "evaluate": judged("lead")}, "evaluate", "may be the author"),
-        ({"parallel": RACE, "merge": "fusion", "evaluate": judged("lead")}, "evaluate", "may be the author"),
-        ({"parallel": RACE, "agents": ["a", "b"], "evaluate": judged("b")}, "evaluate", "may be the author"),
+        ({"parallel": SPLIT, "evaluate": judged("lead")}, "evaluate", "would judge its own work"),
+        ({"parallel": RACE, "merge": "fusion", "evaluate": judged("lead")}, "evaluate", "would judge its own work"),
+        ({"parallel": RACE, "agents": ["a", "b"], "evaluate": judged("b")}, "evaluate", "would judge its own work"),
     ],
 )
 def test_a_mistake_is_named_with_its_place(row: dict[str, Any], field: str, text: str) -> None:

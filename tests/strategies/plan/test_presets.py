@@ -15,6 +15,7 @@ from teamwright.errors import UsageError
 from teamwright.strategies.plan.engine import PlanStrategy
 from teamwright.strategies.plan.options import PlanOptions, options_with
 from teamwright.strategies.registry import find_strategy, strategy_names
+from tests.kit.evaluators import words
 from tests.paths import ROOT
 
 ENGINE = ROOT / "src" / "teamwright" / "strategies" / "plan"
@@ -22,6 +23,9 @@ PRESETS = [
     name
     for name in strategy_names()
     if isinstance(one := find_strategy(name), PlanStrategy) and type(one) is not PlanStrategy
+]
+AHEAD = [
+    name for name in PRESETS if isinstance(one := find_strategy(name), PlanStrategy) and one.options().decide == "ahead"
 ]
 ALLOWED = {"name", "options", "share", "peers", "_abc_impl"}
 LONGEST = 40
@@ -121,3 +125,80 @@ def test_a_lead_that_answers_does_not_judge_all_work() -> None:
     options: dict[str, JsonValue] = {"lead": "a", "answer": "lead", "steps": [{"id": "b"}], "evaluate": review}
     with pytest.raises(UsageError, match="'a' would judge its own work"):
         Team("t", members=members, strategy="plan", options=options)
+
+
+REVIEW: JsonValue = words(judge="a").model_dump(mode="json", exclude_unset=True)
+POOLS: list[dict[str, JsonValue]] = [
+    {"pool": True, "lead": "c"},
+    {"pool": ["a", "b"], "lead": "c"},
+    {"pool": "first", "lead": "c"},
+]
+
+
+@pytest.mark.parametrize("pool", POOLS, ids=str)
+@pytest.mark.parametrize("name", AHEAD)
+def test_no_preset_lets_one_who_may_work_on_a_step_judge_it(name: str, pool: dict[str, JsonValue]) -> None:
+    step: JsonValue = {"id": "x", "evaluate": REVIEW}
+    members = [FunctionAgent(one, lambda turn: "done") for one in ("a", "b", "c")]
+    with pytest.raises(UsageError, match="the step 'x': 'a' would judge its own work; name another judge"):
+        Team("t", members=members, strategy=name, options={**pool, "steps": [step]})
+    fine: dict[str, JsonValue] = {**pool, "pool": ["b"], "steps": [step]}
+    assert Team("t", members=members, strategy=name, options=fine)
+
+
+def test_a_judge_of_a_pool_may_have_the_name_of_a_step_and_does_not_work_on_it() -> None:
+    asked: list[str] = []
+
+    async def recorded() -> None:
+        members = [FunctionAgent(one, lambda turn, one=one: asked.append(one) or "good") for one in ("b", "c")]
+        judge = FunctionAgent("a", lambda turn: asked.append("a") or "good")
+        step: JsonValue = {"id": "a", "evaluate": REVIEW}
+        team = Team("t", members=members, helpers=[judge], strategy="dag", options={"pool": True, "steps": [step]})
+        async with Engine("memory") as engine:
+            await engine.run(team, "Go.")
+
+    anyio.run(recorded)
+    assert asked == ["b"]
+
+
+def test_a_lead_plans_no_work_for_a_member_that_judges_all_of_it() -> None:
+    schemas: list[str] = []
+
+    async def recorded() -> None:
+        def lead(turn: Turn) -> object:
+            schemas.append(str(turn.output_schema or ""))
+            return {"steps": [{"id": "x", "role": "b", "task": "Do it."}]} if turn.output_schema else "Done."
+
+        members = [FunctionAgent("boss", lead), *(FunctionAgent(one, lambda turn: "good") for one in "ab")]
+        team = Team("t", members=members, strategy="plan", options={"lead": "boss", "evaluate": REVIEW})
+        async with Engine("memory") as engine:
+            assert (await engine.run(team, "Go.")).status == "completed"
+
+    anyio.run(recorded)
+    assert "'enum': ['b']" in schemas[0]
+
+
+def test_a_judge_of_all_work_that_a_lead_gives_to_a_pool_is_not_of_the_pool() -> None:
+    members = [FunctionAgent(name, lambda turn: "done") for name in ("a", "b", "boss")]
+    options: dict[str, JsonValue] = {"lead": "boss", "pool": True, "evaluate": REVIEW}
+    with pytest.raises(UsageError, match="'a' would judge its own work; name another judge, or list those who work"):
+        Team("t", members=members, strategy="plan", options=options)
+    assert Team("t", members=members, strategy="plan", options={**options, "pool": ["b"]})
+
+
+async def test_no_judge_of_a_step_takes_it_over_from_a_member_that_failed() -> None:
+    asked: list[str] = []
+
+    def fail(turn: Turn) -> str:
+        asked.append("b")
+        raise ValueError("no")
+
+    members = [FunctionAgent("a", lambda turn: asked.append("a") or "good"), FunctionAgent("b", fail)]
+    options: dict[str, JsonValue] = {
+        "pool": True,
+        "on_failure": {"retry": 1, "other_member": True},
+        "steps": [{"id": "b", "evaluate": REVIEW}],
+    }
+    async with Engine("memory") as engine:
+        await engine.run(Team("t", members=members, strategy="plan", options=options), "Go.")
+    assert "a" not in asked

@@ -9,7 +9,7 @@ from teamwright.agents.evaluators import Evaluator, dependence_of
 from teamwright.errors import UsageError
 from teamwright.strategies.plan.bound_roles import NO_ROLE, BoundRole, RoleBinding, bind_roles
 from teamwright.strategies.plan.options import FailureLadder, PlanOptions, has_states
-from teamwright.strategies.plan.plan_check import EMPTY, steps_flaws
+from teamwright.strategies.plan.plan_check import EMPTY, own_judge_text, own_judges, steps_flaws
 from teamwright.strategies.plan.state import PlanState
 from teamwright.strategies.plan.steps.step_options import EVALUATE, STEPS, declaration_problems, evaluator_among
 from teamwright.strategies.plan.steps.step_work import StepAssignment
@@ -48,21 +48,34 @@ def ladder_of(options: PlanOptions) -> FailureLadder:
 
 
 def own_judge_flaws(
-    options: PlanOptions, steps: Sequence[Step], authors: Mapping[str, Collection[str]], team: Roster
+    options: PlanOptions, steps: Sequence[Step], authors: Mapping[str, Collection[str]], members: Members
 ) -> Iterator[Issue]:
-    """Yield each judge of a step that may be its author; `authors` are those who may work on a step, by its id.
+    """Yield each judge of a step that may be its author, or may not judge it for another reason.
 
-    Judges that the plan itself names as authors are reported with the plan.
+    `authors` are those who may work on a step, by its id. Judges that the plan itself names as authors are reported
+    with the plan.
     """
+    team = options.roster(members)
     for index, step in enumerate(steps):
-        declared, own = evaluation_of(step, options), step.evaluate is not None
+        declared, names = evaluation_of(step, options), authors.get(step.id, ())
         if declared is None or not declared.asks_judges:
             continue
-        reported = step.authors(team) if own else ()
+        own = step.evaluate is not None
+        at, reported = ((STEPS, index, EVALUATE) if own else (EVALUATE,)), options.authors_of(step, team) if own else ()
+        yield from (
+            Issue(own_judge_text(step, name, options), at)
+            for name in own_judges(declared, names)
+            if name not in reported
+        )
         for name in declared.judges:
-            if name in authors.get(step.id, ()) and name not in reported:
-                text = f"the step {step.id!r}: {name!r} would judge its own work; name another judge"
-                yield Issue(text, (STEPS, index, EVALUATE) if own else (EVALUATE,))
+            others = [members.named(one) for one in names if one != name and one in members.names]
+            reasons = dependences(members.named(name), others, declared) if name in members.names else ()
+            yield from (Issue(f"the step {step.id!r}: {reason}; name another judge", at) for reason in reasons)
+
+
+def dependences(judge: Agent, authors: Iterable[Agent], declared: Evaluate) -> list[str]:
+    """Return why a judge is not independent of those who may be the author of what it judges."""
+    return [reason for one in authors if (reason := dependence_of(judge, one, declared))]
 
 
 def risk_flaws(options: PlanOptions, steps: Sequence[Step]) -> Iterator[Issue]:
@@ -155,12 +168,14 @@ def plan_problems_of(
         except UsageError as error:  # of steps that a person has edited; others were checked when the team was made
             found.append(f"the step {step.id!r}: {str(error).rstrip('.')}")
             continue
-        bound = binding.by_step.get(step.id)
-        if evaluator is None or bound is None or not evaluator.declaration.asks_judges:
+        if evaluator is None or not evaluator.declaration.asks_judges:
             continue
+        bound = None if step.is_shared else binding.by_step.get(step.id)
+        names = state.options.authors_of(step, team)
+        authors = [members.named(name) for name in names] if bound is None else [bound.agent]
         for judge in evaluator.judges:
-            if problem := dependence_of(judge, bound.agent, evaluator.declaration):
-                found.append(f"the step {step.id!r}: {problem}")
+            reasons = dependences(judge, authors, evaluator.declaration)
+            found += [f"the step {step.id!r}: {why}; another member has to do it, or to judge it" for why in reasons]
     return found
 
 

@@ -128,11 +128,12 @@ class StepCrew:
     def exchange(self, step: Step, failed: Agent) -> Agent:
         """Return who tries a step again: the least busy other of the pool, or another one with its capability."""
         assignment = self.bound.assignments.get(step.id)
+        evaluator = assignment.evaluator if assignment is not None else None
+        judges = evaluator.declaration.judges if evaluator is not None else ()
         if self._options.pool:
-            return self._pool.exchange(step, failed)
+            return self._pool.exchange(step, failed, judges)
         if step.agent is not None or assignment is None or assignment.role.agent is not None:
             return failed
-        judges = assignment.evaluator.declaration.judges if assignment.evaluator is not None else ()
         able = (one for one in self._state.team if one.name != failed.name and one.name not in judges)
         return next((one for one in able if has_capability(one, assignment.role)), failed)
 
@@ -142,8 +143,8 @@ class StepCrew:
     def place_of(self, step: Step) -> str:
         """Return the branch that a step starts first; one that the lead works on itself has no briefing."""
         if self.lead is not None:
-            agent = self.bound.agent_of(step)
-            if (step.agent or step.id if agent is None else agent.name) == self.lead.agent.name:
+            agent, named = self.bound.agent_of(step), "" if self._options.pool else step.agent or step.id
+            if (named if agent is None else agent.name) == self.lead.agent.name:
                 return step.id
         return self.floor.place_of(step)
 

@@ -24,7 +24,7 @@ from teamwright.strategies.plan.changes.versions import edit_problem
 from teamwright.strategies.plan.closing import ANSWER_KEY, closer_of
 from teamwright.strategies.plan.diagram import drawn_steps, drawn_team
 from teamwright.strategies.plan.options import ANSWER, PlanOptions
-from teamwright.strategies.plan.plan_check import steps_flaws
+from teamwright.strategies.plan.plan_check import own_judges, steps_flaws
 from teamwright.strategies.plan.plan_run import SCOPE, PlanRun
 from teamwright.strategies.plan.planned_steps import example_answer
 from teamwright.strategies.plan.steps.shared_steps import merge_port
@@ -76,8 +76,9 @@ class PlanStrategy(Strategy):
         ]
         if options.keeps_states or "risk" in options.model_fields_set:
             found += risk_flaws(options, options.steps)
+        if options.evaluate is not None or any(step.evaluate is not None for step in steps):
+            found += own_judge_flaws(options, steps, _authors(options, members), members)
         if options.keeps_states:
-            found += [*own_judge_flaws(options, steps, _authors(options, members), options.roster(members))]
             found += [*_role_flaws(options), *_answer_judge_flaws(options, members, roles)]
         if options.steps and not (options.pool or options.is_led or options.roles):
             found += islice(_idle(options.steps, members), MOST_IDLE)
@@ -235,19 +236,19 @@ def _team_flaws(name: str, options: PlanOptions, members: Members) -> Iterator[I
 
 
 def _answer_judge_flaws(options: PlanOptions, members: Members, roles: Mapping[str, Role]) -> Iterator[Issue]:
-    """Yield each judge of all work that gives the answer, or may work on a step which the lead decides on."""
-    is_stepwise = options.decide == "stepwise"
-    if options.evaluate is None or not (is_stepwise or options.lead_answers):
+    """Yield each judge of all work that gives the answer, or may work on a step which the lead decides on or plans."""
+    if options.evaluate is None:
         return
-    authors = {options.lead_name(members)}
-    if is_stepwise:
+    authors, hint = {options.lead_name(members)} if options.lead_answers else set[str](), ""
+    if options.decide == "stepwise":
         workers = Members(options.workers_of(members))
         able = effective_roles({}, workers) if options.create_roles else roles
-        authors |= {*possible_members(able, workers)}
-    declared = options.evaluate.at_risk(options.risk)
-    for name in declared.judges if declared.asks_judges else ():
-        if name in authors:
-            yield Issue(f"{name!r} would judge its own work; name another judge", (EVALUATE,))
+        authors |= {options.lead_name(members), *possible_members(able, workers)}
+    elif options.is_planned_by_lead and options.pool:
+        authors |= {one.name for one in options.workers_of(members)}
+        hint = "" if options.has_one_worker else ", or list those who work in  pool"
+    for name in own_judges(options.evaluate.at_risk(options.risk), authors):
+        yield Issue(f"{name!r} would judge its own work; name another judge{hint}", (EVALUATE,))
 
 
 def _role_flaws(options: PlanOptions) -> Iterator[Issue]:

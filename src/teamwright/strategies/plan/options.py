@@ -255,11 +255,21 @@ class PlanOptions(PlacedParts):
 
     def workers_of(self, members: Members) -> list[Agent]:
         """Return who works on steps that name no agent."""
-        lead = self.lead_name(members) if self.is_led else None
-        found = [member for member in members if member.name != lead] or list(members)
+        return [members.named(name) for name in self.worker_names(self.roster(members))]
+
+    def worker_names(self, team: Roster) -> tuple[str, ...]:
+        """Return the names of those who work on steps that name no agent."""
+        found = tuple(name for name in team.members if not self.is_led or name != team.lead) or team.members
         if isinstance(self.pool, tuple):
-            found = [members.named(name) for name in self.pool if name in members.names] or found
+            found = tuple(name for name in self.pool if name in team.members or name in team.helpers) or found
         return found[:1] if self.has_one_worker else found
+
+    def authors_of(self, step: Step, team: Roster) -> tuple[str, ...]:
+        """Return who may be the author of a step's result, as far as names alone tell: roles are bound later."""
+        if step.is_shared:
+            return step.authors(team)
+        is_free = bool(self.pool) and step.agent is None and step.role is None and step.id not in team.members
+        return self.worker_names(team) if is_free or self.has_one_worker else step.experts
 
     def roster(self, members: Members) -> Roster:
         """Return the names of the team."""

@@ -11,6 +11,7 @@ from teamwright.strategies.plan.schedule.graph import MOST_SUGGESTIONS
 from teamwright.strategies.plan.steps.step_options import STEP_VARIABLES, STEPS, plan_flaws, template_flaws
 from teamwright.strategies.protocol import Issue
 from teamwright.values.names import NAME
+from teamwright.values.specs.evaluation import Evaluate
 from teamwright.values.specs.plan import Part, Plan, Role, Roster, Step
 from teamwright.values.text.display import name_text
 
@@ -61,12 +62,14 @@ def steps_flaws(
     for index, step in enumerate(steps):
         if not step.is_open:  # what is done stays done, also of members who have left
             continue
-        flaws = (*_form_flaws(step, team), *_unassigned(step, near, options, roles), *_judge_flaws(step, team))
+        flaws = (*_form_flaws(step, team), *_unassigned(step, near, options, roles))
         if step.id == ANSWER and options.lead_answers and options.keeps_states:
             text = f"the lead answers in a step {step.id!r}, so another can't have the name; choose another one"
             found.append(Issue(text, (STEPS, index, "id")))
         for field, text in flaws:
             found.append(Issue(f"the step {name_text(step.id)} {text}", (STEPS, index, field)))
+        own = own_judges(step.evaluate, options.authors_of(step, team))
+        found += (Issue(own_judge_text(step, name, options), (STEPS, index, "evaluate")) for name in own)
         for field, name in _strangers(step, near.members, judges) if not options.has_one_worker else ():
             text = f"the step {name_text(step.id)} names {name_text(name)}, which is not of the team{near.to(name)}"
             found.append(Issue(text, (STEPS, index, field)))
@@ -132,14 +135,16 @@ def _unassigned(
         yield "id", f"{text}{near.to(step.id)}"
 
 
-def _judge_flaws(step: Step, team: Roster) -> Iterator[tuple[str, str]]:
-    """Yield judges that may be the author of what they judge, by the names in the plan."""
-    for name in step.evaluate.judges if step.evaluate is not None and step.evaluate.asks_judges else ():
-        if name in step.authors(team):
-            yield (
-                "evaluate",
-                f"has the judge {name_text(name)}, who may be the author; name another one",
-            )
+def own_judges(declared: Evaluate | None, authors: Collection[str]) -> list[str]:
+    """Return the judges of a review who may be the author of what they judge."""
+    return [] if declared is None else [name for name in declared.asked if name in authors]
+
+
+def own_judge_text(step: Step, judge: str, options: PlanOptions) -> str:
+    """Return that a judge may be the author of a step, and what to do about it."""
+    is_free = options.pool and not options.has_one_worker and step.agent is None and not step.is_shared
+    hint = ", or list those who work in  pool" if is_free else ""
+    return f"the step {name_text(step.id)}: {name_text(judge)} would judge its own work; name another judge{hint}"
 
 
 def _part_flaws(parts: Sequence[Part]) -> Iterator[tuple[str, str]]:

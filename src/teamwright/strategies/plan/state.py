@@ -72,9 +72,15 @@ class PlanState:
 
     @property
     def roles(self) -> dict[str, Role]:
-        """The roles: those that are declared, or else one for each member besides the lead, and those it made."""
-        lead = self.team.lead.name if self.options.is_led else None
-        return {**effective_roles(self.options.roles, Members(self.team), lead), **self.new_roles}
+        """The roles: those that are declared, or else one for each member besides the lead, and those it made.
+
+        A member that judges all work has no role of its own, if there is another one.
+        """
+        options, lead = self.options, self.team.lead.name if self.options.is_led else None
+        found = effective_roles(options.roles, Members(self.team), lead)
+        judges = () if options.evaluate is None or options.roles else options.evaluate.at_risk(options.risk).asked
+        others = {name: role for name, role in found.items() if name not in judges}
+        return {**(others or found), **self.new_roles}
 
     @property
     def form(self) -> StepForm:

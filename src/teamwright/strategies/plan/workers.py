@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from teamwright.agents.contract.agent import Agent, Context
 from teamwright.strategies.parts import part_turn
@@ -32,6 +32,8 @@ class WorkerPool:
     def set_workers(self, workers: Sequence[Agent], members: Members | None) -> None:
         """Continue with these workers."""
         self._workers, self._members = workers, members
+        self._names = frozenset(one.name for one in members or ())
+        """The members, whose names steps may have; a helper works on none."""
         self._order = {worker.name: place for place, worker in enumerate(workers)}
 
     def active(self, ctx: Context) -> Sequence[Agent]:
@@ -40,15 +42,18 @@ class WorkerPool:
 
     def acquire(self, step: Step, ctx: Context) -> Agent:
         """Assign a worker to a step that starts now."""
-        if self._members is not None and (step.agent is not None or step.id in self._members.names):
+        if self._members is not None and (step.agent is not None or step.id in self._names):
             worker = self._members.named(step.agent or step.id)
         else:
             worker = min(self.active(ctx), key=self._load)
         return self._count(worker)
 
-    def exchange(self, step: Step, failed: Agent) -> Agent:
-        """Return the least busy other worker for a step; the same one if there is no other or the step names it."""
-        others = [worker for worker in self._workers if worker.name != failed.name]
+    def exchange(self, step: Step, failed: Agent, judges: Collection[str] = ()) -> Agent:
+        """Return the least busy other worker for a step; the same one if there is no other or the step names it.
+
+        None of its judges takes it over.
+        """
+        others = [worker for worker in self._workers if worker.name != failed.name and worker.name not in judges]
         if step.agent is not None or not others:
             return failed
         self.release(failed)

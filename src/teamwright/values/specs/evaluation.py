@@ -180,6 +180,11 @@ class Evaluate(Value):
     def judges(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(name for name in (self.judge, self.final_judge) if name is not None))
 
+    @property
+    def asked(self) -> tuple[str, ...]:
+        """The names of the judges that are asked."""
+        return self.judges if self.asks_judges else ()
+
     def problems(self) -> list[str]:
         """Return what is wrong between its fields, once its judges are known."""
         judged = [one.id for one in self.criteria if one.judge is not None]

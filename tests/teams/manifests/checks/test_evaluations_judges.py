@@ -65,7 +65,7 @@ def test_judges_of_steps_are_checked_as_those_of_agents(tmp_path: Path) -> None:
     (problem,) = problems(tmp_path, STEPS.format(evaluate=(JUDGED % "").replace("critic", "critik")))
     assert "did you mean 'critic'?" in problem.suggestion
     (problem,) = problems(tmp_path, STEPS.format(evaluate=(JUDGED % "").replace("critic", "writer")))
-    assert "the step 'a' has the judge 'writer', who may be the author" in problem.message
+    assert "the step 'a': 'writer' would judge its own work" in problem.message
 
 
 def test_a_schema_of_a_step_is_checked(tmp_path: Path) -> None:
