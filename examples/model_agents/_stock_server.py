@@ -1,4 +1,4 @@
-"""An MCP server of a small shop, with one tool and one resource."""
+"""An MCP server of a small shop, with one tool."""
 
 from mcp.server import MCPServer
 
@@ -10,12 +10,6 @@ STOCK = {"lamp": 3, "desk": 0}
 def count(item: str) -> int:
     """Return how many pieces of an item are in stock."""
     return STOCK.get(item, 0)
-
-
-@server.resource("shop://rules")
-def rules() -> str:
-    """The rules of the shop."""
-    return "Never promise a date."
 
 
 server.run("stdio")

@@ -15,7 +15,6 @@ def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
     last = messages[-1].parts[-1]
     if isinstance(last, ToolReturnPart):
         return ModelResponse(parts=[TextPart(f"There are {last.content} lamps.")])
-    print(f"{info.instructions!r}")
     return ModelResponse(parts=[ToolCallPart("count", {"item": "lamp"})])
 
 
@@ -24,7 +23,6 @@ stock = McpSpec(
         command=sys.executable,
         args=("_stock_server.py",),
         cwd=str(Path(__file__).parent),
-        resources=("shop://rules",),
     )
 )
 model = FunctionModel(answer)

@@ -66,26 +66,6 @@ def where() -> dict[str, object]:
     return found
 
 
-@server.resource("docs://rules")
-def rules() -> str:
-    """Return the rules."""
-    note("rules")
-    return "Round half up."
-
-
-@server.resource("docs://picture", mime_type="image/png")
-def picture() -> bytes:
-    """Return what is no text."""
-    return b"\x89PNG"
-
-
-@server.prompt()
-def greeting(name: str) -> str:
-    """Greet a user."""
-    note("greeting")
-    return f"Call the user {name}."
-
-
 note("started")
 if len(sys.argv) > 2:
     import uvicorn

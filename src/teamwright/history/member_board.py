@@ -33,10 +33,10 @@ from teamwright.values.key import key_and_parents, nearest_key
 from teamwright.values.text.secret_patterns import MaskedStream
 
 State = Literal[
-    "waiting", "thinking", "streaming", "calling", "listing", "reading", "delegating", "retrying", "asking",
+    "waiting", "thinking", "streaming", "calling", "listing", "delegating", "retrying", "asking",
     "done", "failed", "stopped",
 ]  # fmt: skip
-"""`listing` and `reading` are requests to an MCP server, and a member that asks another one is `delegating`."""
+"""A member that asks an MCP server for its tools is `listing`, and one that asks another member `delegating`."""
 OVER: frozenset[State] = frozenset(("waiting", "done", "failed", "stopped"))
 MOST_STREAMED = 4000
 
@@ -190,8 +190,8 @@ class Board:
                 self._add_tokens(event.scope, fact.usage.total_tokens)
                 if row:
                     self._set(row, "thinking")
-            case AgentCalled(method=str() as method, name=name) if row:
-                self._set(row, "listing" if method == "tools/list" else "reading", name)
+            case AgentCalled(method=str(), name=name) if row:
+                self._set(row, "listing", name)
             case AgentCalled(effect="tool") as fact if row:
                 self._set(row, "calling", fact.name)
             case AgentProgressed(name=name, text=text, done=done) if row:

@@ -462,34 +462,6 @@ async def test_paths_of_a_server_are_relative_to_the_manifest(
     assert where["cwd"] == str(folder.resolve())
 
 
-async def test_resources_and_prompts_are_part_of_the_instructions(notes: Path) -> None:
-    record = Recording()
-    server = library_arithmetic(notes, resources=["docs://rules"], prompts={"greeting": {"name": "Ada"}})
-    with ModelServer(lambda _: Say(text="ok")) as models:
-        model = ServerModel(url=models.url, name="tiny")
-        agent = ModelAgent("a", model=model, instructions="Add.", tools=[server])
-        await agent.respond(Turn("go"), record.ctx)
-        await agent.respond(Turn("go"), record.again().ctx)
-        system = models.requests[0].messages[0]
-    assert system.content == "Add.\n\nResource docs://rules:\nRound half up.\n\nPrompt greeting:\nCall the user Ada."
-    assert list(record.effects) == ["tools-arithmetic", "context-arithmetic-1", "context-arithmetic-2", "request-1"]
-    assert noted(notes) == ["started", "rules", "greeting"]
-
-
-@pytest.mark.parametrize(
-    ("more", "message"),
-    [
-        ({"resources": ["docs://picture"]}, "'docs://picture' is no text, but image/png"),
-        ({"resources": ["docs://nothing"]}, "does not give its context"),
-        ({"prompts": {"nothing": {}}}, "does not give its context"),
-    ],
-)
-async def test_context_that_cannot_be_read_fails_the_turn(notes: Path, more: dict[str, object], message: str) -> None:
-    with pytest.raises(ServiceError, match=message):
-        async with Toolbox([library_arithmetic(notes, **more)]).open(Recording().ctx):
-            pass
-
-
 async def test_a_server_that_does_not_answer_in_time_is_reported(notes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mcp_connection, "START_SECONDS", 0.2)
     silent = McpSpec(mcp=McpTool(command=sys.executable, args=("-c", "import sys; sys.stdin.read()")))

@@ -72,7 +72,6 @@ async def test_tool_calls_are_shown_with_arguments_and_results(capsys: pytest.Ca
     assert [re.sub(r" +[\d.]+ s$", "", line) for line in shown.err.splitlines()] == [
         "⚙ asks researcher: What is tea?",
         "  researcher ⚙ lists the tools of shop → count",
-        '  researcher ⚙ reads a resource of shop {"uri": "shop://rules"} → Never promise a date.',
         "  researcher ⚙ count → 3",
         "  researcher ▸ Tea is old. …",
     ]

@@ -22,7 +22,6 @@ from teamwright.cli.views.tool_calls import tool_texts
 from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team
-from teamwright.values.events.agent import McpMethod
 from teamwright.values.events.event import Event
 
 SECRET = "sk-proj-abcdefghijklmnop123456"
@@ -131,27 +130,21 @@ async def test_an_explanation_and_the_log_show_arguments_and_results() -> None:
 
 
 class Shop(ToolSource):
-    """Stands in for an MCP server: it lists a tool, and has a resource."""
+    """Stands in for an MCP server, which lists a tool."""
 
-    kind, name, has_context, spec = "mcp", "shop", True, None
+    kind, name, spec = "mcp", "shop", None
 
     async def definitions(self, ctx: Context) -> Sequence[ToolDefinition]:
         tools: list[JsonValue] = [{"name": "count", "description": "Count.", "parameters": {}}]
-        await ctx.effect("tools-shop", self._request("tools/list", tools))
-        return [ToolDefinition("count", "Count.", {"type": "object"})]
 
-    async def context(self, ctx: Context) -> Sequence[str]:
-        read = self._request("resources/read", "Never promise a date.", {"uri": "shop://rules"})
-        return [str((await ctx.effect("context-shop-1", read)).value)]
+        async def call(_: Attempt) -> Returned:
+            return Returned(tools)
+
+        await ctx.effect("tools-shop", Effect(kind="tool", name="shop", request="", call=call, method="tools/list"))
+        return [ToolDefinition("count", "Count.", {"type": "object"})]
 
     async def call(self, name: str, arguments: Arguments, context: ToolContext) -> JsonValue:
         return 3
-
-    def _request(self, method: McpMethod, result: JsonValue, arguments: JsonValue = None) -> Effect:
-        async def call(_: Attempt) -> Returned:
-            return Returned(result)
-
-        return Effect(kind="tool", name=self.name, request="", call=call, arguments=arguments, method=method)
 
 
 async def asked() -> tuple[Engine, list[Event]]:
@@ -180,7 +173,6 @@ async def test_an_agent_that_is_asked_as_a_tool_and_the_requests_to_a_server_hav
         "tea  sequential of writer",
         "writer      ⚙ asks researcher: What is tea?",
         "  researcher  ⚙ lists the tools of shop → count",
-        '  researcher  ⚙ reads a resource of shop {"uri": "shop://rules"} → Never promise a date.',
         "  researcher  ⚙ count → 3",
         "  researcher  ▸ Tea is old. …",
         "writer      ▸ An essay.",
@@ -204,7 +196,6 @@ async def test_a_story_and_a_log_show_whom_a_member_asks_as_a_tool() -> None:  #
     logged = [" ".join(line.to_text().split()[3:]) for event in events if (line := await book.line(event))]
     assert "writer > researcher is asked: What is tea?" in logged
     assert "writer > researcher lists the tools of shop" in logged
-    assert 'writer > researcher reads a resource of shop: {"uri": "shop://rules"}' in logged
     async with Engine(engine.journal) as again:
         history, result = await again.runs.history("r"), await again.runs.result("r")
     story = explanation_text(explain(history, result, tools=await tool_texts(engine.journal, events, full=False)))

@@ -204,8 +204,8 @@ class McpSession:
         return ServiceError(f"The MCP server {label!r} did not answer ({reason}).")
 
 
-NOT_THE_SERVER = {"tools", "resources", "prompts"}
-"""The settings that say what an agent uses of a server: agents that differ only in these share it."""
+NOT_THE_SERVER = {"tools"}
+"""The setting that says what an agent uses of a server: agents that differ only in it share it."""
 
 SHARED_POOL: ContextVar[McpPool | None] = ContextVar("mcp_pool", default=None)
 """The servers of the run that the current task belongs to."""

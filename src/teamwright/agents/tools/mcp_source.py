@@ -1,16 +1,13 @@
-"""Tools of Model Context Protocol servers, and their resources and prompts as context (extra `mcp`).
+"""Tools of Model Context Protocol servers (extra `mcp`).
 
 A server starts at its first use, so that a replay may never start it.
 """
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
-from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from shutil import which
@@ -28,17 +25,16 @@ from teamwright.documents.nodes import Fields, ProblemReport, shown
 from teamwright.documents.schema_check import check_secrets, check_web_address
 from teamwright.errors import CallInDoubt, MissingExtra, ServiceError, ToolError, UsageError, nearest
 from teamwright.values.call_limits import MAX_BYTES
-from teamwright.values.events.agent import McpMethod
 from teamwright.values.specs.tools import MCP_NEEDS, McpSpec, McpTool, ToolSpec
 from teamwright.values.turns.messages import digest
 
 if TYPE_CHECKING:
     from mcp import Client
-    from mcp.types import CallToolResult, ContentBlock
+    from mcp.types import CallToolResult
 
 META_KEY = "teamwright/idempotency-key"
 LISTING_SECONDS = 120.0
-"""How long a server may take to list its tools, or to give a resource or a prompt; it starts within this time too."""
+"""How long a server may take to list its tools; it starts within this time too."""
 MOST_PAGES = 100
 """How many pages the list of its tools may have."""
 BARE_COMMAND = re.compile(r"[\w.+-]+")
@@ -163,7 +159,6 @@ class McpServer(ToolSource):
 
     def __init__(self, label: str, settings: McpTool, connection: McpConnection, max_bytes: int) -> None:
         self.name, self._settings, self._connection, self._max_bytes = label, settings, connection, max_bytes
-        self.has_context = bool(settings.resources or settings.prompts)
         self.warnings: Sequence[str] = ()
 
     @property
@@ -174,8 +169,7 @@ class McpServer(ToolSource):
 
     async def definitions(self, ctx: Context) -> Sequence[ToolDefinition]:
         """Return the allowed tools of the server; its list is recorded, so that a replay needs no server."""
-        effect = self._effect(self.identity, "list its tools", _list_tools, method="tools/list")
-        recorded = await ctx.effect(f"tools-{self.name}", effect)
+        recorded = await ctx.effect(f"tools-{self.name}", self._listing())
         listed = cast("list[dict[str, object]]", recorded.value)
         found: dict[str, ToolDefinition] = {}
         self.warnings = ()
@@ -194,50 +188,25 @@ class McpServer(ToolSource):
         if warning not in self.warnings:
             self.warnings = (*self.warnings, warning)
 
-    async def context(self, ctx: Context) -> Sequence[str]:
-        """Return the declared resources and prompts, each read by an effect of its own."""
-        reads = context_reads(self._settings)
-        return [
-            await self._read(ctx, f"context-{self.name}-{number}", one) for number, one in enumerate(reads, start=1)
-        ]
-
-    async def _read(self, ctx: Context, key: str, read: ContextRead) -> str:
-        request = digest(self.identity, read.request)
-        effect = self._effect(
-            request, "give its context", read.send, method=read.method, arguments=dict(read.parameters)
-        )
-        returned = await ctx.effect(key, effect)
-        cut = "" if returned.capped is None else f"\n[cut after {returned.capped} bytes]"
-        return f"{read.title}:\n{returned.value}{cut}"
-
-    def _effect(
-        self,
-        request: str,
-        what: str,
-        send: Callable[[Client], Awaitable[JsonValue]],
-        *,
-        method: McpMethod,
-        arguments: JsonValue = None,
-    ) -> Effect:
-        """Return the effect of a request that serves the turn itself: if it is refused, the turn fails."""
+    def _listing(self) -> Effect:
+        """Return the effect that lists the tools of the server: if it is refused, the turn fails."""
 
         async def call(_: Attempt) -> Returned:
             try:
-                return Returned(await self._connection.request(self.name, send))
+                return Returned(await self._connection.request(self.name, _list_tools))
             except (CallInDoubt, ServerNotStarted):
                 raise
             except ToolError as error:
-                raise ServiceError(f"The MCP server {self.name!r} does not {what}: {error}") from error
+                raise ServiceError(f"The MCP server {self.name!r} does not list its tools: {error}") from error
 
         return Effect(
             kind="tool",
             name=self.name,
-            request=request,
+            request=self.identity,
             call=call,
             max_bytes=self._max_bytes,
             timeout=LISTING_SECONDS,
-            arguments=arguments,
-            method=method,
+            method="tools/list",
         )
 
     async def call(self, name: str, arguments: Arguments, context: ToolContext) -> ToolValue:
@@ -287,58 +256,3 @@ def _is_folder(path: Path) -> bool:
         return path.is_dir()
     except (OSError, ValueError):
         return False
-
-
-@dataclass(frozen=True, slots=True)
-class ContextRead:
-    """One text to read from a server: `title` introduces it to the model, `request` identifies it in the record.
-
-    `method` and `parameters` are what the server is sent, for readers of the record.
-    """
-
-    title: str
-    request: str
-    method: McpMethod
-    parameters: Mapping[str, JsonValue]
-    send: Callable[[Client], Awaitable[str]]
-
-
-def context_reads(settings: McpTool) -> list[ContextRead]:
-    """Return the reads that a server's settings declare, in the order of the declaration."""
-    reads = [
-        ContextRead(f"Resource {uri}", f"resource {uri}", "resources/read", {"uri": uri}, partial(_read_resource, uri))
-        for uri in settings.resources
-    ]
-    for name, arguments in settings.prompts.items():
-        request = f"prompt {name} {json.dumps(arguments, sort_keys=True, ensure_ascii=False)}"
-        parameters: dict[str, JsonValue] = {"name": name}
-        if arguments:
-            parameters["arguments"] = dict(arguments)
-        read = partial(_get_prompt, name, arguments)
-        reads.append(ContextRead(f"Prompt {name}", request, "prompts/get", parameters, read))
-    return reads
-
-
-async def _read_resource(uri: str, client: Client) -> str:
-    from mcp.types import TextResourceContents
-
-    found = (await client.read_resource(uri, cache_mode="bypass")).contents
-    if binary := next((one for one in found if not isinstance(one, TextResourceContents)), None):
-        raise ToolError(f"the resource {uri!r} is no text, but {binary.mime_type or 'binary'}")
-    return "\n".join(one.text for one in found if isinstance(one, TextResourceContents))
-
-
-async def _get_prompt(name: str, arguments: Mapping[str, str], client: Client) -> str:
-    messages = (await client.get_prompt(name, dict(arguments))).messages
-    return "\n\n".join(_texts(name, (one.content for one in messages)))
-
-
-def _texts(name: str, blocks: Iterable[ContentBlock]) -> Iterable[str]:
-    from mcp.types import EmbeddedResource, TextContent, TextResourceContents
-
-    for block in blocks:
-        match block:
-            case TextContent(text=text) | EmbeddedResource(resource=TextResourceContents(text=text)):
-                yield text
-            case _:
-                raise ToolError(f"the prompt {name!r} contains {block.type!r}, which is no text")

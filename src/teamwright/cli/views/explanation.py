@@ -307,7 +307,7 @@ class _Story:
                 return [ExplainedEvent(event, member, depth, f"asks {asked}")]
             case AgentReturned() if turn is not None and (call := self._calls.of(event)) is not None:
                 seconds = max(0.0, event.time - call.began)
-                lists = call.method == "tools/list"
+                lists = call.method is not None
                 text = f"{call.tool} returned"
                 return [ExplainedEvent(event, member, depth, text, seconds=seconds, lists_tools=lists)]
             case _:

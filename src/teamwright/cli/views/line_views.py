@@ -39,7 +39,7 @@ PULSE_SECONDS = 30.0
 """How long plain lines say nothing before they say who is at work."""
 MOST_AT_WORK = 3
 WORDS: dict[State, str] = {
-    "calling": "calling tool {}", "listing": "lists the tools of {}", "reading": "reads from {}",
+    "calling": "calling tool {}", "listing": "lists the tools of {}",
     "delegating": "asks {}", "retrying": "waiting to retry ({})", "asking": "asking a person", "failed": "failed ({})",
 }  # fmt: skip
 """What the line of a member says beside its name, with a detail."""

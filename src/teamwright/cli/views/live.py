@@ -38,7 +38,7 @@ BUDGET_LINES = 3
 A_FEW = 3
 PALETTE = ("cyan", "green", "magenta", "yellow", "blue", "bright_cyan", "bright_green", "bright_magenta")
 GLYPHS: dict[State, str] = {
-    "waiting": "·", "thinking": "…", "streaming": "▸", "calling": "⚙", "listing": "⚙", "reading": "⚙",
+    "waiting": "·", "thinking": "…", "streaming": "▸", "calling": "⚙", "listing": "⚙",
     "delegating": "⚙", "retrying": "↻", "asking": "?", "done": "✓", "failed": "✗", "stopped": "–",
 }  # fmt: skip
 SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"

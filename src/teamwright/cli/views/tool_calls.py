@@ -45,11 +45,7 @@ BATCH = 50
 MORE = "…"
 
 
-ACTIONS: dict[McpMethod, str] = {
-    "tools/list": "lists the tools of",
-    "resources/read": "reads a resource of",
-    "prompts/get": "reads a prompt of",
-}
+LISTS = "lists the tools of"
 """What a member does with an MCP server besides calling its tools."""
 WIDEST_ARGUMENTS = 60
 SYMBOL, RETURNED = "⚙", "→"
@@ -66,11 +62,11 @@ class PendingCall(NamedTuple):
     @property
     def title(self) -> str:
         """The tool, or what the server is asked for."""
-        return self.tool if self.method is None else f"{ACTIONS[self.method]} {self.tool}"
+        return self.tool if self.method is None else f"{LISTS} {self.tool}"
 
     def shown(self, result: JsonValue) -> JsonValue:
         """The result for a line of text: of a list of tools, their names."""
-        return tool_names(result) if self.method == "tools/list" else result
+        return result if self.method is None else tool_names(result)
 
 
 class ToolCalls:
@@ -113,7 +109,7 @@ class ToolCalls:
 
 def call_text(called: AgentCalled) -> str:
     """What a member calls, as a sentence about it; a tool call in doubt is not always made again."""
-    what = f"calls the {called.effect}" if called.method is None else ACTIONS[called.method]
+    what = f"calls the {called.effect}" if called.method is None else LISTS
     if called.in_doubt and called.effect == "tool" and called.method is None:
         what = "returns to its interrupted call of the tool"
     return f"{what} {called.name}{f', attempt {called.attempt}' if called.attempt > 1 else ''}"

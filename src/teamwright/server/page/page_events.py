@@ -266,7 +266,7 @@ class PageMessage(_PageEvent, frozen=True):
 
 
 class PageToolCall(_PageEvent, frozen=True):
-    """A tool is called in a `turn`. With a `method`, the MCP server `tool` is asked for tools or context."""
+    """A tool is called in a `turn`. With a `method`, the MCP server `tool` is asked for its tools."""
 
     turn: str
     tool: str

@@ -38,7 +38,7 @@ class ToolUseRef(Record, frozen=True):
 RUN_KIND = "run"
 """The kind of a member whose turns are runs of their own."""
 EffectKind = Literal["model", "tool", "function"]
-McpMethod = Literal["tools/list", "resources/read", "prompts/get"]
+McpMethod = Literal["tools/list"]
 """What a server is asked for besides a call of one of its tools, as MCP names it."""
 Check = Literal["input", "output"]
 ValueForm = Literal["reply", "data", "question"]

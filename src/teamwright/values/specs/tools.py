@@ -87,10 +87,6 @@ class McpTool(Value):
     headers: dict[str, str] = {}
     tools: tuple[str, ...] | None = Field(default=None, description="the tools that the agent may use; all by default")
     share: Literal["run", "engine"] = Field(default="run", description="how long the server lives")
-    resources: tuple[str, ...] = Field(default=(), description="URIs that are read into the agent's instructions")
-    prompts: dict[str, dict[str, str]] = Field(
-        default={}, description="prompts, with their arguments, that are added to the agent's instructions"
-    )
 
     def mistakes(self) -> Iterable[str]:
         """Return settings that have no effect, and an address that is none."""
