@@ -8,6 +8,7 @@ import textwrap
 from pathlib import Path
 
 import pytest
+import yaml
 
 from teamwright import Engine, ModelAgent, load_team
 from teamwright.journal.in_memory_journal import MemoryJournal
@@ -142,6 +143,11 @@ async def test_workers_hand_over_envelopes_and_risky_replies_go_to_the_lead() ->
     ]
     assert all("```envelope" not in message.content for message in result.messages)
     assert result.usage.tool_calls == 1
+
+
+@pytest.mark.parametrize("file", sorted(EXAMPLES.rglob("*.yaml")), ids=lambda file: str(file.relative_to(EXAMPLES)))
+def test_an_example_is_read_by_every_reader_of_yaml(file: Path) -> None:
+    assert list(yaml.safe_load_all(file.read_text(encoding="utf-8")))
 
 
 def test_the_first_team_is_made_for_the_embedded_model() -> None:
