@@ -10,7 +10,7 @@ from random import Random
 from typing import Literal, NamedTuple
 
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
-from teamwright.agents.tokenizers import CountTokens, load_tokenizer
+from teamwright.agents.prices_and_tokenizers import CountTokens, load_tokenizer
 from teamwright.runtime.budget.prompt_meter import PromptMeter
 from teamwright.values.limits import Usage
 from tests.kit.prompt_corpus import KINDS, draw_text

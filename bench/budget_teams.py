@@ -21,8 +21,7 @@ from teamwright import Context, Limits, Reply, Team, Turn
 from teamwright.agents.contract.agent import Agent, Policy
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
 from teamwright.strategies.protocol import Strategy
-from teamwright.values.costs import Rate, picodollars
-from teamwright.values.limits import CHARACTERS_PER_TOKEN, Degradation, Price, Usage
+from teamwright.values.limits import CHARACTERS_PER_TOKEN, Degradation, Price, Rate, Usage, picodollars
 
 INSTRUCTIONS = 300
 """Tokens of instructions in each prompt."""

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 
 from bench.workload import WrongAnswer
 from teamwright.runtime.budget.ledger import Account, Reservation, ReservationRequest
-from teamwright.values.costs import Cost
-from teamwright.values.limits import Limits
+from teamwright.values.limits import Cost, Limits
 
 RESERVATIONS = 20_000
 PROMPT, CAP, USED = 100, 100, 50

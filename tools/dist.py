@@ -42,7 +42,7 @@ IMPORTED = {
     "local": "xllamacpp, teamwright.agents.clients.local_model",
     "lab": "resvg_py, teamwright.lab.evaluation.plots",
     "experts": "teamwright.experts.ask_command",
-    "tokens": "bpe_openai, teamwright.agents.tokenizers",
+    "tokens": "bpe_openai, teamwright.agents.prices_and_tokenizers",
     "server": "uvicorn, teamwright.server.app",
     "postgres": "psycopg_pool, teamwright.journal.postgres.journal",
     "cluster": "dbos, redis, teamwright.cluster.worker",

@@ -22,7 +22,7 @@ from teamwright.agents.contract.agent import Agent
 from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.agents.model.agent import ModelAgent
 from teamwright.journal.in_memory_journal import MemoryJournal
-from teamwright.runtime.driver.cancellation import has_abandoned_tasks
+from teamwright.runtime.driver.tasks import has_abandoned_tasks
 from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team
 from teamwright.testing.chat import CallTools, ChatAnswer, ChatRequest, Say, ToolCall

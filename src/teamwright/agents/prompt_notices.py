@@ -7,10 +7,18 @@ from __future__ import annotations
 
 from math import inf
 
-from teamwright.agents.prices import rate_of
+from teamwright.agents.prices_and_tokenizers import rate_of
 from teamwright.values.call_limits import text_size
-from teamwright.values.costs import AMPLE_OUTPUT, BYTES_PER_MESSAGE, USEFUL_OUTPUT, Rate, picodollars, scaled_output
-from teamwright.values.limits import CHARACTERS_PER_TOKEN, Amounts
+from teamwright.values.limits import (
+    AMPLE_OUTPUT,
+    BYTES_PER_MESSAGE,
+    CHARACTERS_PER_TOKEN,
+    USEFUL_OUTPUT,
+    Amounts,
+    Rate,
+    picodollars,
+    scaled_output,
+)
 from teamwright.values.specs.models import AnyModel
 from teamwright.values.turns.turn import Turn
 

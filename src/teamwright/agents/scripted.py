@@ -25,7 +25,7 @@ from teamwright.agents.contract.effect import Attempt, Effect, Returned, SentMes
 from teamwright.agents.contract.retry import ERRORS
 from teamwright.agents.contract.settings import AgentKeywords, shared_settings
 from teamwright.agents.functions.guardrails import CheckFunction, make_guardrails
-from teamwright.agents.prices import rate_of
+from teamwright.agents.prices_and_tokenizers import rate_of
 from teamwright.agents.prompt_notices import low_budget_notice
 from teamwright.agents.schema_validation import check_input, with_data, with_preferred_data
 from teamwright.agents.tools.built_in import final_response, transfer_message
@@ -34,9 +34,8 @@ from teamwright.agents.tools.registry import ToolLike
 from teamwright.agents.tools.toolbox import Toolbox, Tools
 from teamwright.errors import AgentError, ScriptMismatch, nearest
 from teamwright.values.call_limits import MOST_REQUESTS, reply_cut_warning, text_size
-from teamwright.values.costs import Rate
 from teamwright.values.key import request_place, tool_place
-from teamwright.values.limits import Pace, Price, Usage
+from teamwright.values.limits import Pace, Price, Rate, Usage
 from teamwright.values.names import check_name
 from teamwright.values.specs.manifest import AgentSpec
 from teamwright.values.specs.models import AnyModel, NamedModel

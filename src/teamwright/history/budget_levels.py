@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from typing import Self
 
 from teamwright.history.record.charges import DriverTime
-from teamwright.values.costs import ONE_CALL, Cost, add_cost, charge_for, dollars, picodollars
 from teamwright.values.events.agent import (
     AgentAsked,
     AgentCalled,
@@ -23,7 +22,7 @@ from teamwright.values.events.budget import BudgetOpened, BudgetRaised
 from teamwright.values.events.event import Event, fold
 from teamwright.values.events.run import RunEnded, ScopeWaited
 from teamwright.values.key import in_scope, key_and_parents
-from teamwright.values.limits import Amounts, Bounds
+from teamwright.values.limits import ONE_CALL, Amounts, Bounds, Cost, add_cost, charge_for, dollars, picodollars
 from teamwright.values.value import JsonValue
 
 

@@ -8,12 +8,11 @@ from collections.abc import Iterator
 from teamwright.history.ending import abort_failure, ending_of
 from teamwright.history.history import RunHistory
 from teamwright.journal.protocol import Batch
-from teamwright.values.costs import dollars
 from teamwright.values.events.agent import AgentFailed, AgentReplied, MessageRef, Tally
 from teamwright.values.events.event import Event, Fact, fold
 from teamwright.values.events.run import RunAborted, RunEnded, RunIntervened
 from teamwright.values.key import key_and_parents
-from teamwright.values.limits import NOTHING, Usage
+from teamwright.values.limits import NOTHING, Usage, dollars
 from teamwright.values.people import Cancel
 from teamwright.values.turns.turn import Failure
 

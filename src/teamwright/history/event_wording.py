@@ -13,7 +13,6 @@ from teamwright.history.team_wording import (
     plan_note,
 )
 from teamwright.values.call_limits import is_reply_cut_warning
-from teamwright.values.costs import refusal_text
 from teamwright.values.events.agent import (
     AgentAbandoned,
     AgentCalled,
@@ -84,6 +83,7 @@ from teamwright.values.events.team import (
     TeamStepFailed,
 )
 from teamwright.values.key import is_tool_call, parent_key
+from teamwright.values.limits import refusal_text
 from teamwright.values.people import Mark
 from teamwright.values.text.control_characters import visible
 from teamwright.values.text.display import count_text, minute_text, price_text, seconds_text, size_text

@@ -13,7 +13,7 @@ from typing import Self
 from pydantic import JsonValue
 
 from teamwright.agents.compaction import summary_message
-from teamwright.agents.prices import is_local_model
+from teamwright.agents.prices_and_tokenizers import is_local_model
 from teamwright.errors import UsageError, nearest
 from teamwright.history.checkpoints import (
     Checkpoint,

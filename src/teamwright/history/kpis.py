@@ -13,7 +13,6 @@ from typing import Literal
 from teamwright.errors import RunNotFound
 from teamwright.history.record.run_record import EFFECTS, RunRecord
 from teamwright.journal.protocol import Journal, RunStatus
-from teamwright.values.costs import Cost, charge_for, dollars, picodollars
 from teamwright.values.events.agent import (
     AgentAsked,
     AgentCalled,
@@ -32,7 +31,7 @@ from teamwright.values.events.team import (
     TeamStepFailed,
 )
 from teamwright.values.key import join_key, without_attempts
-from teamwright.values.limits import NOTHING, Usage
+from teamwright.values.limits import NOTHING, Cost, Usage, charge_for, dollars, picodollars
 from teamwright.values.turns.results import Status, StopReason
 from teamwright.values.turns.turn import Purpose
 from teamwright.values.turns.verdicts import JUDGED, PASSED, EvaluationVerdict, VerdictOutcome

@@ -24,8 +24,7 @@ from teamwright.journal.protocol import commit, driver_lock
 from teamwright.runtime.budget.prompt_meter import PromptMeter
 from teamwright.runtime.budget.rate_limiter import RateLimiters, SharedLimits
 from teamwright.runtime.budget.tenant_budgets import TenantBudgets
-from teamwright.runtime.driver.background_tasks import BackgroundTasks
-from teamwright.runtime.driver.cancellation import CANCEL_GRACE
+from teamwright.runtime.driver.tasks import CANCEL_GRACE, BackgroundTasks
 from teamwright.runtime.live_runs import LiveRuns
 from teamwright.runtime.people.webhook_deliveries import Deliveries
 from teamwright.runtime.recorded_runs import Runs

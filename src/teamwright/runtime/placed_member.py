@@ -16,17 +16,16 @@ from pydantic import JsonValue
 from teamwright.agents.contract.agent import Agent, Context
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
 from teamwright.agents.model.agent import ModelAgent
-from teamwright.agents.prices import rate_of
+from teamwright.agents.prices_and_tokenizers import rate_of
 from teamwright.errors import JournalCorrupt, JournalError, MemberFailed
 from teamwright.history.record.asks import RecordedAsk, recorded_reply
 from teamwright.history.record.run_record import RunRecord
 from teamwright.runtime.placement import CALL, GIVEN, ParentRun
 from teamwright.teams.team import Team
 from teamwright.values.call_limits import Recovery, RetryPolicy
-from teamwright.values.costs import Rate, dollars
 from teamwright.values.events.agent import RUN_KIND, Tally, WorkspaceWritten
 from teamwright.values.key import SEPARATOR, parent_key
-from teamwright.values.limits import NOTHING
+from teamwright.values.limits import NOTHING, Rate, dollars
 from teamwright.values.turns.turn import OUTBOX, Failure, Reply, Turn
 
 STOPPED: Final = "stopped"

@@ -15,22 +15,21 @@ from teamwright.history.record.run_record import EXPIRED, RunRecord
 from teamwright.runtime.budget.ledger import Account
 from teamwright.runtime.budget.prompt_meter import PromptMeter
 from teamwright.runtime.budget.rate_limiter import RateLimiters
-from teamwright.runtime.driver.cancellation import CANCEL_GRACE, ContainedTask
 from teamwright.runtime.driver.delivery import OrderedDelivery
 from teamwright.runtime.driver.once_actions import ActionLedger
 from teamwright.runtime.driver.path_locks import PathLocks
 from teamwright.runtime.driver.recorder import Recorder
 from teamwright.runtime.driver.redaction import Redactor
+from teamwright.runtime.driver.tasks import CANCEL_GRACE, ContainedTask
 from teamwright.runtime.people.interventions import Interventions
 from teamwright.runtime.relay import Bus
 from teamwright.values.call_limits import Recovery
-from teamwright.values.costs import NO_COST, dollars
 from teamwright.values.events.agent import Body
 from teamwright.values.events.budget import BudgetOpened
 from teamwright.values.events.event import Event
 from teamwright.values.events.run import RunAborted, ScopeWaited
 from teamwright.values.key import in_scope, is_inside, parent_key, parent_keys
-from teamwright.values.limits import Amounts, Limits
+from teamwright.values.limits import NO_COST, Amounts, Limits, dollars
 from teamwright.values.people import Answer, Question
 from teamwright.values.turns.messages import EMPTY, History
 from teamwright.values.turns.turn import Failure, MemberRequest, Reply

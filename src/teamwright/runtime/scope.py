@@ -18,10 +18,9 @@ from teamwright.runtime.driver.delivery import Lane
 from teamwright.runtime.driver.path_locks import Holding
 from teamwright.runtime.run_state import Horizon, RunState
 from teamwright.values.call_limits import Compact, Recovery
-from teamwright.values.costs import BudgetUnit, dollars, picodollars
 from teamwright.values.events.agent import Tally
 from teamwright.values.key import escape_place, join_key
-from teamwright.values.limits import NOTHING, Cutback, Limits, Usage
+from teamwright.values.limits import NOTHING, BudgetUnit, Cutback, Limits, Usage, dollars, picodollars
 from teamwright.values.people import Answer, Question
 from teamwright.values.turns.messages import Message
 from teamwright.values.turns.turn import Failure, TalkKind, Tier, Turn

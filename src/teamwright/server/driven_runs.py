@@ -24,7 +24,7 @@ from msgspec.structs import replace
 
 from teamwright.errors import NotResumable, RunIsLive, TeamwrightError, UsageError
 from teamwright.journal.protocol import driver_lock
-from teamwright.runtime.driver.background_tasks import BackgroundTasks
+from teamwright.runtime.driver.tasks import BackgroundTasks
 from teamwright.runtime.engine import Engine
 from teamwright.runtime.run_request import new_run_id, process_name
 from teamwright.values.text.secret_patterns import mask_text

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from teamwright.runtime.driver.background_tasks import BackgroundTasks
+from teamwright.runtime.driver.tasks import BackgroundTasks
 from teamwright.runtime.live_runs import NOTIFIED_INTERVAL
 from teamwright.runtime.relay import RemoteRun
 from teamwright.server.frames import PROJECTIONS, Form, Frame, MakeProjection

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from pydantic import BaseModel, JsonValue
 
 from teamwright.errors import TeamwrightError
-from teamwright.runtime.driver.background_tasks import BackgroundTasks
+from teamwright.runtime.driver.tasks import BackgroundTasks
 from teamwright.runtime.run_reader import read_texts
 from teamwright.server.frames import Item
 from teamwright.values.events.event import AnyDelta, Event

@@ -24,7 +24,7 @@ from pydantic import BaseModel, JsonValue
 
 from teamwright.agents.functions.threads import run_in_thread
 from teamwright.errors import JournalError, RunNotFound
-from teamwright.runtime.driver.background_tasks import BackgroundTasks
+from teamwright.runtime.driver.tasks import BackgroundTasks
 from teamwright.runtime.people.webhook import Response, Webhook, page_address, post
 from teamwright.runtime.people.webhook_deliveries import BACKOFF
 from teamwright.server.security.private_files import JsonLines

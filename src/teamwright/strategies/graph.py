@@ -11,9 +11,16 @@ from teamwright.agents.contract.agent import Context
 from teamwright.agents.reference_graph import find_cycles
 from teamwright.errors import ExpressionFailed
 from teamwright.strategies.edges import Edge, RouteHistory, arrows_of, edge_flaws
-from teamwright.strategies.handoffs import Handoffs, handoff_arrows, handoff_targets
 from teamwright.strategies.protocol import Diagram, ExpectedAsks, Issue, Members, Settings, Strategy, Task, places
-from teamwright.strategies.team_conversation import TeamConversation, is_unaffordable, stop_at_limit, turn_estimate
+from teamwright.strategies.team_conversation import (
+    Handoffs,
+    TeamConversation,
+    handoff_arrows,
+    handoff_targets,
+    is_unaffordable,
+    stop_at_limit,
+    turn_estimate,
+)
 from teamwright.values.events.team import TeamRouted
 from teamwright.values.limits import ClosingAsk
 from teamwright.values.text.display import name_text

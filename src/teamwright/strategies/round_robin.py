@@ -8,7 +8,6 @@ from itertools import count
 from pydantic import Field
 
 from teamwright.agents.contract.agent import Context
-from teamwright.strategies.handoffs import Handoffs, handoff_arrows
 from teamwright.strategies.protocol import (
     Arrow,
     Diagram,
@@ -24,8 +23,10 @@ from teamwright.strategies.protocol import (
 from teamwright.strategies.team_conversation import (
     MOST_ESTIMATED,
     NO_ESTIMATE,
+    Handoffs,
     TeamConversation,
     can_terminate,
+    handoff_arrows,
     is_unaffordable,
     stop_at_limit,
 )

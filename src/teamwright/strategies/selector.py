@@ -19,7 +19,6 @@ from teamwright.agents.contract.agent import Context, Workspace
 from teamwright.errors import ExpressionFailed
 from teamwright.strategies.edges import Edge, RouteHistory, arrows_of, edge_flaws
 from teamwright.strategies.expressions.conditions_and_templates import Template
-from teamwright.strategies.handoffs import Handoffs, handoff_arrows
 from teamwright.strategies.protocol import (
     Arrow,
     Diagram,
@@ -34,7 +33,13 @@ from teamwright.strategies.protocol import (
     places,
 )
 from teamwright.strategies.reply_parsing import ParseFailure, read_answer
-from teamwright.strategies.team_conversation import TeamConversation, stop_at_limit, turn_estimate
+from teamwright.strategies.team_conversation import (
+    Handoffs,
+    TeamConversation,
+    handoff_arrows,
+    stop_at_limit,
+    turn_estimate,
+)
 from teamwright.values.events.team import TeamSelected
 from teamwright.values.specs.tools import AgentName
 from teamwright.values.text.display import cut

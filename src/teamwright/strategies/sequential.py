@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from itertools import count, islice
 
 from teamwright.agents.contract.agent import Context
-from teamwright.strategies.handoffs import Handoffs, handoff_arrows, handoff_targets, transfer_of
 from teamwright.strategies.protocol import (
     Diagram,
     ExpectedAsks,
@@ -19,7 +18,15 @@ from teamwright.strategies.protocol import (
     chain_arrows,
     places,
 )
-from teamwright.strategies.team_conversation import TeamConversation, is_unaffordable, stop_at_limit
+from teamwright.strategies.team_conversation import (
+    Handoffs,
+    TeamConversation,
+    handoff_arrows,
+    handoff_targets,
+    is_unaffordable,
+    stop_at_limit,
+    transfer_of,
+)
 from teamwright.values.limits import ClosingAsk
 from teamwright.values.turns.results import Outcome
 

@@ -15,9 +15,9 @@ from teamwright.agents.model.agent import ModelAgent
 from teamwright.agents.reference_graph import MOST_NESTED, cycle_text, find_cycles
 from teamwright.documents.nodes import Place
 from teamwright.errors import ManifestError, Problem, UsageError, nearest
-from teamwright.strategies.handoffs import handoff_flaws
 from teamwright.strategies.protocol import TALKS, Members
 from teamwright.strategies.registry import settings_flaws
+from teamwright.strategies.team_conversation import handoff_flaws
 from teamwright.teams.manifests.environment_variables import secrets_in
 from teamwright.teams.team import Team, successors
 from teamwright.values.owned_paths import wildcards_problem

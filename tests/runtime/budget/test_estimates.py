@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from teamwright.values.costs import LARGEST, PICODOLLARS, picodollars
+from teamwright.values.limits import LARGEST, PICODOLLARS, picodollars
 
 
 @pytest.mark.parametrize(("usd", "amount"), [(None, 0), (0.0, 0), (0.25, PICODOLLARS // 4), (-1.0, -PICODOLLARS)])

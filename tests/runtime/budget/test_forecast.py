@@ -8,8 +8,7 @@ import pytest
 
 from teamwright.runtime.budget.forecast import Forecast, Trend
 from teamwright.runtime.budget.ledger import Account
-from teamwright.values.costs import Cost
-from teamwright.values.limits import Limits
+from teamwright.values.limits import Cost, Limits
 
 
 def account(tokens: int, spent: int = 0) -> Account:

@@ -8,8 +8,7 @@ import pytest
 
 from teamwright.runtime.budget.holdback import EXCERPT_TOKENS, FRAMES, Holdback
 from teamwright.runtime.budget.ledger import LEAST_REPLIES, Account, Refusal, ReservationRequest
-from teamwright.values.costs import Cost, Rate
-from teamwright.values.limits import ClosingAsk, Limits, Usage
+from teamwright.values.limits import ClosingAsk, Cost, Limits, Rate, Usage
 from teamwright.values.turns.turn import Tier
 
 

@@ -10,20 +10,24 @@ from hypothesis import given, strategies as st
 
 from teamwright.runtime.budget.estimates import byte_bound
 from teamwright.runtime.budget.ledger import MANY_REPLIES, Account, Refusal, Reservation, ReservationRequest
-from teamwright.values.costs import (
+from teamwright.values.limits import (
     AMPLE_OUTPUT,
     CALLS,
     MODEST_OUTPUT,
+    NOTHING,
     TOKENS,
     USD,
     USEFUL_OUTPUT,
+    Amounts,
     Cost,
+    Limits,
+    MessageLimits,
     Rate,
+    Usage,
     charge_for,
     picodollars,
     refusal_text,
 )
-from teamwright.values.limits import NOTHING, Amounts, Limits, MessageLimits, Usage
 
 CHEAP = Rate(input=1, output=2)
 """Picodollars per token, chosen so that limits are easy to read."""

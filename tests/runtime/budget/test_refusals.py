@@ -15,10 +15,9 @@ from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.runtime.budget.degradation import CUT
 from teamwright.strategies import ClosingAsk, Members, Outcome, Settings, Task
 from teamwright.strategies.protocol import Strategy
-from teamwright.values.costs import Rate, dollars
 from teamwright.values.events.budget import BudgetRefused
 from teamwright.values.events.run import PersonAsked
-from teamwright.values.limits import Degradation, Usage
+from teamwright.values.limits import Degradation, Rate, Usage, dollars
 from teamwright.values.people import Answer, Confirm
 from teamwright.values.specs.members import Share
 from tests.kit.records import cut, wait_for_question

@@ -18,11 +18,10 @@ from teamwright.teams.team import Team
 from teamwright.testing.chat import ChatAnswer, ChatRequest, Drop, Say
 from teamwright.testing.model_server import ModelServer
 from teamwright.values.call_limits import RetryPolicy
-from teamwright.values.costs import Rate, dollars
 from teamwright.values.events.agent import AgentCalled, AgentCallFailed, AgentReturned
 from teamwright.values.events.budget import BudgetExceeded, BudgetMisreported
 from teamwright.values.events.event import Event
-from teamwright.values.limits import Limits, Price, Usage
+from teamwright.values.limits import Limits, Price, Rate, Usage, dollars
 from teamwright.values.specs.models import ServerModel
 from teamwright.values.turns.results import RunResult
 from teamwright.values.turns.turn import Reply, Turn

@@ -13,11 +13,10 @@ from teamwright.agents.contract.effect import Attempt, Effect, Returned
 from teamwright.agents.scripted import Rule, ScriptedAgent
 from teamwright.errors import AgentError, AgentTimeout, InvalidOutput, ServiceError
 from teamwright.journal.in_memory_journal import MemoryJournal
-from teamwright.values.costs import Rate, picodollars
 from teamwright.values.events.agent import AgentAsked
 from teamwright.values.events.budget import BudgetExceeded, BudgetOpened, BudgetRefused, BudgetUnpriced
 from teamwright.values.events.event import Event
-from teamwright.values.limits import Amounts, MessageLimits, Price, Usage
+from teamwright.values.limits import Amounts, MessageLimits, Price, Rate, Usage, picodollars
 from teamwright.values.turns.results import RunResult
 from tests.kit.records import cut
 from tests.kit.strategies import InOrder

@@ -10,7 +10,6 @@ from pydantic import JsonValue
 
 from teamwright.agents.attachments import Attachment
 from teamwright.values.call_limits import MAX_BYTES, RetryPolicy
-from teamwright.values.costs import Rate
 from teamwright.values.events.agent import (
     AgentCalled,
     AgentReturned,
@@ -21,7 +20,7 @@ from teamwright.values.events.agent import (
     ValueForm,
 )
 from teamwright.values.events.event import Fact, OutputForm
-from teamwright.values.limits import NOTHING, Limits, Pace, Usage
+from teamwright.values.limits import NOTHING, Limits, Pace, Rate, Usage
 from teamwright.values.specs.models import TokenizerName
 from teamwright.values.turns.artifacts import Artifact
 from teamwright.values.turns.messages import digest

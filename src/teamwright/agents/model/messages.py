@@ -21,7 +21,7 @@ from pydantic_ai.messages import (
 from pydantic_ai.usage import RequestUsage
 from pydantic_core import from_json, to_json
 
-from teamwright.agents.prices import cost_of, declared_price
+from teamwright.agents.prices_and_tokenizers import cost_of, declared_price
 from teamwright.values.call_limits import OutputLimit, cut_text, text_size
 from teamwright.values.events.agent import PartialUsage
 from teamwright.values.key import tool_place

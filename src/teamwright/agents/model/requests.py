@@ -53,14 +53,13 @@ from teamwright.agents.model.request_template import OutputMode, RequestTemplate
 from teamwright.agents.model.response_stream import OutputMeter, ResponseDeltas, Stop, with_thinking_apart
 from teamwright.agents.model.structured_output import AnswerSchema
 from teamwright.agents.model.tool_calls import with_written_calls
-from teamwright.agents.prices import rate_of
+from teamwright.agents.prices_and_tokenizers import rate_of
 from teamwright.agents.prompt_notices import CUT_NOTICE_TOKENS, output_cut_notice
 from teamwright.errors import InvalidOutput, TeamwrightError
 from teamwright.values.call_limits import REPLY_SECONDS, OutputLimit
-from teamwright.values.costs import MODEST_OUTPUT
 from teamwright.values.events.agent import AgentModeRefused
 from teamwright.values.key import request_place
-from teamwright.values.limits import NOTHING, Pace, Usage
+from teamwright.values.limits import MODEST_OUTPUT, NOTHING, Pace, Usage
 from teamwright.values.specs.models import AnyModel, model_key
 from teamwright.values.turns.messages import digest
 

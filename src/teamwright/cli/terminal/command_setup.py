@@ -76,7 +76,7 @@ def run_on_loop(work: Callable[[], Awaitable[int]]) -> int:
     """
     import anyio
 
-    from teamwright.runtime.driver.cancellation import has_abandoned_tasks
+    from teamwright.runtime.driver.tasks import has_abandoned_tasks
 
     async def whole() -> int:
         code = await work()

@@ -52,7 +52,7 @@ def budget(
             await _remove(budgets, name)
             return 0
         if name is not None and period is not None:
-            from teamwright.values.costs import picodollars
+            from teamwright.values.limits import picodollars
 
             await budgets.put(name, None if usd is None else picodollars(usd), tokens, period)
         await TenantBudgets(journal).settle_ended()
@@ -114,7 +114,7 @@ def _write(shown: list[TenantBudget], name: str | None, json: bool, out: Out) ->
 
 def _data(one: TenantBudget) -> JsonValue:
     """A budget as data, money in dollars."""
-    from teamwright.values.costs import dollars
+    from teamwright.values.limits import dollars
 
     def money(amount: int | None) -> float | None:
         return None if amount is None else dollars(amount)

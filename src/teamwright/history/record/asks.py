@@ -16,7 +16,6 @@ from teamwright.agents.contract.effect import Returned
 from teamwright.agents.contract.retry import recorded_error
 from teamwright.errors import AgentError, JournalCorrupt, LimitReached
 from teamwright.journal.codec import decode_body
-from teamwright.values.costs import ONE_CALL, Cost, refusal_text
 from teamwright.values.events.agent import (
     AgentAsked,
     AgentCallFailed,
@@ -30,7 +29,7 @@ from teamwright.values.events.agent import (
 )
 from teamwright.values.events.budget import BudgetRefused
 from teamwright.values.key import parent_keys, split_attempt, with_attempt
-from teamwright.values.limits import NOTHING, Usage
+from teamwright.values.limits import NOTHING, ONE_CALL, Cost, Usage, refusal_text
 from teamwright.values.turns.messages import Message
 from teamwright.values.turns.turn import Failure, Reply, ToolUse
 

@@ -12,7 +12,6 @@ from math import inf
 from typing import Literal
 
 from teamwright.history.record.asks import RecordedAsk
-from teamwright.values.costs import BudgetUnit, Cost, picodollars
 from teamwright.values.events.agent import AgentFailed, AgentReplied, Tally
 from teamwright.values.events.budget import (
     BudgetDegraded,
@@ -25,7 +24,7 @@ from teamwright.values.events.budget import (
 from teamwright.values.events.event import Event
 from teamwright.values.events.run import RunInterrupted, RunPaused, RunQueued, RunResumed, RunStarted
 from teamwright.values.key import key_and_parents
-from teamwright.values.limits import NOTHING, Usage
+from teamwright.values.limits import NOTHING, BudgetUnit, Cost, Usage, picodollars
 
 
 class Charges:

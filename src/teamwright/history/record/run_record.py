@@ -20,7 +20,6 @@ from teamwright.history.record.asks import RecordedAsk, RecordedBodies, Recorded
 from teamwright.history.record.charges import DriverTime, RecordedBudgets, RecordedCharges, cost_of_run
 from teamwright.history.record.deliveries import RecordedDeliveries, RecordedInterventions, RecordedWorkspace
 from teamwright.journal.protocol import damaged
-from teamwright.values.costs import ONE_CALL, Cost, charge_for, picodollars
 from teamwright.values.events.agent import (
     RUN_KIND,
     AgentAsked,
@@ -64,7 +63,7 @@ from teamwright.values.events.run import (
 )
 from teamwright.values.events.team import TeamReopened
 from teamwright.values.key import in_scope, nearest_key, parent_key
-from teamwright.values.limits import Limits
+from teamwright.values.limits import ONE_CALL, Cost, Limits, charge_for, picodollars
 from teamwright.values.people import Cancel, StopStep
 from teamwright.values.specs.manifest import Source
 from teamwright.values.turns.turn import OUTBOX, MemberRequest

@@ -10,7 +10,7 @@ from typing import cast
 import anyio
 from pydantic import ValidationError
 
-from teamwright.agents.prices import rate_of
+from teamwright.agents.prices_and_tokenizers import rate_of
 from teamwright.errors import JournalError, TeamwrightError
 from teamwright.history.kpis import Kpis, kpis_of
 from teamwright.journal.protocol import Journal
@@ -18,9 +18,8 @@ from teamwright.lab.simulation.simulate import Spread
 from teamwright.lab.simulation.simulated_agents import Simulator, declared_behaviour
 from teamwright.lab.simulation.trials import Trial
 from teamwright.teams.team import Team
-from teamwright.values.costs import Rate
 from teamwright.values.events.run import RunStarted
-from teamwright.values.limits import Bounds, ForecastBasis, Limits, Quantiles, SpendForecast, ceiling_of
+from teamwright.values.limits import Bounds, ForecastBasis, Limits, Quantiles, Rate, SpendForecast, ceiling_of
 from teamwright.values.specs.manifest import AgentSpec, Manifest, Source
 from teamwright.values.specs.models import model_key
 from teamwright.values.turns.results import RunSummary

@@ -20,20 +20,19 @@ from teamwright.agents.contract.agent import Agent, Context, Policy, agent_spec_
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
 from teamwright.agents.contract.retry import recorded_error
 from teamwright.agents.evaluators import EVALUATOR, Evaluator, evaluators_made_by
-from teamwright.agents.prices import cost_of, rate_of
+from teamwright.agents.prices_and_tokenizers import cost_of, rate_of
 from teamwright.errors import AgentError, LimitReached
 from teamwright.history.history import RunHistory
 from teamwright.history.kpis import turns_of
 from teamwright.history.record.asks import RecordedBodies, recorded_reply
 from teamwright.journal.protocol import Journal
 from teamwright.teams.team import Team
-from teamwright.values.costs import USEFUL_OUTPUT, Rate, picodollars
 from teamwright.values.events.agent import AgentCalled, AgentCallFailed, AgentReturned, EffectKind, WorkspaceWritten
 from teamwright.values.events.budget import BudgetRefused
 from teamwright.values.events.event import Event
 from teamwright.values.events.team import TeamEvaluationStarted
 from teamwright.values.key import key_and_parents, parent_key
-from teamwright.values.limits import NOTHING
+from teamwright.values.limits import NOTHING, USEFUL_OUTPUT, Rate, picodollars
 from teamwright.values.specs.evaluation import Evaluate
 from teamwright.values.specs.manifest import AgentSpec
 from teamwright.values.specs.models import AnyModel, model_key

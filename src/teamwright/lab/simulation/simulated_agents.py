@@ -23,15 +23,14 @@ from pydantic_core import to_json
 from teamwright.agents.contract.agent import UNSET, Agent, Context, Policy, agent_spec_of
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
 from teamwright.agents.contract.settings import policy_from_spec
-from teamwright.agents.prices import cost_of, rate_of
+from teamwright.agents.prices_and_tokenizers import cost_of, rate_of
 from teamwright.errors import AgentError, AgentTimeout, RateLimited, ServiceError
 from teamwright.lab.simulation.virtual_loop import count_turn
 from teamwright.strategies.plan.steps.step_options import without_evaluation
 from teamwright.teams.team import Team
-from teamwright.values.costs import Rate
 from teamwright.values.events.agent import EffectKind
 from teamwright.values.key import request_place
-from teamwright.values.limits import CHARACTERS_PER_TOKEN, Pace, Usage
+from teamwright.values.limits import CHARACTERS_PER_TOKEN, Pace, Rate, Usage
 from teamwright.values.specs.manifest import AgentSpec, JsonSchema, Manifest
 from teamwright.values.specs.models import model_key
 from teamwright.values.specs.simulation import Behaviour, Distribution, Percentiles, Simulation, quantile, with_defaults

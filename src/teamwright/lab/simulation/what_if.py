@@ -15,7 +15,7 @@ import anyio
 from pydantic import JsonValue
 
 from teamwright.agents.attachments import Attachment
-from teamwright.agents.prices import known_models, rate_of
+from teamwright.agents.prices_and_tokenizers import known_models, rate_of
 from teamwright.errors import UnknownName, UsageError, nearest
 from teamwright.history.fork import fork_limits
 from teamwright.history.history import RunHistory
@@ -42,13 +42,12 @@ from teamwright.strategies.plan.options import PlanOptions
 from teamwright.strategies.registry import find_strategy
 from teamwright.teams.team import Team
 from teamwright.teams.team_loader import STAND_IN, resolve_model, source_with_limits, without_code
-from teamwright.values.costs import refusal_text
 from teamwright.values.events.agent import AgentCalled, AgentReturned, WorkspaceKept
 from teamwright.values.events.budget import BudgetRefused
 from teamwright.values.events.event import Event
 from teamwright.values.events.run import PersonAnswered, RunApplied, RunEnded, RunIntervened, ScopeExpired
 from teamwright.values.key import next_attempt
-from teamwright.values.limits import NOTHING, Limits, Usage
+from teamwright.values.limits import NOTHING, Limits, Usage, refusal_text
 from teamwright.values.people import Answered, Intervention, RaiseBudget, TeamChange, Tell
 from teamwright.values.specs.manifest import Manifest, Source, TeamSpec
 from teamwright.values.specs.models import AnyModel

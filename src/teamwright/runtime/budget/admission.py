@@ -22,10 +22,9 @@ from teamwright.runtime.budget.rate_limiter import RateLimiter, Slot
 from teamwright.runtime.driver.delivery import waiting_for_provider
 from teamwright.runtime.people.questions import ask_person_at
 from teamwright.runtime.scope import Scope
-from teamwright.values.costs import NO_COST, Cost, Rate
 from teamwright.values.events.budget import BudgetAwaited, BudgetRefused, BudgetUnpriced
 from teamwright.values.key import in_scope, join_key
-from teamwright.values.limits import CHARACTERS_PER_TOKEN
+from teamwright.values.limits import CHARACTERS_PER_TOKEN, NO_COST, Cost, Rate
 from teamwright.values.turns.turn import Failure, Reply, Turn
 
 NOTICE_AFTER = 2.0

@@ -14,18 +14,17 @@ from typing import NamedTuple, Protocol
 from teamwright.agents.compaction import with_summary
 from teamwright.agents.contract.agent import Agent
 from teamwright.agents.model.agent import ModelAgent
-from teamwright.agents.prices import declared_price
+from teamwright.agents.prices_and_tokenizers import declared_price
 from teamwright.runtime.budget.forecast import Forecast, Pressure, Trends
 from teamwright.runtime.budget.ledger import Account
 from teamwright.runtime.run_state import RunState
 from teamwright.runtime.scope import AskedWith, AskPerson, Scope
 from teamwright.strategies.protocol import Members
 from teamwright.teams.team import Team
-from teamwright.values.costs import dollars
 from teamwright.values.events.budget import BudgetDegraded
 from teamwright.values.events.run import PersonAsked
 from teamwright.values.key import join_key
-from teamwright.values.limits import NO_CUTBACK, Cutback
+from teamwright.values.limits import NO_CUTBACK, Cutback, dollars
 from teamwright.values.people import Question
 from teamwright.values.specs.members import Share
 from teamwright.values.turns.messages import Message

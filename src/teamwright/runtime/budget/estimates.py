@@ -16,7 +16,7 @@ from math import ceil
 from typing import Final, NamedTuple
 
 from teamwright.values.call_limits import text_size
-from teamwright.values.costs import BYTES_PER_MESSAGE
+from teamwright.values.limits import BYTES_PER_MESSAGE
 
 TOKENS_PER_MESSAGE: Final = 8
 """The frame of a message: marks of its beginning and end, its role, its channel; most formats need four."""

@@ -15,18 +15,20 @@ from typing import NamedTuple, Protocol
 
 from teamwright.runtime.budget.estimates import TOKENS_PER_MESSAGE, TOKENS_PER_REQUEST
 from teamwright.runtime.budget.ledger import LEAST_REPLIES, OUTPUT_MARGIN, Account, ReservationRequest, likely_mean
-from teamwright.values.costs import (
+from teamwright.values.limits import (
     AMPLE_OUTPUT,
+    CHARACTERS_PER_TOKEN,
     NO_COST,
     TOKENS,
     USD,
     USEFUL_OUTPUT,
+    ClosingAsk,
     Cost,
     Rate,
+    Usage,
     picodollars,
     scaled_output,
 )
-from teamwright.values.limits import CHARACTERS_PER_TOKEN, ClosingAsk, Usage
 from teamwright.values.turns.turn import Tier
 
 MOST_KEPT_PERCENT = 90

@@ -17,7 +17,7 @@ from typing import Literal, NamedTuple
 from typing_extensions import override
 
 from teamwright.errors import LimitReached
-from teamwright.values.costs import (
+from teamwright.values.limits import (
     AMPLE_OUTPUT,
     BUDGET_UNITS,
     CALLS,
@@ -27,8 +27,11 @@ from teamwright.values.costs import (
     TOKENS,
     USD,
     USEFUL_OUTPUT,
+    Amounts,
     BudgetUnit,
     Cost,
+    Limits,
+    MessageLimits,
     Rate,
     add_cost,
     dollars,
@@ -36,7 +39,6 @@ from teamwright.values.costs import (
     refusal_text,
     scaled_output,
 )
-from teamwright.values.limits import Amounts, Limits, MessageLimits
 
 OUTPUT_MARGIN = 1.5
 """How much longer than the longest reply so far another reply may be."""

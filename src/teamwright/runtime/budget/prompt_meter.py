@@ -18,7 +18,7 @@ import anyio
 import anyio.lowlevel
 
 from teamwright.agents.contract.effect import Effect
-from teamwright.agents.tokenizers import CountTokens, encoding_of, is_installed, load_tokenizer
+from teamwright.agents.prices_and_tokenizers import CountTokens, encoding_of, is_installed, load_tokenizer
 from teamwright.errors import JournalError
 from teamwright.journal.protocol import Journal
 from teamwright.runtime.budget.estimates import LearnedRates, TextProfile, byte_bound, framed, profile_of

@@ -25,7 +25,7 @@ from teamwright.runtime.context.turn_outcome import (
     undelivered,
 )
 from teamwright.runtime.context.workspace import merge_updates, post_request
-from teamwright.runtime.driver.cancellation import ContainedTask
+from teamwright.runtime.driver.tasks import ContainedTask
 from teamwright.runtime.people.questions import ApprovalGate
 from teamwright.runtime.scope import AskedWith, Scope
 from teamwright.strategies.protocol import Members

@@ -10,8 +10,8 @@ from types import TracebackType
 from typing import Generic, Self, TypeVar, cast
 
 from teamwright.agents.contract.agent import Context
-from teamwright.runtime.driver.cancellation import Cancellation, abandon_task
 from teamwright.runtime.driver.delivery import update_timers
+from teamwright.runtime.driver.tasks import Cancellation, abandon_task
 from teamwright.runtime.scope import Scope
 from teamwright.values.key import SEPARATOR, join_key
 

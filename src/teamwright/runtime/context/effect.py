@@ -23,18 +23,17 @@ from teamwright.runtime.context.emit import PartStream
 from teamwright.runtime.context.in_doubt import InDoubtCall
 from teamwright.runtime.context.turn_outcome import within_cap
 from teamwright.runtime.context.workspace import include_writes
-from teamwright.runtime.driver.cancellation import ContainedTask
 from teamwright.runtime.driver.delivery import waiting_for_provider
 from teamwright.runtime.driver.recorder import remaining_wait
+from teamwright.runtime.driver.tasks import ContainedTask
 from teamwright.runtime.run_state import ReplayObserver
 from teamwright.runtime.scope import Scope
-from teamwright.values.costs import CALLS, TOKENS, USD, dollars
 from teamwright.values.events.agent import (
     AgentAbandoned,
 )
 from teamwright.values.events.event import Fact
 from teamwright.values.key import join_key
-from teamwright.values.limits import Limits, tighter
+from teamwright.values.limits import CALLS, TOKENS, USD, Limits, dollars, tighter
 from teamwright.values.text.display import error_text
 
 

@@ -16,10 +16,9 @@ from teamwright.runtime.budget.prompt_meter import PromptBound
 from teamwright.runtime.context.workspace import store_file
 from teamwright.runtime.scope import Scope
 from teamwright.values.call_limits import DEFAULT_RETRY, RetryPolicy
-from teamwright.values.costs import NO_COST, TOKENS, USD, Cost, charge_for, dollars
 from teamwright.values.events.agent import AgentCalled, AgentCallFailed, AgentReturned, Body, TextRef, WorkspaceKept
 from teamwright.values.events.budget import BudgetEased, BudgetExceeded, BudgetMisreported, BudgetThrottled
-from teamwright.values.limits import NOTHING, Usage
+from teamwright.values.limits import NO_COST, NOTHING, TOKENS, USD, Cost, Usage, charge_for, dollars
 from teamwright.values.text.display import LONGEST_ERROR, cut
 from teamwright.values.turns.messages import digest
 

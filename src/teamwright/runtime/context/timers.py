@@ -20,8 +20,8 @@ import anyio
 
 from teamwright.errors import UsageError
 from teamwright.history.record.run_record import EXPIRED
-from teamwright.runtime.driver.cancellation import Cancellation
 from teamwright.runtime.driver.recorder import remaining_wait
+from teamwright.runtime.driver.tasks import Cancellation
 from teamwright.runtime.scope import Scope
 from teamwright.values.events.run import ScopeExpired, TimerFired, TimerSet
 from teamwright.values.key import join_key

@@ -30,8 +30,8 @@ from teamwright.server.routes.sockets import HEARTBEAT, EventStream
 from teamwright.server.security.audit import note_started
 from teamwright.server.security.visitor import MAY_READ, Runner, Server, need
 from teamwright.server.state import ServerState
-from teamwright.strategies.handoffs import handoff_targets
 from teamwright.strategies.protocol import Members
+from teamwright.strategies.team_conversation import handoff_targets
 from teamwright.values.text.secret_patterns import mask_text
 from teamwright.values.turns.messages import Message
 from teamwright.values.turns.results import FINAL

@@ -19,7 +19,6 @@ from teamwright.agents.tools.registry import find_kind, kinds_in
 from teamwright.documents.nodes import COMPARISONS, Fields, Items, Place, ProblemReport, Scalar, place_at, plain, shown
 from teamwright.documents.schema_check import SchemaCheck
 from teamwright.errors import UsageError, a
-from teamwright.strategies.handoffs import handoff_flaws
 from teamwright.strategies.plan.steps.step_options import owned_keys
 from teamwright.strategies.protocol import TALKS, Issue, Members, Settings, Strategy
 from teamwright.strategies.registry import (
@@ -34,6 +33,7 @@ from teamwright.strategies.registry import (
     strategy_names,
     valid_options,
 )
+from teamwright.strategies.team_conversation import handoff_flaws
 from teamwright.teams.manifests.checks.cycles import AskGraph, agents_in_tools
 from teamwright.teams.manifests.declarations import OPTIONS, Declaration, Declarations, strategy_of
 from teamwright.values.owned_paths import WILD, wildcards_problem

@@ -13,7 +13,7 @@ from pydantic import JsonValue
 from teamwright.agents.contract.agent import Agent, Context
 from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.journal.in_memory_journal import MemoryJournal
-from teamwright.runtime.driver.cancellation import ContainedTask, has_abandoned_tasks
+from teamwright.runtime.driver.tasks import ContainedTask, has_abandoned_tasks
 from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team
 from teamwright.values.call_limits import RetryPolicy

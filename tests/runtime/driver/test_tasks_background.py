@@ -12,7 +12,7 @@ import pytest
 
 from teamwright import Engine, FunctionAgent, Team, Turn
 from teamwright.errors import UsageError
-from teamwright.runtime.driver.background_tasks import BackgroundTasks
+from teamwright.runtime.driver.tasks import BackgroundTasks
 from tests.kit.members import FakeMembers
 
 T = TypeVar("T")

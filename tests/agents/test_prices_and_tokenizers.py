@@ -7,9 +7,8 @@ import sys
 
 import pytest
 
-from teamwright.agents.prices import cost_of, rate_of
-from teamwright.values.costs import Rate, dollars
-from teamwright.values.limits import Price, Usage
+from teamwright.agents.prices_and_tokenizers import cost_of, rate_of
+from teamwright.values.limits import Price, Rate, Usage, dollars
 from teamwright.values.specs.models import AnyModel, NamedModel, ServerModel
 
 USED = Usage(requests=1, input_tokens=1000, output_tokens=200, cached_tokens=400)
@@ -69,7 +68,8 @@ def test_without_reported_usage_there_is_no_cost() -> None:
 def test_prices_are_loaded_when_they_are_needed_and_reach_for_no_network() -> None:
     code = (
         "import socket, sys\n"
-        "import teamwright.agents.model.agent, teamwright.runtime.engine, teamwright.agents.prices as prices\n"
+        "import teamwright.agents.model.agent, teamwright.runtime.engine\n"
+        "from teamwright.agents import prices_and_tokenizers as prices\n"
         "assert 'genai_prices' not in sys.modules\n"
         "def refuse(*about): raise AssertionError('no network')\n"
         "socket.socket.connect = socket.getaddrinfo = refuse\n"

@@ -19,8 +19,8 @@ from teamwright.agents.tools.built_in import transfer_definition, transfer_messa
 from teamwright.errors import ManifestError, UsageError
 from teamwright.history.script_export import to_script
 from teamwright.runtime.engine import Engine
-from teamwright.strategies.handoffs import TAKEN_BY
 from teamwright.strategies.registry import BUILT_IN_STRATEGIES, find_strategy
+from teamwright.strategies.team_conversation import TAKEN_BY
 from teamwright.teams.team import Team
 from teamwright.values.events.agent import AgentAsked
 from teamwright.values.events.event import Event
