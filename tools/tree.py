@@ -41,7 +41,6 @@ SMALL = {
     "strategies/plan/presets.py": "the names that people look for, each a few lines",
     "testing/sample_facts.py": "a table for tests of code that stores facts",
     "values/specs/plan.py": "the vocabulary of plans, which everything about them imports",
-    "values/text/variable_references.py": "the grammar of references, which all readers of manifests import",
 }
 """Files of the package that are short for a reason, besides facades and the `wing.py` of each wing."""
 LARGE = {

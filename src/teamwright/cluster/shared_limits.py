@@ -23,7 +23,7 @@ from teamwright.errors import JournalError
 from teamwright.journal.postgres.connection import DatabaseAddress
 from teamwright.journal.postgres.rate_limits import PostgresPaces
 from teamwright.runtime.budget.rate_limiter import PaceShare, SharingLimiter
-from teamwright.runtime.budget.sliding_window import MINUTE, Departure, RateWindow
+from teamwright.runtime.budget.rate_window import MINUTE, Departure, RateWindow
 from teamwright.values.limits import Pace
 from teamwright.values.value import JsonValue
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
-from teamwright.history.ending import abort_failure, ending_of
 from teamwright.history.history import RunHistory
 from teamwright.journal.protocol import Batch
 from teamwright.values.events.agent import AgentFailed, AgentReplied, MessageRef, Tally
@@ -14,6 +13,7 @@ from teamwright.values.events.run import RunAborted, RunEnded, RunIntervened
 from teamwright.values.key import key_and_parents
 from teamwright.values.limits import NOTHING, Usage, dollars
 from teamwright.values.people import Cancel
+from teamwright.values.turns.results import ending_of
 from teamwright.values.turns.turn import Failure
 
 STOPPED = "stopped by others"
@@ -99,7 +99,7 @@ class _AskTotals:
                 member=self._history.started.team, error="cancelled", message=ending.reason or "cancelled"
             )
         else:
-            failure = abort_failure(ending)
+            failure = ending.failure()
         ended = ending_of(failure, self._history.usage())
         return RunEnded(
             status=ended.status,

@@ -20,7 +20,6 @@ from teamwright.history.checkpoints import (
     checkpoints_in,
     find_checkpoint,
 )
-from teamwright.history.ending import iso
 from teamwright.history.record.asks import RecordedBodies
 from teamwright.history.record.run_record import RunRecord, check_record
 from teamwright.journal.protocol import Journal
@@ -44,7 +43,7 @@ from teamwright.values.key import is_inside, key_depth, next_attempt, parent_key
 from teamwright.values.limits import NOTHING, Usage
 from teamwright.values.people import Question
 from teamwright.values.turns.messages import History, Message
-from teamwright.values.turns.results import RunResult, Status
+from teamwright.values.turns.results import RunResult, Status, iso
 from teamwright.values.turns.turn import Failure
 
 REFUSED_TASK = "(This message was refused: {reason})"

@@ -8,7 +8,6 @@ from __future__ import annotations
 from teamwright.agents.approval import REJECTED
 from teamwright.agents.review import REVIEW_EXCEEDED
 from teamwright.errors import UsageError
-from teamwright.history.ending import STOPPED
 from teamwright.history.history import RunHistory
 from teamwright.history.record.run_record import EFFECTS
 from teamwright.values.events.agent import AgentCallFailed, AgentFailed, AgentReplied
@@ -17,7 +16,7 @@ from teamwright.values.events.event import Event, Fact
 from teamwright.values.events.run import RunIntervened, ScopeExpired
 from teamwright.values.events.team import TeamEvaluationResult
 from teamwright.values.key import in_scope, join_key, parent_key, without_attempts
-from teamwright.values.turns.results import StopReason
+from teamwright.values.turns.results import STOPPED, StopReason
 
 ENDINGS = ("agent.replied", "agent.failed")
 

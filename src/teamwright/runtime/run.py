@@ -16,7 +16,6 @@ from pydantic_core import to_json
 
 from teamwright.agents.functions.imports import modules_of
 from teamwright.errors import NotResumable
-from teamwright.history.ending import Ending, abort_failure, ending_of
 from teamwright.history.record.run_record import RunRecord
 from teamwright.journal.protocol import Batch, Journal, driver_lock
 from teamwright.runtime.budget.prompt_meter import PromptMeter
@@ -58,7 +57,7 @@ from teamwright.values.people import confirmation_key
 from teamwright.values.text.secret_names import without_secrets
 from teamwright.values.turns.artifacts import Artifact, stored_content
 from teamwright.values.turns.messages import History
-from teamwright.values.turns.results import FOR_PEOPLE, RunResult, StopReason
+from teamwright.values.turns.results import FOR_PEOPLE, Ending, RunResult, StopReason, ending_of
 from teamwright.values.turns.turn import Failure, Turn
 
 
@@ -258,7 +257,7 @@ class Run:
             return await self._record_interruption()
         messages = tuple(scope.messages)
         if state.aborted is not None:
-            return await self._end(ending_of(abort_failure(state.aborted, messages), scope.usage))
+            return await self._end(ending_of(state.aborted.failure(messages), scope.usage))
         assert self.control.cancel_request is not None
         reason = self.control.cancel_request.reason or "cancelled"
         cancelled = Failure(member=self._team.name, error="cancelled", message=reason, messages=messages)

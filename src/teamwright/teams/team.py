@@ -44,8 +44,7 @@ from teamwright.values.limits import Degradation, Limits
 from teamwright.values.names import check_name
 from teamwright.values.people import Confirm, Notify, signing_key
 from teamwright.values.specs.members import Share
-from teamwright.values.text.secret_names import HIDDEN
-from teamwright.values.text.variable_references import escape_references
+from teamwright.values.text.secret_names import HIDDEN, escape_references
 from teamwright.values.turns.envelope import EnvelopeSettings
 from teamwright.values.turns.turn import Reply, Turn
 from teamwright.values.value import Value

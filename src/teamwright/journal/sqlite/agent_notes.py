@@ -11,7 +11,8 @@ from typing import Protocol, TypeVar
 
 from teamwright.errors import JournalUnavailable
 from teamwright.journal.agent_notes import Note, similar_notes
-from teamwright.journal.sqlite.layout import CREATE_SEARCH, SEARCH, transaction
+from teamwright.journal.sqlite.layout import CREATE_SEARCH, SEARCH
+from teamwright.journal.sqlite.queries import transaction
 
 T = TypeVar("T")
 

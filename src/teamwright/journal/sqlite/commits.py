@@ -24,7 +24,6 @@ from teamwright.errors import JournalError
 from teamwright.journal.codec import NUMBERS, join_bodies, pack_body, split_bodies, to_row
 from teamwright.journal.protocol import COLUMNS, STATUS_FACTS, Batch, Committed, RunStatus, fenced_out, missing_source
 from teamwright.journal.sqlite.database import SINGLE_STATEMENT_ROWS, Column, Database, Insert, is_locked
-from teamwright.journal.sqlite.layout import transaction
 from teamwright.journal.sqlite.queries import (
     STATUS_COLUMNS,
     is_stored_at,
@@ -32,6 +31,7 @@ from teamwright.journal.sqlite.queries import (
     read_place,
     read_places,
     read_run,
+    transaction,
 )
 from teamwright.values.events.agent import Body
 from teamwright.values.events.event import Event, fold

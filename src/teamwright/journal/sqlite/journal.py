@@ -25,8 +25,14 @@ from teamwright.journal.sqlite.agent_notes import NotesFile, SqliteNotes
 from teamwright.journal.sqlite.commits import Committer, Writer
 from teamwright.journal.sqlite.database import Database
 from teamwright.journal.sqlite.driver_locks import LOCKS, DriverLocks
-from teamwright.journal.sqlite.layout import transaction
-from teamwright.journal.sqlite.queries import lenient_text, read_bodies, read_events, read_place, read_summaries
+from teamwright.journal.sqlite.queries import (
+    lenient_text,
+    read_bodies,
+    read_events,
+    read_place,
+    read_summaries,
+    transaction,
+)
 from teamwright.values.events.agent import Body
 from teamwright.values.events.event import Event
 from teamwright.values.people import Intervention

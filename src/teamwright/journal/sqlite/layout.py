@@ -15,6 +15,7 @@ from contextlib import closing
 from typing import Any
 
 from teamwright.errors import JournalCorrupt, JournalTooNew, JournalUnavailable
+from teamwright.journal.sqlite.queries import transaction
 
 APPLICATION_ID = 0x7EA3_3117
 """Marks a file as a journal."""
@@ -91,26 +92,6 @@ def migrate(name: str, version: int, execute: Execute, migrations: tuple[Migrati
     for number, migration in enumerate(migrations[version:], start=version + 1):
         migration(execute)
         execute(f"PRAGMA user_version = {number}")
-
-
-class transaction:  # noqa: N801 - it is used as a function
-    """A transaction that acquires the write lock at its start, so that its commit can't fail for lack of it."""
-
-    __slots__ = ("_cursor",)
-
-    def __init__(self, cursor: sqlite3.Cursor) -> None:
-        self._cursor = cursor
-
-    def __enter__(self) -> sqlite3.Cursor:
-        return self._cursor.execute("BEGIN IMMEDIATE")
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        try:
-            if error is None:
-                self._cursor.execute("COMMIT")
-        finally:
-            if self._cursor.connection.in_transaction:
-                self._cursor.execute("ROLLBACK")
 
 
 def is_older(connection: sqlite3.Connection, name: str) -> bool:

@@ -1,4 +1,7 @@
-"""Reads and deletes events and bodies, in few statements. A body that another run refers to is never deleted."""
+"""Reads and deletes events and bodies, in few statements; and transactions.
+
+A body that another run refers to is never deleted.
+"""
 
 from __future__ import annotations
 
@@ -255,3 +258,23 @@ def _referenced_elsewhere(
 def _bodies_at(cursor: sqlite3.Cursor, position: int) -> dict[Body, str]:
     (texts,) = cursor.execute("SELECT bodies FROM events WHERE position = ?", (position,)).fetchone()
     return dict(split_bodies(texts)) if texts else {}
+
+
+class transaction:  # noqa: N801 - it is used as a function
+    """A transaction that acquires the write lock at its start, so that its commit can't fail for lack of it."""
+
+    __slots__ = ("_cursor",)
+
+    def __init__(self, cursor: sqlite3.Cursor) -> None:
+        self._cursor = cursor
+
+    def __enter__(self) -> sqlite3.Cursor:
+        return self._cursor.execute("BEGIN IMMEDIATE")
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        try:
+            if error is None:
+                self._cursor.execute("COMMIT")
+        finally:
+            if self._cursor.connection.in_transaction:
+                self._cursor.execute("ROLLBACK")

@@ -12,9 +12,8 @@ from typing import Protocol
 
 from teamwright.agents.contract.effect import Effect
 from teamwright.errors import AgentError, LimitReached, RateLimited
-from teamwright.runtime.budget.fair_queue import FairQueue
 from teamwright.runtime.budget.ledger import Unavailable
-from teamwright.runtime.budget.sliding_window import MINUTE, Departure, RateWindow
+from teamwright.runtime.budget.rate_window import MINUTE, Departure, FairQueue, RateWindow
 from teamwright.values.events.budget import BudgetEased, BudgetThrottled
 from teamwright.values.limits import Pace, Usage
 

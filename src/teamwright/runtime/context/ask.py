@@ -15,11 +15,11 @@ from teamwright.history.record.charges import Charges, charge_of
 from teamwright.runtime.budget.degradation import Degradation
 from teamwright.runtime.budget.forecast import Forecast
 from teamwright.runtime.budget.holdback import Holdback
-from teamwright.runtime.context.emit import end_team
 from teamwright.runtime.context.timers import Deadline
 from teamwright.runtime.context.turn_outcome import (
     checked_reply,
     clean_reply,
+    end_team,
     ending_fact,
     failure_from,
     undelivered,

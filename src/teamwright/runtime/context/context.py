@@ -31,10 +31,9 @@ from teamwright.runtime.budget.holdback import Holdback
 from teamwright.runtime.context.ask import Ask
 from teamwright.runtime.context.branches import RunBranches
 from teamwright.runtime.context.effect import EffectCall
-from teamwright.runtime.context.emit import emit_fact
 from teamwright.runtime.context.recovery import AskRecovery
 from teamwright.runtime.context.timers import Deadline, ScopeClock, sleep_durably
-from teamwright.runtime.context.turn_outcome import undelivered
+from teamwright.runtime.context.turn_outcome import emit_fact, undelivered
 from teamwright.runtime.context.workspace import RunWorkspace, post_request
 from teamwright.runtime.driver.path_locks import Owner, PathLock
 from teamwright.runtime.people.applied_interventions import steer_ask, take_at_once, take_changes

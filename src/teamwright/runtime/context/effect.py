@@ -1,9 +1,13 @@
-"""One effect: returned from the record, or admitted, announced, called, retried and recorded."""
+"""One effect: returned from the record, or admitted, announced, called, retried and recorded.
+
+Its response is shown while it is streamed: pieces are redacted and published to the followers of the run, and who
+follows later gets all of it so far from the bus, until it is finished or discarded. Nothing flows back.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
 import anyio
@@ -19,22 +23,24 @@ from teamwright.errors import AgentError, AgentTimeout, CallInDoubt, LimitReache
 from teamwright.history.record.asks import RecordedCall, recorded_result
 from teamwright.runtime.budget.admission import UNBOUNDED, Admission, Permit
 from teamwright.runtime.context.effect_record import EffectRecord
-from teamwright.runtime.context.emit import PartStream
 from teamwright.runtime.context.in_doubt import InDoubtCall
 from teamwright.runtime.context.turn_outcome import within_cap
 from teamwright.runtime.context.workspace import include_writes
 from teamwright.runtime.driver.delivery import waiting_for_provider
 from teamwright.runtime.driver.recorder import remaining_wait
+from teamwright.runtime.driver.redaction import RedactedStream
 from teamwright.runtime.driver.tasks import ContainedTask
 from teamwright.runtime.run_state import ReplayObserver
 from teamwright.runtime.scope import Scope
 from teamwright.values.events.agent import (
     AgentAbandoned,
 )
-from teamwright.values.events.event import Fact
+from teamwright.values.events.event import AnyDelta, ArgumentsDelta, Delta, Fact, ThinkingDelta
 from teamwright.values.key import join_key
 from teamwright.values.limits import CALLS, TOKENS, USD, Limits, dollars, tighter
 from teamwright.values.text.display import error_text
+from teamwright.values.text.secret_patterns import mask_text
+from teamwright.values.text.written_steps import WrittenSteps
 
 
 class EffectCall:
@@ -305,3 +311,74 @@ class EffectCall:
         """Show nothing more of this attempt to followers that come later."""
         for stream in self._streams.values():
             stream.discard()
+
+
+class PartStream:
+    """Publishes the pieces of one part, each with its offset; what may be the beginning of a secret is held back."""
+
+    __slots__ = ("_attempt", "_offset", "_part", "_redacted", "_scope", "_shown", "_steps")
+
+    def __init__(self, scope: Scope, attempt: int, part: ReplyPart) -> None:
+        self._scope, self._attempt, self._part = scope, attempt, part
+        self._redacted, self._offset = RedactedStream(scope.run.redactor), 0
+        self._shown: list[str] = []
+        writes = part.kind == "text" or part.output is not None
+        self._steps = WrittenSteps() if scope.plans and writes else None
+        scope.run.bus.open_part(scope.run.run_id, self)
+
+    def feed(self, piece: str) -> None:
+        """Publish the next piece."""
+        text, length = self._redacted.feed(piece)
+        self._publish(text)
+        self._offset += length
+
+    def finish(self) -> None:
+        """Publish what was held back, and end the part."""
+        self._publish(self._redacted.finish())
+        self.discard()
+
+    def discard(self) -> None:
+        """End the part: the call has failed, or its response is recorded."""
+        self._scope.run.bus.close_part(self._scope.run.run_id, self)
+
+    def written(self) -> AnyDelta | None:
+        """Return all of the part so far as one piece."""
+        if len(self._shown) > 1:
+            self._shown = ["".join(self._shown)]
+        return self._delta(self._shown[0], 0, self._steps.lines if self._steps else ()) if self._shown else None
+
+    def _publish(self, text: str) -> None:
+        if not text:
+            return
+        self._shown.append(text)
+        steps = self._steps.feed(text) if self._steps else ()
+        bus = self._scope.run.bus
+        if bus.is_followed(self._scope.run.run_id):
+            bus.publish_delta(self._delta(text, self._offset, steps))
+
+    def _delta(self, text: str, offset: int, steps: Sequence[str]) -> AnyDelta:
+        scope, part = self._scope, self._part
+        lines = tuple(map(mask_text, steps)) if steps else ()
+        if part.kind == "arguments":
+            return ArgumentsDelta(
+                run_id=scope.run.run_id,
+                key=scope.path,
+                member=scope.member,
+                attempt=self._attempt,
+                offset=offset,
+                text=text,
+                output=part.output,
+                steps=lines,
+                tool=part.tool,
+                call=part.call,
+            )
+        return (Delta if part.kind == "text" else ThinkingDelta)(
+            run_id=scope.run.run_id,
+            key=scope.path,
+            member=scope.member,
+            attempt=self._attempt,
+            offset=offset,
+            text=text,
+            output=part.output,
+            steps=lines,
+        )

@@ -12,7 +12,7 @@ from teamwright.agents.compaction import CHUNK, split_transcript, summary_messag
 from teamwright.agents.contract.agent import Agent
 from teamwright.errors import InvalidRequest
 from teamwright.runtime.context.ask import Ask
-from teamwright.runtime.context.emit import emit_fact
+from teamwright.runtime.context.turn_outcome import emit_fact
 from teamwright.runtime.people.questions import ApprovalGate, ask_person_at
 from teamwright.runtime.scope import Scope
 from teamwright.values.call_limits import Recovery, TooLong

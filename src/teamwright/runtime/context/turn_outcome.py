@@ -1,6 +1,7 @@
-"""The outcome of a member's turn: a redacted reply under the member's name, or a failure; and the fact that records it.
+"""What a member's turn leaves in the record: facts that it emits, and its outcome, a reply or a failure.
 
-Size caps of results and replies apply before anything else reads them. `child` is the scope of the turn.
+Facts are recorded once, redacted. Replies are redacted and under the member's name; size caps of results and replies
+apply before anything else reads them. `child` is the scope of the turn.
 """
 
 from __future__ import annotations
@@ -12,24 +13,27 @@ from functools import partial
 from typing import cast
 
 from msgspec import structs
-from pydantic_core import PydanticSerializationError, to_json
+from pydantic_core import PydanticSerializationError, from_json, to_json
 
 from teamwright.agents.contract.agent import Agent, is_package_class
 from teamwright.agents.contract.effect import Effect, Returned
 from teamwright.agents.envelope_note import extract_note, parse_note
-from teamwright.errors import AgentError, InvalidOutput, LimitReached, MemberFailed, ToolError, nearest
-from teamwright.history.ending import Ending, ending_of
+from teamwright.errors import AgentError, InvalidOutput, LimitReached, MemberFailed, ToolError, UsageError, nearest
 from teamwright.runtime.driver.recorder import Recorder
 from teamwright.runtime.driver.redaction import Redactor
 from teamwright.runtime.scope import Scope
 from teamwright.values.call_limits import cut_text, fits, reply_cut_warning, text_size
-from teamwright.values.events.agent import AgentFailed, AgentReplied, ToolUseRef
+from teamwright.values.events.agent import AgentCallRejected, AgentCompacted, AgentFailed, AgentReplied, ToolUseRef
+from teamwright.values.events.event import ENGINE_FACTS, Fact
+from teamwright.values.events.run import Custom
+from teamwright.values.events.team import TeamEnded
 from teamwright.values.key import join_key
 from teamwright.values.limits import NOTHING, Usage
 from teamwright.values.text.display import LONGEST_ERROR, cut, error_text
 from teamwright.values.turns.messages import Message
+from teamwright.values.turns.results import Ending, ending_of
 from teamwright.values.turns.turn import MOST_TOOL_USES, Failure, Reply, ToolUse, Turn, is_heard
-from teamwright.values.value import JsonValue, plain_json
+from teamwright.values.value import JsonValue, Record, misfit_of, plain_json
 
 WHOLE_REPLY = 100
 """How many times the cap a whole reply may be as the result of a call, before its parts are cut."""
@@ -261,3 +265,53 @@ def check_scripts(ending: Ending, team: str, agents: Iterable[Agent], marks: Cou
     text = f"the script is strict, and {'; '.join(left)}"
     failure = Failure(member=team, error="script", message=text, messages=ending.messages)
     return ending_of(failure, ending.usage)
+
+
+def emit_fact(scope: Scope, fact: Fact, key: str | None = None) -> None:
+    """Record a fact of a scope unless the record holds it already; raises `UsageError` for the engine's own kinds.
+
+    Facts without a key are counted.
+    """
+    if not isinstance(fact, Record):  # pyright: ignore[reportUnnecessaryIsInstance] - from code without types
+        raise UsageError(f"Only events can be emitted, not {fact!r:.200}; emit a Custom.")
+    if fact.__class__ in ENGINE_FACTS:
+        raise UsageError(f"Only the engine records {fact.kind!r}; for something of your own, emit a Custom.")
+    if scope.is_closed:
+        return
+    run = scope.run
+    if fact.__class__ is TeamEnded:
+        scope.has_ended = True
+    if key is None:
+        scope.emitted_count += 1
+        place = f"event-{scope.emitted_count}"
+    else:
+        place = scope.claim(key)
+    if (fact.kind, scope.path, place) not in run.record.emitted:
+        if isinstance(fact, Custom):
+            fact = fact.changed(data=_json(run.redactor.value(fact.data)))
+            if (wrong := misfit_of(fact)) is not None:
+                raise UsageError(f"An event of your own can't be recorded: {wrong}")
+        else:
+            fact = run.redactor.fact(fact)
+        if isinstance(fact, AgentCallRejected):  # emitted with the text that becomes its body
+            fact = fact.changed(arguments=run.recorder.store(fact.arguments))
+        elif isinstance(fact, AgentCompacted):
+            fact = fact.changed(summary=run.recorder.store(fact.summary))
+        run.recorder.add(scope.path, place, fact)
+
+
+def end_team(scope: Scope, fact: TeamEnded) -> None:
+    """Record the ending of a team that is stopped from outside, unless it has begun nothing or has ended."""
+    if not scope.emitted_count or scope.has_ended or scope.run.closing:
+        return
+    place = f"event-{scope.emitted_count + 1}"
+    if (fact.kind, scope.path, place) not in scope.run.record.emitted:
+        scope.run.recorder.add(scope.path, place, fact)
+
+
+def _json(data: JsonValue) -> JsonValue:
+    """Return the data as it will be read back from the journal."""
+    try:
+        return from_json(to_json(data, inf_nan_mode="null"))
+    except ValueError as error:
+        raise UsageError(f"The data of an event must be JSON: {error}") from error

@@ -5,18 +5,55 @@ The file only grows, and only its owner can read it. It never holds texts of req
 
 from __future__ import annotations
 
+import json
+import os
+from collections import deque
+from pathlib import Path
 from time import time
+from typing import Generic, TypeVar
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from teamwright.journal.location import FILE_MODE, make_folder
 from teamwright.server.security.credentials import Visitor
 from teamwright.server.security.guard import SAFE_METHODS
-from teamwright.server.security.private_files import JsonLines
 from teamwright.values.turns.results import iso
 
+Line = TypeVar("Line", bound=BaseModel)
+
 UNAUTHORIZED = 401
+
+
+class JsonLines(Generic[Line]):
+    """A file of lines of one type, which only grows. A line that a crash cut off is skipped."""
+
+    def __init__(self, file: Path, line: type[Line]) -> None:
+        self._file, self._line = file, line
+
+    def write(self, line: Line) -> None:
+        make_folder(self._file.parent)
+        file = os.open(self._file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, FILE_MODE)
+        try:
+            os.write(file, line.model_dump_json().encode() + b"\n")
+        finally:
+            os.close(file)
+
+    def read(self, limit: int) -> list[Line]:
+        """Return the last lines, newest first."""
+        try:
+            with self._file.open(encoding="utf-8", errors="replace") as lines:
+                last = deque(lines, maxlen=limit)
+        except FileNotFoundError:
+            return []
+        found: list[Line] = []
+        for text in reversed(last):
+            try:
+                found.append(self._line.model_validate(json.loads(text)))
+            except (ValueError, ValidationError):
+                continue
+        return found
 
 
 class AuditLine(BaseModel):

@@ -1,7 +1,7 @@
 """Who may use a server: tokens, and sessions of browsers, which are short-lived tokens that a page keeps.
 
-Both are made once and stored as hashes, in private files beside the journal. A session begins with the one-time code of
-the printed address, or with a token, and then lasts no longer than it.
+Both are made once and stored as hashes, in private files beside the journal, which a crash leaves as they were. A
+session begins with the one-time code of the printed address, or with a token, and then lasts no longer than it.
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import Literal, cast, get_args
 
 from teamwright.errors import UsageError, nearest
-from teamwright.journal.location import companion_folder
-from teamwright.server.security.private_files import file_version, write_private
+from teamwright.journal.location import FILE_MODE, companion_folder, make_folder
 
 Role = Literal["read", "answer", "run", "admin"]
 """What a visitor may do; each role may do what those before it may."""
@@ -227,3 +226,21 @@ def _stored(file: Path) -> list[StoredSession]:
     except (OSError, ValueError, KeyError, TypeError):
         return []
     return [one for one in found if one.role in ROLES]
+
+
+def write_private(file: Path, value: object) -> None:
+    """Replace a file, which only its owner can read."""
+    make_folder(file.parent)
+    part = file.with_suffix(".part")
+    part.touch(mode=FILE_MODE)
+    part.write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
+    part.replace(file)
+
+
+def file_version(file: Path) -> tuple[int, int] | None:
+    """What changes whenever a file is replaced; `None` if there is none."""
+    try:
+        found = file.stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_mtime_ns

@@ -31,13 +31,16 @@ from teamwright.values.text.secret_names import (
     HIDDEN,
     NOTIFY,
     OWN_SECRETS,
+    REFERENCE,
+    escape_references,
     has_password,
     is_header,
     is_secret,
     is_secret_name,
     may_hold_secret,
+    may_refer,
+    variables_of,
 )
-from teamwright.values.text.variable_references import REFERENCE, escape_references, may_refer, variables_of
 
 MOST_SECRETS = 1_000
 """A limit, because every text is searched for each secret."""

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import ClassVar, Literal
 
 from teamwright.values.events.agent import Body, MessageRef
 from teamwright.values.limits import NOTHING, Bounds, SpendForecast, Usage
 from teamwright.values.people import Answer, Intervention, Question
 from teamwright.values.turns.artifacts import Artifact
+from teamwright.values.turns.messages import Message
 from teamwright.values.turns.results import Status, StopReason
+from teamwright.values.turns.turn import Failure
 from teamwright.values.value import JsonValue, Record
 
 RUN_FORMAT = 1
@@ -148,6 +151,10 @@ class RunAborted(Record, frozen=True):
     member: str
     error: str
     message: str
+
+    def failure(self, messages: Iterable[Message] = ()) -> Failure:
+        """Return the failure over which the run was aborted."""
+        return Failure(member=self.member, error=self.error, message=self.message, messages=tuple(messages))
 
 
 class RunEnded(Record, frozen=True):

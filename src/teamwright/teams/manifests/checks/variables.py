@@ -28,9 +28,16 @@ from teamwright.values.provider_keys import (
 )
 from teamwright.values.specs.manifest import Manifest
 from teamwright.values.text.display import cut
-from teamwright.values.text.secret_names import NAMED_BY_OTHERS, OWN_SECRETS, is_secret_name, may_hold_secret
+from teamwright.values.text.secret_names import (
+    NAMED_BY_OTHERS,
+    OWN_SECRETS,
+    REFERENCE,
+    is_secret_name,
+    may_hold_secret,
+    resolved,
+    variables_of,
+)
 from teamwright.values.text.secret_patterns import secret_spans
-from teamwright.values.text.variable_references import REFERENCE, resolved, variables_of
 
 MODELS = frozenset(("model", "economy", "stronger", "fallback"))
 """The fields of an agent that declare models."""

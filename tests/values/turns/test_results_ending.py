@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from teamwright import Engine, FunctionAgent, Team
-from teamwright.history.ending import ending_of, iso
 from teamwright.values.limits import Usage
 from teamwright.values.turns.messages import Message
+from teamwright.values.turns.results import ending_of, iso
 from teamwright.values.turns.turn import Failure, Reply, Turn
 
 SAID = (Message(name="a", content="partial"),)

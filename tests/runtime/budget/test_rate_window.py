@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from teamwright.runtime.budget.rate_limiter import CONCURRENCY, ConcurrencyLimit
-from teamwright.runtime.budget.sliding_window import FIRST_OUTPUT, MINUTE, Departure, RateWindow
+from teamwright.runtime.budget.rate_window import FIRST_OUTPUT, MINUTE, Departure, RateWindow
 from teamwright.values.limits import Pace
 from tests.runtime.virtual_time import most_in_a_minute
 
