@@ -1,11 +1,8 @@
-"""A new team runs at once, with each strategy, from a manifest or in Python."""
+"""A new team runs at once, with each strategy."""
 
 from __future__ import annotations
 
-import os
 import shlex
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -43,64 +40,6 @@ def test_a_new_team_of_each_strategy_runs_at_once(call: Call, tmp_path: Path, st
     assert (done.code, done.json["status"]) == (0, "completed"), done.err
     assert done.json["output"]
     assert (tmp_path / "it" / "README.md").read_text().count("sourdough") == 1
-
-
-@pytest.mark.parametrize("strategy", strategy_names())
-def test_a_new_team_in_python_of_each_strategy_runs_too(
-    call: Call, tmp_path: Path, strategy: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert call("new", tmp_path / "it", "--strategy", strategy, "--python").code == 0
-    program = (tmp_path / "it" / "team_it.py").read_text()
-    names: dict[str, object] = {"__name__": "team_it", "__file__": str(tmp_path / "it" / "team_it.py")}
-    exec(compile(program, "team_it.py", "exec", dont_inherit=True), names)  # noqa: S102
-    monkeypatch.setitem(sys.modules, "team_it", type(sys)("team_it"))
-    vars(sys.modules["team_it"]).update(names)
-    tests: dict[str, object] = {}
-    exec((tmp_path / "it" / "test_team_it.py").read_text(), tests)  # noqa: S102
-    check = tests["test_the_team_answers"]
-    assert callable(check)
-    check()
-
-
-def test_a_new_team_in_python_runs_with_the_command_it_says_and_with_pytest(call: Call, tmp_path: Path) -> None:
-    folder = tmp_path / "my-team"
-    made = call("new", folder, "--python", "--json").json
-    names = sorted(Path(file).name for file in made["files"])
-    assert names == ["README.md", "replies.yaml", "team_my_team.py", "test_team_my_team.py"]
-    python, *arguments = shlex.split(made["command"])
-    assert python == "python"
-    environment = {**os.environ, "TEAMWRIGHT_HOME": str(tmp_path / "home")}
-    done = subprocess.run(
-        [sys.executable, *arguments], capture_output=True, text=True, check=False, env=environment, cwd=tmp_path
-    )
-    assert (done.returncode, "Sourdough" in done.stdout) == (0, True), done.stderr
-    plain = [sys.executable, "-m", "pytest", "-q", "-p", "no:asyncio", "-p", "no:anyio", str(folder)]
-    tested = subprocess.run(plain, capture_output=True, text=True, check=False, env=environment, cwd=tmp_path)
-    assert tested.returncode == 0, tested.stdout
-
-
-def test_two_new_teams_in_python_are_tested_together_and_offline_even_on_a_real_model(
-    call: Call, tmp_path: Path
-) -> None:
-    for name in ("one", "other-2"):
-        assert call("new", tmp_path / name, "--python").code == 0
-        program = tmp_path / name / f"team_{name.replace('-', '_')}.py"
-        program.write_text(program.read_text().replace('MODEL = ""', 'MODEL = "openai:gpt-5-mini"'))
-    plain = [sys.executable, "-m", "pytest", "-q", "-p", "no:asyncio", "-p", "no:anyio", str(tmp_path)]
-    tested = subprocess.run(plain, capture_output=True, text=True, check=False, cwd=tmp_path)
-    assert "2 passed" in tested.stdout, tested.stdout
-
-
-@pytest.mark.parametrize("strategy", strategy_names())
-def test_a_new_program_is_formatted(call: Call, tmp_path: Path, strategy: str) -> None:
-    assert call("new", tmp_path / "it", "--strategy", strategy, "--python").code == 0
-    checked = subprocess.run(
-        [sys.executable, "-m", "ruff", "format", "--isolated", "--line-length", "120", "--diff", str(tmp_path / "it")],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert checked.returncode == 0, checked.stdout
 
 
 @pytest.mark.parametrize("name", ["123", "1.5", "null", "true", "1e3", "0x1f"])

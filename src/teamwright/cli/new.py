@@ -6,9 +6,7 @@ can be compared.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
-from json import dumps as json_text
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
 
@@ -179,9 +177,6 @@ def all_templates() -> dict[str, TeamTemplate]:
     return TEMPLATES | {name: one for templates in brought for name, one in templates.items()}
 
 
-WIDTH = 120
-"""Characters in a line of a program."""
-
 MANIFEST = """\
 # {about}.
 # It runs offline with the replies in replies.yaml; see README.md for real models.
@@ -200,57 +195,6 @@ models:
   # primary: {{url: http://localhost:8000/v1, name: my-model}}
 """
 
-PROGRAM = """\
-\"\"\"{about}.
-
-It runs offline with the replies in replies.yaml; set MODEL for a real one.
-\"\"\"
-
-import sys
-from pathlib import Path
-
-from teamwright import Limits, ModelAgent, ScriptedAgent, Team, run_sync
-from teamwright.agents import Script
-
-TASK = "{task}"
-MODEL = ""  # for example "openai:gpt-5-mini", with its key in the environment, or "local"
-INSTRUCTIONS = {{
-{instructions}
-}}
-
-
-def new_team(model: str = MODEL) -> Team:
-    \"\"\"The team on this model, or with the scripted replies if none is named.\"\"\"
-
-    def agent(name: str) -> ModelAgent | ScriptedAgent:
-        if model:
-            return ModelAgent(name, model, instructions=INSTRUCTIONS[name])
-        return ScriptedAgent(name, Script.load(Path(__file__).with_name("replies.yaml")))
-
-    return Team(
-        "{name}",
-        members=[{members}],
-{arguments}        limits=Limits(tokens=20000, seconds=300),
-    )
-
-
-if __name__ == "__main__":
-    result = run_sync(new_team(), sys.argv[1] if len(sys.argv) > 1 else TASK)
-    print(result.output or f"{{result.status}}: see  teamwright runs show {{result.run_id}}")
-    sys.exit(result.exit_code)
-"""
-
-TEST = """\
-from {module} import TASK, new_team
-from teamwright import run_sync
-
-
-def test_the_team_answers() -> None:
-    result = run_sync(new_team(model=""), TASK, journal="memory")
-    assert result.status == "completed", result
-    assert result.output
-"""
-
 REPLIES = """\
 # Scripted replies, so that the team runs without a model. The first rule that matches answers.
 rules:
@@ -260,7 +204,7 @@ README = """\
 # {name}
 
 A team for Teamwright: {about}.
-`{file}` declares it, `replies.yaml` lets it run offline.
+`team.yaml` declares it, `replies.yaml` lets it run offline.
 
     {command}
 
@@ -280,20 +224,12 @@ MANIFEST_CHANGES = """\
 - `teamwright validate {folder}` reports every mistake with its line.
 """
 
-PROGRAM_CHANGES = """\
-- `MODEL` in `{module}.py`: `"openai:gpt-5-mini"`, any other provider, or `"local"`.
-- `INSTRUCTIONS` and `members`: add an agent, and add it to the list. An agent may be a function, too: `FunctionAgent`.
-- `strategy`: how the members work together; `teamwright new other --python --strategy NAME` shows another one.
-- `test_{module}.py`: pytest runs it offline, whatever `MODEL` is.
-"""
-
 
 def new(
     name: Annotated[str, typer.Argument(metavar="NAME", help="The team's name, or a path that ends in it.")],
     strategy: Annotated[
         str, typer.Option("--strategy", metavar="NAME", help="How its members work together.")
     ] = "sequential",
-    python: Annotated[bool, typer.Option("--python", help="Declare the team in Python, with a test.")] = False,
     json: Json = False,
     out: Out = None,
 ) -> int:
@@ -301,10 +237,10 @@ def new(
 
     Examples:
       teamwright new my-team
-      teamwright new my-team --strategy selector --python
+      teamwright new my-team --strategy selector
     """
     check_out(out)
-    folder, files, command = scaffold(Path(name), strategy, python=python)
+    folder, files, command = scaffold(Path(name), strategy)
     if json:
         write_json({"folder": str(folder), "files": [str(file) for file in files], "command": command}, out)
     else:
@@ -313,20 +249,15 @@ def new(
     return 0
 
 
-def scaffold(folder: Path, strategy: str, *, python: bool) -> tuple[Path, list[Path], str]:
+def scaffold(folder: Path, strategy: str) -> tuple[Path, list[Path], str]:
     """Write the folder and return it with its files and the command that runs it; never overwrites a file."""
     from teamwright.errors import UsageError
     from teamwright.values.names import check_name
 
     name = check_name("team", folder.name)
     strategy, template = find_template(strategy)
-    module = "team_" + re.sub(r"\W", "_", name)
-    runner = f"python {_quoted(str(folder / module))}.py" if python else f"teamwright run {_quoted(str(folder))}"
-    command = f'{runner} "{TASK}"'
-    if python:
-        texts = _python_files(name, module, strategy, template, command)
-    else:
-        texts = _manifest_files(name, strategy, template, folder, command)
+    command = f'teamwright run {_quoted(str(folder))} "{TASK}"'
+    texts = _manifest_files(name, strategy, template, folder, command)
     try:
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
             raise UsageError(f"{str(folder)!r} exists already and is not empty; choose another name.")
@@ -348,7 +279,7 @@ def _manifest_files(name: str, strategy: str, template: TeamTemplate, folder: Pa
     turns = f"    max_turns: {template.max_turns}\n" if template.max_turns else ""
     options = f"    {strategy}:\n{template.options}" if template.options else ""
     manifest = MANIFEST.format(
-        about=_about(strategy, template),
+        about=f"A team with the strategy {strategy}: {template.about}",
         agents=agents,
         name=_key(name),
         strategy=strategy,
@@ -356,41 +287,8 @@ def _manifest_files(name: str, strategy: str, template: TeamTemplate, folder: Pa
         options=turns + options,
     )
     changes = MANIFEST_CHANGES.format(folder=_quoted(str(folder)))
-    readme = README.format(name=name, about=template.about, file="team.yaml", command=command, changes=changes)
+    readme = README.format(name=name, about=template.about, command=command, changes=changes)
     return {"team.yaml": manifest, "replies.yaml": REPLIES.format(rules=template.replies), "README.md": readme}
-
-
-def _python_files(name: str, module: str, strategy: str, template: TeamTemplate, command: str) -> dict[str, str]:
-    """The texts of a team that is declared in Python; pytest can import the modules of many such teams."""
-    indent = " " * 8
-    arguments = f'{indent}strategy="{strategy}",\n'
-    if template.helpers:
-        arguments = f"{indent}helpers=[{_made(template.helpers)}],\n{arguments}"
-    if template.options:
-        arguments += f"{indent}{_argument('options=', _read(template.options), indent)},\n"
-    if template.max_turns:
-        arguments += f"{indent}max_turns={template.max_turns},\n"
-    program = PROGRAM.format(
-        about=_about(strategy, template),
-        task=TASK,
-        instructions="\n".join(f'    "{one}": "{INSTRUCTIONS[one]}",' for one in template.agents),
-        name=name,
-        members=_made(template.members),
-        arguments=arguments,
-    )
-    changes = PROGRAM_CHANGES.format(module=module)
-    readme = README.format(name=name, about=template.about, file=f"{module}.py", command=command, changes=changes)
-    test = TEST.format(module=module)
-    replies = REPLIES.format(rules=template.replies)
-    return {f"{module}.py": program, "replies.yaml": replies, f"test_{module}.py": test, "README.md": readme}
-
-
-def _about(strategy: str, template: TeamTemplate) -> str:
-    return f"A team with the strategy {strategy}: {template.about}"
-
-
-def _made(names: tuple[str, ...]) -> str:
-    return ", ".join(f'agent("{one}")' for one in names)
 
 
 def _read(text: str) -> JsonValue:
@@ -405,33 +303,6 @@ def _read(text: str) -> JsonValue:
 def _key(name: str) -> str:
     """The name as a key in YAML, in quotes if it would be a number or another value."""
     return name if _read(f"- {name}") == [name] else f'"{name}"'
-
-
-def _argument(prefix: str, value: JsonValue, indent: str) -> str:
-    """A value as Python code in the usual format: in one line if it fits, else one item a line."""
-    deeper = indent + " " * 4
-    line = f"{indent}{prefix}{_literal(value)},"
-    if len(line) <= WIDTH or not isinstance(value, dict | list):
-        return line.strip().removesuffix(",")
-    items = (
-        [(f'"{key}": ', item) for key, item in value.items()] if isinstance(value, dict) else [("", v) for v in value]
-    )
-    lines = "".join(f"{deeper}{_argument(before, item, deeper)},\n" for before, item in items)
-    opening, closing = "{}" if isinstance(value, dict) else "[]"
-    return f"{prefix}{opening}\n{lines}{indent}{closing}"
-
-
-def _literal(value: JsonValue) -> str:
-    """A value as Python code in one line, with double quotes."""
-    match value:
-        case dict():
-            return "{" + ", ".join(f"{_literal(key)}: {_literal(item)}" for key, item in value.items()) + "}"
-        case list():
-            return "[" + ", ".join(_literal(item) for item in value) + "]"
-        case str():
-            return json_text(value)
-        case _:
-            return repr(value)
 
 
 def _quoted(text: str) -> str:
