@@ -60,7 +60,7 @@ def main() -> None:
             file.write_text(MANIFEST.replace("STRATEGY", topology), encoding="utf-8")
             team = declared_team(source_of(read_manifest([file])))
             started = time.perf_counter()
-            shape = simulate(team, "build it", runs=runs, seed=SEED, at_once=None).shape(OWN)
+            shape = simulate(team, "build it", runs=runs, seed=SEED).shape(OWN)
             seconds = time.perf_counter() - started
             check(topology, shape)
             print(f"{topology}: {runs} runs in {seconds:.1f} s, {seconds / runs * 1000:.2f} ms each", flush=True)

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
-from typing import Any
 
 import anyio
 import pytest
@@ -50,29 +47,11 @@ def test_constant_members_give_the_result_of_the_model(topology: Topology) -> No
     assert seen == {(told.execution_tokens, told.coordination_tokens, asks, told.p95_latency_s, settings.tasks)}
 
 
-def test_the_same_seed_gives_the_same_figures_in_any_number_of_processes(tmp_path: Path) -> None:
+def test_the_same_seed_gives_the_same_figures(tmp_path: Path) -> None:
     team = team_of(tmp_path)
     first = simulate(team, "build it", runs=24, seed=7)
     assert simulate(team, "build it", runs=24, seed=7).to_json() == first.to_json()
-    assert simulate(team, "build it", runs=24, seed=7, at_once=2).to_json() == first.to_json()
     assert simulate(team, "build it", runs=24, seed=8).to_json() != first.to_json()
-
-
-def test_other_processes_go_by_all_that_was_given(tmp_path: Path) -> None:
-    given: dict[str, Any] = {
-        "runs": 12,
-        "seed": 7,
-        "topologies": ["single"],
-        "limits": Limits(tokens=5000),
-        "learnt": Learnt(members={"worker": Simulation(latency=1.0)}, everybody=Simulation(output=200.0)),
-    }
-    team = team_of(tmp_path)
-    told = simulate(team, "build it", **given)
-    assert [one.shape for one in told.shapes] == [OWN, "single"]
-    assert simulate(team, "build it", **given, at_once=2).to_json() == told.to_json()
-    for name in ("limits", "learnt"):
-        fewer = {key: value for key, value in given.items() if key != name}
-        assert simulate(team, "build it", **fewer).to_json() != told.to_json()
 
 
 async def test_a_simulation_runs_where_a_loop_runs_already_as_in_a_notebook(tmp_path: Path) -> None:
@@ -195,8 +174,6 @@ def test_what_cannot_be_simulated_is_refused(tmp_path: Path) -> None:
     team = team_of(tmp_path)
     with pytest.raises(UsageError, match="runs is 0, expected a whole number from 1"):
         simulate(team, "go", runs=0)
-    with pytest.raises(UsageError, match="at_once is 0; write a whole number of at least 1"):
-        simulate(team, "go", runs=1, at_once=0)
     with pytest.raises(UnknownName, match="'ring'"):
         simulate(team, "go", runs=1, topologies=["ring"])
 
@@ -239,27 +216,3 @@ teams:
     shape = simulate(team_of(tmp_path, text), "go", runs=60, seed=2, members=says).shape(OWN)
     # Half of all reviews pass: on average two rounds of two turns.
     assert shape.steps == pytest.approx(4.0, abs=0.9)
-
-
-SCRIPT = """
-from teamwright import load_team
-from teamwright.lab import simulate
-from teamwright.lab.simulation import simulate as worker_pool
-
-worker_pool.WORTH_A_PROCESS = 1
-print(simulate(load_team("plan.yaml"), runs=4{more}).runs)
-"""
-
-
-def test_a_plain_script_stays_in_one_process_and_learns_what_several_need(tmp_path: Path) -> None:
-    (tmp_path / "plan.yaml").write_text(PLAN, encoding="utf-8")
-    plain, several = (ran(SCRIPT.format(more=more), tmp_path) for more in ("", ", at_once=2"))
-    assert (plain.returncode, plain.stdout, plain.stderr) == (0, "4\n", "")
-    assert several.returncode == 1
-    assert "UsageError: A worker process of the simulation ended early" in several.stderr
-
-
-def ran(script: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    """A script without a main guard, run by itself."""
-    (folder / "script.py").write_text(script, encoding="utf-8")
-    return subprocess.run([sys.executable, "script.py"], cwd=folder, capture_output=True, text=True, check=False)

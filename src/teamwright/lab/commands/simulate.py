@@ -69,9 +69,6 @@ def simulate(
     ] = ALL,
     learn_from: LearnFrom = None,
     profile: Profile = None,
-    at_once: Annotated[
-        int | None, typer.Option("--at-once", min=1, metavar="N", help="Worker processes; by default as many as help.")
-    ] = None,
     max_tokens: MaxTokens = None,
     max_usd: MaxUsd = None,
     max_calls: MaxCalls = None,
@@ -105,7 +102,6 @@ def simulate(
             topologies=[name for name in topologies.split(",") if name.strip()],
             learnt=_learnt(learn_from, profile),
             limits=run_limits(max_tokens, max_usd, max_calls, max_seconds),
-            at_once=at_once,
             progress=None if quiet else ProgressCounter("runs simulated"),
         )
     if json:
