@@ -17,7 +17,7 @@ define fill
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help run run-page demo-cluster page test test-long test-live check format pictures tables bench lock sbom dist dist-check setup clean
+.PHONY: help run run-page demo-cluster page test test-long test-live check format pictures tables docs bench lock sbom dist dist-check setup clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -65,9 +65,13 @@ format: $(VENV)/.dev ## format the code and fix what ruff can fix
 pictures: $(VENV)/.dev ## draw the pictures of the documentation again
 	@$(BIN)/python -m tools.pictures
 
-tables: $(VENV)/.dev ## compute the tables of the documentation again
+tables: $(VENV)/.dev ## compute the tables and the reference of the documentation again
 	@$(BIN)/python -m tools.advice_table
 	@$(BIN)/python -m tools.plan_tables
+	@$(BIN)/python -m tools.reference_tables
+
+docs: $(VENV)/.dev ## build the documentation as a site with search, in build/docs/site
+	@$(BIN)/python tools/docs_site.py
 
 bench: .venv-bench/.done ## measure Teamwright beside LangGraph and Microsoft Agent Framework
 	@.venv-bench/bin/python -m bench

@@ -49,7 +49,7 @@ def count() -> dict[str, object]:
         "distinct options": options,
         "own keys of manifests": len(own_keys()),
         "settings of providers": len(_settings_of_providers()),
-        "user pages": len(_user_pages()),
+        "user pages": len(user_pages()),
         "methods of the largest class": methods,
         "lines of the longest class": size,
         "files that a model turn walks": _files_of_a_turn(),
@@ -57,7 +57,7 @@ def count() -> dict[str, object]:
     }
 
 
-def _user_pages() -> list[Path]:
+def user_pages() -> list[Path]:
     """The pages of the documentation that are not for contributors."""
     own = ("contributing", "decisions")
     return [page for page in (ROOT / "docs").rglob("*.md") if page.parent.name not in own]

@@ -94,20 +94,20 @@ def tables() -> dict[str, str]:
     return {name: "\n".join(lines) + "\n" for name, lines in made.items()}
 
 
-def with_tables(page: str) -> str:
+def with_tables(page: str, made: Mapping[str, str]) -> str:
     """The page with the tables in their places."""
-    for name, table in tables().items():
+    for name, table in made.items():
         begin, end = f"<!-- table of {name}: make tables writes it -->\n", f"<!-- end of {name} -->\n"
         before, found, rest = page.partition(begin)
         if not found or end not in rest:
-            raise ValueError(f"{PAGE.name} has no place for the table {name!r}; write  {begin.strip()}  {end.strip()}")
+            raise ValueError(f"there is no place for the table {name!r}; write  {begin.strip()}  {end.strip()}")
         page = f"{before}{begin}\n{table}\n{end}{rest.partition(end)[2]}"
     return page
 
 
 def main() -> None:
     """Write the tables."""
-    PAGE.write_text(with_tables(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    PAGE.write_text(with_tables(PAGE.read_text(encoding="utf-8"), tables()), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.experts
 
 def test_the_page_has_the_tables_of_the_code() -> None:
     page = PAGE.read_text(encoding="utf-8")
-    assert with_tables(page) == page, "write them again with  make tables"
+    assert with_tables(page, tables()) == page, "write them again with  make tables"
 
 
 def test_every_preset_is_in_the_table_and_every_setting_has_words() -> None:

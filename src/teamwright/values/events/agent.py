@@ -82,6 +82,8 @@ class Tally(Record, frozen=True):
 
 
 class AgentReplied(Record, frozen=True):
+    """An ask ended with a reply."""
+
     kind: ClassVar = "agent.replied"
     messages: tuple[MessageRef, ...] = ()
     data: Body | None = None

@@ -51,6 +51,8 @@ class PlacedTurn(Record, frozen=True):
 
 
 class RunStarted(Record, frozen=True):
+    """A run began: its task, its team, and what is needed to build that again."""
+
     kind: ClassVar = "run.started"
     team: str
     task: Body
@@ -84,6 +86,8 @@ class RunStarted(Record, frozen=True):
 
 
 class RunResumed(Record, frozen=True):
+    """A driver took over a run that had stopped."""
+
     kind: ClassVar = "run.resumed"
     driver: str = ""
     folder: str = ""
@@ -91,6 +95,8 @@ class RunResumed(Record, frozen=True):
 
 
 class RunPaused(Record, frozen=True):
+    """The run waits, without a driver, for a person or for its budget."""
+
     kind: ClassVar = "run.paused"
     stop_reason: StopReason
     waiting_for: tuple[str, ...] = ()
@@ -158,6 +164,8 @@ class RunAborted(Record, frozen=True):
 
 
 class RunEnded(Record, frozen=True):
+    """The run ended; nothing follows."""
+
     kind: ClassVar = "run.ended"
     status: Status
     stop_reason: StopReason
@@ -195,11 +203,15 @@ class RunNotified(Record, frozen=True):
 
 
 class TimerSet(Record, frozen=True):
+    """A timer began."""
+
     kind: ClassVar = "run.timer_set"
     seconds: float
 
 
 class TimerFired(Record, frozen=True):
+    """A timer ended."""
+
     kind: ClassVar = "run.timer_fired"
 
 
@@ -236,6 +248,8 @@ class PersonAsked(Record, frozen=True):
 
 
 class PersonAnswered(Record, frozen=True):
+    """A person answered a question."""
+
     kind: ClassVar = "person.answered"
     answer: Answer
 

@@ -14,6 +14,8 @@ FailureRung = Literal["retry", "upgrade_model", "downgrade_model", "replan", "sk
 
 
 class TeamStarted(Record, frozen=True):
+    """A team began to work."""
+
     kind: ClassVar = "team.started"
     strategy: str
     strategy_version: int

@@ -166,7 +166,7 @@ class EnvelopeSettings(EnvelopeLimits):
     escalate: Escalate = Field(
         default="lead",
         description="who rules on a reply of high or critical risk: the team's lead, or a person where it has none;"
-        " always a person; or nobody",
+        " always a person; or no one",
     )
 
 

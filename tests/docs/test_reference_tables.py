@@ -1,0 +1,40 @@
+"""The reference of keys, commands and events is that of the code, and nothing is missing from it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import get_args
+
+import pytest
+import typer
+
+from teamwright.cli.main import app
+from teamwright.values.events.event import Fact
+from tests.docs.test_complete import command_paths
+from tools.house import own_keys
+from tools.plan_tables import with_tables
+from tools.reference_tables import FOLDER, pages
+
+pytestmark = [pytest.mark.cluster, pytest.mark.experts, pytest.mark.lab, pytest.mark.server]
+
+
+@pytest.mark.parametrize("page", sorted(pages()), ids=lambda page: page.name)
+def test_a_page_of_the_reference_is_as_the_code_makes_it(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    assert with_tables(text, pages()[page]) == text, "write it again with  make tables"
+
+
+def test_every_key_of_a_manifest_is_in_the_reference() -> None:
+    listed = set(re.findall(r"`([\w-]+)`", (FOLDER / "manifest.md").read_text(encoding="utf-8")))
+    assert sorted(own_keys().keys() - listed) == []
+
+
+def test_every_command_and_every_event_is_in_the_reference() -> None:
+    commands = (FOLDER / "commands.md").read_text(encoding="utf-8").partition("## Every option")[2]
+    paths = command_paths(typer.main.get_command(app), "teamwright")
+    assert [one for one in paths if not re.search(rf"^\*\*`{one}[ `]", commands, re.MULTILINE)] == []
+    events = (FOLDER / "events.md").read_text(encoding="utf-8")
+    rows = dict(re.findall(r"^\| `([\w.]+)`(?: ◦)? \| ([^|]*) \|", events, re.MULTILINE))
+    assert {fact.kind for fact in get_args(Fact)} <= rows.keys()
+    assert [kind for kind, about in rows.items() if not about.strip()] == []
