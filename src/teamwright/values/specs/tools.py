@@ -143,7 +143,7 @@ class AgentTool(Value):
 
     agent: AgentName = Field(description="the agent or team that is asked")
     name: str | None = Field(default=None, description="the name of the tool; that of the agent by default")
-    description: str | None = Field(default=None, description="what the model reads about it; that of the agent by default")
+    description: str | None = Field(default=None, description="what the model reads; that of the agent by default")
 
 
 class CustomTool(Value):
