@@ -6,7 +6,6 @@ from teamwright.experts.formation import (
     draft_named as draft_named,
     form_team as form_team,
 )
-from teamwright.experts.judge import compare_works as compare_works
 from teamwright.experts.router import parse_request as parse_request
 from teamwright.experts.rubric import (
     CheckContext as CheckContext,
