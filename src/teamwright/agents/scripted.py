@@ -244,7 +244,6 @@ class ScriptedAgent(Agent):
         return rate_of(self._named_model, prompt)
 
     async def preflight(self, models: Models) -> list[str]:
-        """Return configuration problems of its tools."""
         return self.toolbox.problems()
 
     async def respond(self, turn: Turn, ctx: Context) -> Reply:

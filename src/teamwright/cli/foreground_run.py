@@ -52,7 +52,6 @@ class ViewOptions:
             raise UsageError("--json prints one document and --events prints lines; use one of them.")
 
     def view(self, engine: Engine) -> View:
-        """The view of the run while it is in progress."""
         if self.events:
             return EventLines(engine.journal, full=self.full)
         return live_view(engine.journal, quiet=self.quiet, full=self.full)

@@ -170,7 +170,6 @@ class ModelShare:
         self._wake()
 
     def answered(self) -> None:
-        """Count a call that succeeded."""
         self._answers += 1
 
     def leave(self) -> None:

@@ -291,7 +291,6 @@ class _Composer:
     total: _Size = field(default_factory=_Size)
 
     def add(self, event: yaml.Event) -> None:
-        """Process the next event."""
         import yaml
 
         place = Place(self.file, event.start_mark.line + 1, event.start_mark.column + 1)

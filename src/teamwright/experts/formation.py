@@ -251,7 +251,6 @@ def _colleague(name: str, template: ExpertTemplate, *, is_lead: bool) -> Colleag
 def _agent(
     role: RoleDraft, template: ExpertTemplate, everyone: Sequence[Colleague], model: AnyModel, *, is_lead: bool
 ) -> AgentSpec:
-    """The complete declaration of an expert."""
     fields: dict[str, object] = template.profile.model_dump(exclude_unset=True)
     if template.file or template.built_in:
         fields["template"] = template.name

@@ -282,6 +282,5 @@ def _contradiction(criterion: Criterion, given: Sequence[JudgedCriterion]) -> st
 
 
 def _score(criteria: Sequence[Criterion], said: ById) -> float:
-    """Return the weighted score of one answer."""
     total = sum(one.weight for one in criteria)
     return round(sum(one.weight * read_result(one, said.get(one.id, ())).score for one in criteria) / total, 4)

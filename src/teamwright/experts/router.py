@@ -409,7 +409,6 @@ class Router:
         )
 
     def agent(self) -> Source:
-        """Return a single agent, ready for a run."""
         agents = {ASSISTANT: AgentSpec(model=self.model, instructions=ASSISTANT_WORDS)}
         return Source(manifest=Manifest(agents=agents), team=ASSISTANT, base=str(self.base.resolve()))
 

@@ -86,7 +86,6 @@ class RunHistory:
 
     @property
     def started(self) -> RunStarted:
-        """The first fact of the run."""
         return self.record.start
 
     @property

@@ -72,7 +72,6 @@ class MemberRow:
         return self.state not in OVER
 
     def elapsed(self, now: float) -> float:
-        """Seconds at work until now."""
         return self.seconds + (max(0.0, now - self.since) if self.since is not None else 0.0)
 
 

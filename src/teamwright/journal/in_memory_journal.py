@@ -61,7 +61,6 @@ class MemoryJournal(Journal):
     async def close(self) -> None: ...
 
     def append(self, batch: Batch, done: Committed) -> None:
-        """Commit the batch atomically."""
         done(self._add(batch))
 
     def _add(self, batch: Batch) -> JournalError | None:
@@ -203,7 +202,6 @@ class MemoryNotes:
         return rank_notes(held, words, limit)
 
     async def forget(self, memory: str, note: int, *, key: str) -> bool:
-        """Remove a note, once for each key."""
         if (note, key) in self._forgotten:
             return True
         if note not in self._notes or self._notes[note].memory != memory:

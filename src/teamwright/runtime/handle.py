@@ -260,7 +260,6 @@ class Driver:
         return self.new_run(run_id, team).enqueue(run_input, self._placement.queue)
 
     def launch(self, run: Run, team: Team, run_input: RunInput | None) -> Handle:
-        """Drive a run in the background."""
         if not self._has_placement and any(one.places_branches for one in team.roster.teams):
             from teamwright.runtime.placement import require_no_placement
 

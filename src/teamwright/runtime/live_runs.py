@@ -41,12 +41,10 @@ class LiveRuns:
         return self._runs.get(run_id)
 
     def add(self, run: RunControl) -> None:
-        """Add a run that is about to be driven."""
         self._runs[run.run_id] = run
         self._launched.set()
 
     def remove(self, run_id: str) -> None:
-        """Remove a run that is no longer driven here."""
         self._runs.pop(run_id, None)
         for watcher in tuple(self._watchers):
             watcher()

@@ -95,7 +95,6 @@ class Bus:
         return [piece for part in self._open.get(run_id, ()) if (piece := part.written()) is not None]
 
     def is_followed(self, run_id: str) -> bool:
-        """Whether anyone listens to a run."""
         return bool(self._listeners) or run_id in self._by_run
 
     def _pass(self, item: Event | AnyDelta) -> None:

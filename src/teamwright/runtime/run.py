@@ -82,7 +82,6 @@ class RunTimer:
         self._paused_at = self._state.wall()
 
     def resume_timer(self) -> None:
-        """Resume the run's time."""
         if self._paused_at is not None:
             self._seconds_waited += self._state.wall() - self._paused_at
             self._state.record_wait("", self._paused_at)

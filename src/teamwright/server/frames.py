@@ -82,7 +82,6 @@ class EventProjection:
         return frames
 
     def written(self) -> Sequence[Frame]:
-        """Return what members are writing now."""
         return [_piece(one) for one in self._deltas.written()]
 
 
@@ -111,7 +110,6 @@ class PageEventProjection:
         return frames
 
     def written(self) -> Sequence[Frame]:
-        """Return what members are writing now."""
         return [Frame(None, "delta", encode_page_event(one).decode()) for one in self._projection.written()]
 
 

@@ -260,7 +260,6 @@ class EnvelopeContext:
         return self._place if key == WORK else f"{self._place}/{key}"
 
     async def effect(self, key: str, effect: Effect) -> Returned:
-        """Perform an effect once."""
         return await self._inner.effect(key, effect)
 
     async def ask_person(self, question: Question, *, key: str) -> Answer:
@@ -300,7 +299,6 @@ class EnvelopeContext:
             yield EnvelopeContext(inner, self._writer, self._place or name)
 
     def keep_back(self, closing: Sequence[ClosingAsk], *, closes: bool = False) -> AbstractContextManager[None]:
-        """Keep a part of the budget back."""
         return self._inner.keep_back(closing, closes=closes)
 
     @asynccontextmanager
@@ -309,7 +307,6 @@ class EnvelopeContext:
             yield EnvelopeBranches(inner, self)
 
     async def emit(self, fact: Fact, *, key: str | None = None) -> None:
-        """Record an event."""
         await self._inner.emit(fact, key=key)
 
     def within(self, inner: Context, name: str) -> EnvelopeContext:

@@ -325,7 +325,6 @@ class HierarchicalRun:
         self._show_orchestrator(answer.by or "user", answer.text, role="user")
 
     def synthesize(self, decision: Synthesize) -> Outcome:
-        """Return the outcome with the answer of the orchestrator."""
         data = None if isinstance(decision.synthesis, str) else decision.synthesis
         self.talk.add(Reply.of(self._orchestrator.name, decision.text, data=data))
         return self.talk.ended("done")

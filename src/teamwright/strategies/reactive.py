@@ -116,7 +116,6 @@ class ReactiveRun:
         self._ended: Literal["done", "terminated"] | Failure | None = None
 
     async def run(self) -> Outcome:
-        """Run every reaction and return the outcome."""
         async with self._ctx.branches(self._options.max_parallel) as branches:
             await self._emit(TeamEvent("1", STARTED, data=self._task.text))
             self._start_pending(branches)

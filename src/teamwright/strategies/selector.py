@@ -347,7 +347,6 @@ class SelectorRun:
         return fact.member
 
     def turn(self, number: int, edge: Edge | None) -> Turn:
-        """Return the turn of the chosen member."""
         turn = self.talk.turn(number)
         return edge.with_transform(turn, self._route.shared_variables) if edge else turn
 

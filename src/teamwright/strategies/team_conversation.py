@@ -178,7 +178,6 @@ class Handoffs:
         return to
 
     async def record(self, member: Agent, to: str, ctx: Context) -> None:
-        """Record that a member hands off to another."""
         if to not in self._known:  # on a fork, whose team has other members than the recorded one
             raise UnknownName("member", to, self._known)
         await ctx.emit(TeamHandoff(source=member.name, to=to))

@@ -73,7 +73,6 @@ class Builder:
         return built if isinstance(built, Team) else Team(built.name, members=[built], checked=is_checked)
 
     def agent(self, name: str) -> Agent:
-        """Build the agent or team of this name."""
         built = self._get_or_build(name)
         while self._without_fallback:
             agent = self._without_fallback.pop()

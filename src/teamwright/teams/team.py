@@ -222,7 +222,6 @@ class Team(Agent):
 
     @cached_property
     def roster(self) -> TeamRoster:
-        """Every agent of the team."""
         found: dict[int, Agent] = {}  # agents need not be hashable
         teams: list[Team] = []
         settled: list[Agent] = []

@@ -210,7 +210,6 @@ class StrategyTrial:
         return result, TrialLog(await journal.read(RUN_ID), journal.written_bodies)
 
     async def resume(self, script: TrialScript, journal: MemoryJournal) -> RunResult:
-        """Resume a run from a truncated record."""
 
         async def work() -> RunResult:
             async with Engine(journal) as engine:
@@ -237,7 +236,6 @@ class BodyJournal(MemoryJournal):
 
     @override
     def append(self, batch: Batch, done: Committed) -> None:
-        """Append the batch, and copy its bodies."""
         self.written_bodies.update(batch.bodies)
         super().append(batch, done)
 

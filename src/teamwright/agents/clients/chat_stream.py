@@ -168,19 +168,16 @@ class ChatStream(StreamedResponse):
     @property
     @override
     def provider_url(self) -> str:
-        """The base URL of the server."""
         return self._origin.url
 
     @property
     @override
     def timestamp(self) -> datetime:
-        """When the response began."""
         return self._timestamp
 
     @property
     @override
     def usage(self) -> RequestUsage:
-        """The usage that has been reported so far."""
         return self._usage
 
     @override

@@ -149,7 +149,6 @@ class ChatCompletionsModel(Model[httpx2.AsyncClient]):
         model_settings: ModelSettings | None,
         model_request_parameters: ModelRequestParameters,
     ) -> ModelResponse:
-        """Send a request and read the whole response."""
         settings, parameters = self._prepare(model_settings, model_request_parameters)
         response = await self._send(messages, settings, parameters, stream=False)
         return read_response(response.content, self._origin())

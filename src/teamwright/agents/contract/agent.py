@@ -179,7 +179,6 @@ class Policy(AgentSettings):
 
     @property
     def reply_bytes(self) -> int:
-        """The size cap of a reply."""
         return self.max_bytes or MAX_BYTES
 
     @model_validator(mode="after")

@@ -153,7 +153,6 @@ class ModelRequests:
         """The record of the last call and its response, unless both come from the journal."""
 
     async def send(self, conversation: ModelConversation, template: RequestTemplate) -> ModelResponse:
-        """Send the next request, or return its recorded response."""
         self.count += 1
         agent, client, model = self._agent, self._client, self._model
         effect = Effect(

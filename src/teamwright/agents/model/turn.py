@@ -230,7 +230,6 @@ class ModelTurn:
         return self._reply(json.dumps(data, ensure_ascii=False), data, signal)
 
     def _correct(self, correction: str, text: str) -> Reply | None:
-        """Ask the model to correct its answer."""
         self._conversation.add_user(correction)
         return self._count_correction(correction, text)
 

@@ -234,7 +234,6 @@ class RunLink:
         return self._opened
 
     def log(self, text: str, level: LogLevel) -> None:
-        """Record a log line."""
         self._emit(RunLogged(text=text, level=level))
 
     def progress(self, text: str, done: float | None) -> None:

@@ -222,7 +222,6 @@ class McpPool:
         self._connections: dict[str, McpConnection] = {}
 
     def connection(self, settings: McpTool, max_bytes: int) -> McpConnection:
-        """Return the connection to the server of this declaration."""
 
         if self._engine is not None and settings.share == "engine":
             return self._engine.connection(settings, max_bytes)

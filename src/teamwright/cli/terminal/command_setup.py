@@ -141,7 +141,6 @@ class ManifestArguments:
     allow_roots: tuple[Path, ...] = ()
 
     def load(self) -> Loaded:
-        """Load the manifests, and print the warnings."""
         return load_manifest(self.paths, self.model)
 
     def source_and_task(self, loaded: Loaded) -> tuple[Source, str | None]:

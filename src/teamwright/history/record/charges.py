@@ -42,7 +42,6 @@ class Charges:
 
     @property
     def cost(self) -> Cost:
-        """The sum so far."""
         return Cost(self.tokens, self.usd, self.calls)
 
     def add(self, tokens: int, usd: int, calls: int) -> None:

@@ -43,7 +43,6 @@ class RecordedDeliveries:
         return key in self._due
 
     def add(self, event: Event, key: str) -> None:
-        """Append the delivery of an event to a key."""
         scope = event.scope
         self._due[key] = scope
         self.arrivals[key] = event
@@ -95,7 +94,6 @@ class RecordedInterventions:
         return [RunRefused(intervention=steer, inbox_id=inbox_id, reason=TOO_LATE) for inbox_id, steer in left.items()]
 
     def accept(self, fact: RunIntervened) -> None:
-        """Apply the acceptance of an intervention."""
         steer = fact.intervention
         if not isinstance(steer, Steer):
             return

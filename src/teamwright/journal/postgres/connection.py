@@ -243,7 +243,6 @@ class ConnectionPool:
         raise AssertionError
 
     async def notify(self, channel: str, payload: str) -> None:
-        """Send a notification."""
 
         async def work(connection: Connection) -> None:
             await connection.execute("SELECT pg_notify(%s, %s)", (channel, payload))
@@ -286,7 +285,6 @@ class Notifications:
         self._watchers: dict[str, list[Callable[[], None]]] = {}
 
     async def open(self) -> None:
-        """Begin to listen."""
         connection = await self._listen()
         self._listener = self._run(self._hear(connection))
 
@@ -319,7 +317,6 @@ class Notifications:
                 del self._watchers[run_id]
 
     def wake(self) -> None:
-        """Wake those who wait in this process."""
         self._changed.set()
 
     async def wait(self) -> None:

@@ -86,7 +86,6 @@ class DriverSession:
             raise
 
     async def unlock(self, run_id: str) -> None:
-        """Release the driver lock of a run."""
         if not self._is_closing:
             with suppress(JournalUnavailable):  # the session has ended, and its locks with it
                 await asyncio.shield(self._in_turn(lambda: self._unlock(run_id)))

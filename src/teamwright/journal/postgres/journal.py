@@ -203,7 +203,6 @@ class PostgresTokenRates:
         self._use = use
 
     async def load(self, model: str) -> str | None:
-        """Return what was saved for a model last."""
 
         async def work(connection: Connection) -> str | None:
             cursor = await connection.execute("SELECT samples FROM token_rates WHERE model = %s", (model,))

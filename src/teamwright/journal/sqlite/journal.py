@@ -241,7 +241,6 @@ class SqliteTokenRates:
         self._file = file
 
     async def load(self, model: str) -> str | None:
-        """Return what was saved for a model last."""
 
         def work(reader: sqlite3.Connection) -> str | None:
             row = reader.execute("SELECT samples FROM token_rates WHERE model = ?", (model,)).fetchone()

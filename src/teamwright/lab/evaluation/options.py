@@ -193,7 +193,6 @@ class Axes:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """How many values each dimension has."""
         return tuple(len(self.values(name)) for name in AXES)
 
     @property

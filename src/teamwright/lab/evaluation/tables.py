@@ -25,7 +25,6 @@ class Table:
     left: Sequence[int] = (0,)
 
     def text(self) -> str:
-        """The table as text with aligned columns."""
         lines = [self.heads, *self.rows]
         widths = [max(map(len, cells)) for cells in zip(*lines, strict=True)]
         return "\n".join("  ".join(self._aligned(line, widths)).rstrip() for line in lines)

@@ -97,7 +97,6 @@ class SimulationReport:
     notes: tuple[str, ...] = ()
 
     def shape(self, name: str) -> SimulatedShape:
-        """The figures of the topology with this name."""
         return next(one for one in self.shapes if one.shape == name)
 
     def to_json(self) -> dict[str, JsonValue]:

@@ -62,22 +62,18 @@ class JumpingSelector(selectors.BaseSelector):
 
     @override
     def register(self, fileobj: FileDescriptorLike, events: int, data: Any = None) -> selectors.SelectorKey:
-        """Start polling a file."""
         return self._files.register(fileobj, events, data)
 
     @override
     def unregister(self, fileobj: FileDescriptorLike) -> selectors.SelectorKey:
-        """Stop polling a file."""
         return self._files.unregister(fileobj)
 
     @override
     def modify(self, fileobj: FileDescriptorLike, events: int, data: Any = None) -> selectors.SelectorKey:
-        """Change the events that a file is polled for."""
         return self._files.modify(fileobj, events, data)
 
     @override
     def close(self) -> None:
-        """Release every file."""
         self._files.close()
 
     @override

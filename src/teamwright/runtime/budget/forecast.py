@@ -57,7 +57,6 @@ class CostSeries:
         self._sum = self._by_place = self._squares = 0.0
 
     def add(self, cost: float) -> None:
-        """Add the cost of the next ask."""
         if self.first is None:
             self.first = cost
         self._sum += cost

@@ -45,7 +45,6 @@ class RateWindow:
         self._average_output = FIRST_OUTPUT
 
     def set_limits(self, pace: Pace) -> None:
-        """Apply these limits from now on."""
         self._max_requests, self._max_tokens = pace.requests_per_minute or 0, pace.tokens_per_minute or 0
 
     @property
@@ -68,7 +67,6 @@ class RateWindow:
         return self._departures[0].time + MINUTE if full or heavy else now
 
     def record_departure(self, now: float, tokens: int) -> Departure:
-        """Count a call that is dispatched now."""
         departure = Departure(now, tokens)
         self._departures.append(departure)
         self._requests += 1

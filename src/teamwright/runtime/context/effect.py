@@ -327,7 +327,6 @@ class PartStream:
         scope.run.bus.open_part(scope.run.run_id, self)
 
     def feed(self, piece: str) -> None:
-        """Publish the next piece."""
         text, length = self._redacted.feed(piece)
         self._publish(text)
         self._offset += length

@@ -100,7 +100,6 @@ class PathLocks:
         return PathLock(self, owner, claim, inside)
 
     def release(self, lock: PathLock) -> None:
-        """Release the keys of a scope."""
         owner = lock.owner
         self._owners.pop((owner.holding.claims, owner.lane), None)
         self._release_claim(owner.holding.claims, lock.claim)

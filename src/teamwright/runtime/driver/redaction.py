@@ -52,7 +52,6 @@ class Redactor:
         return fact.changed(**changed) if changed else fact
 
     def text(self, text: str) -> str:
-        """Return the text with secrets masked."""
         if not text.isascii():
             text = replace_lone_surrogates(text)
         for value in self.values:

@@ -37,7 +37,6 @@ class ExpertAppearance:
         self._profiles = {**self._profiles, name: declared}
 
     def description_of(self, name: str) -> str:
-        """The declared description of an agent."""
         described = fields_of(self._profiles.get(name)).get("description")
         return described if isinstance(described, str) else ""
 

@@ -285,7 +285,6 @@ class PageReader:
                 self.number = event.number
 
     async def page_events(self, event: Event) -> list[PageEvent]:
-        """Apply the next event, and return its page events."""
         bodies = await self._read(needed_bodies(event))
         self.number = event.number
         return self.projection.apply(event, bodies)
