@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import LiteralString
 from uuid import uuid4
 
-from teamwright.cluster.shared_limits import ClusterPaces, ModelShare, model_digest
+from teamwright.cluster.shared_limits import ClusterLimits, ModelShare, model_digest
 from teamwright.errors import JournalUnavailable
 from teamwright.journal.postgres.connection import Connection, DatabaseAddress, connect
 from teamwright.journal.postgres.layout import migrate
@@ -70,7 +70,7 @@ class Process:
 
     cluster: Cluster
     network: Network
-    paces: ClusterPaces
+    paces: ClusterLimits
     limiter: RateLimiter
     flying: list[Slot] = field(default_factory=list[Slot])
     waiting: list[asyncio.Task[None]] = field(default_factory=list["asyncio.Task[None]"])
@@ -154,9 +154,11 @@ class Cluster:
     def start(self, pace: Pace | None = None) -> Process:
         """Start a process."""
         network = Network(self._store)
-        paces = ClusterPaces(network, lambda: self.time)
+        paces = ClusterLimits(network, lambda: self.time)
         limiter = RateLimiter("m")
-        limiter.window = limiter.share = paces.join(self.model, limiter)
+        share = paces.join(self.model, limiter)
+        assert share is not None
+        limiter.window = limiter.share = share
         limiter.declare(pace or self.pace)
         self.processes.append(process := Process(self, network, paces, limiter))
         return process

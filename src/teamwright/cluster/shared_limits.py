@@ -289,11 +289,16 @@ class PaceStore(Protocol):
     async def close(self) -> None: ...
 
 
-class ClusterPaces:
-    """The shares of this process in the paces of models."""
+class ClusterLimits:
+    """The shares of this process in the paces of models: what an engine on a journal in Postgres gets as `shared`.
 
-    def __init__(self, store: PaceStore, clock: Callable[[], float] = lease_clock) -> None:
-        self._store, self._clock = store, clock
+    It takes the address of that journal, or a store of its own, and connects when a model is first called.
+    """
+
+    def __init__(self, journal: DatabaseAddress | str | PaceStore, clock: Callable[[], float] = lease_clock) -> None:
+        address = DatabaseAddress.parse(journal) if isinstance(journal, str) else journal
+        self._store: PaceStore = PostgresPaces(address) if isinstance(address, DatabaseAddress) else address
+        self._clock = clock
         self._holder = uuid4().hex
         self._number = 0
         self._shares: dict[str, ModelShare] = {}
@@ -301,8 +306,8 @@ class ClusterPaces:
         self.problem = ""
         """Why the last renewal failed, while there is none that succeeded since: nothing is admitted meanwhile."""
 
-    def open(self) -> None:
-        """Begin to work in the running event loop."""
+    async def open(self) -> None:
+        """Begin to work in the running event loop; an engine that calls no model needs no connection."""
         self._due = asyncio.Event()
 
     async def connect(self) -> None:
@@ -312,7 +317,10 @@ class ClusterPaces:
     def _wake(self) -> None:
         self._due.set()
 
-    def join(self, model: str, limiter: SharingLimiter) -> PaceShare:
+    def join(self, model: str, limiter: SharingLimiter) -> PaceShare | None:
+        """Return the share of this process in the pace of a model; the embedded model is its own."""
+        if model.partition(":")[0] == EMBEDDED:
+            return None
         digest = model_digest(model)
         share = self._shares[digest] = ModelShare(digest, limiter, self._wake, self._clock)
         self._wake()
@@ -362,41 +370,3 @@ class ClusterPaces:
                 await self.renew()
         finally:
             await self._store.close()
-
-
-class ClusterLimits:
-    """What an engine on a journal in Postgres gets as `shared`, with the address of that journal.
-
-    It connects when a model is first called.
-    """
-
-    def __init__(self, journal: DatabaseAddress | str) -> None:
-        address = DatabaseAddress.parse(journal) if isinstance(journal, str) else journal
-        self._paces = ClusterPaces(PostgresPaces(address))
-
-    async def open(self) -> None:
-        """Connect to nothing yet: an engine that calls no model needs no connection."""
-        self._paces.open()
-
-    async def connect(self) -> None:
-        """Connect already, before a model is called; raises `JournalError`."""
-        await self._paces.connect()
-
-    @property
-    def problem(self) -> str:
-        """Why no model with limits can be called now, because its share can't be renewed; empty if it can."""
-        return self._paces.problem
-
-    async def keep(self) -> None:
-        """Renew the shares of this process in the paces of models, until cancelled."""
-        await self._paces.keep()
-
-    async def close(self) -> None:
-        """Give back what this process holds."""
-        await self._paces.close()
-
-    def join(self, model: str, limiter: SharingLimiter) -> PaceShare | None:
-        """Return the share of this process in the pace of a model; the embedded model is its own."""
-        if model.partition(":")[0] == EMBEDDED:
-            return None
-        return self._paces.join(model, limiter)
