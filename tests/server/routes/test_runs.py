@@ -112,3 +112,36 @@ async def test_a_run_of_another_program_is_followed_too(tmp_path: Path) -> None:
         result = await server.state.engine.run(team, "Go", run_id="mine")
         assert result.status == "completed"
         assert [one["kind"] for one in await items(server, "mine")][-2:] == ["run.ended", "end"]
+
+
+async def test_a_run_that_has_ended_is_followed_up_in_a_conversation_of_its_name(tmp_path: Path, teams: Path) -> None:
+    async with serving(MemoryJournal(), tmp_path, [teams]) as server:
+        client = server.client("run")
+        started = [(await client.post("/api/runs", json={"team": "pair", "task": "Go"})).json()["run_id"]]
+        await items(server, started[0])
+        for before in (started[0], started[0]):  # also the second one follows the turn before it
+            answer = await client.post(f"/api/runs/{before}/turns", json={"task": "And then?"})
+            assert answer.status_code == 201, answer.text
+            started.append(answer.json()["run_id"])
+            await items(server, started[-1])
+        origins = [(await items(server, one))[0].get("origin") for one in started]
+        assert [one and (one["run_id"], one["how"]) for one in origins] == [
+            None,
+            (started[0], "continue"),
+            (started[1], "continue"),
+        ]
+        named = {one["id"]: one["conversation"] for one in (await client.get("/api/runs")).json()}
+        assert named == {started[0]: "", started[1]: started[0], started[2]: started[0]}
+
+
+async def test_a_run_is_followed_up_after_its_end_by_those_who_may_start_runs(tmp_path: Path, teams: Path) -> None:
+    async with serving(MemoryJournal(), tmp_path, [teams]) as server:
+        client = server.client("run")
+        run_id = (await client.post("/api/runs", json={"team": "held", "task": "Go"})).json()["run_id"]
+        busy = await client.post(f"/api/runs/{run_id}/turns", json={"task": "And then?"})
+        assert (busy.status_code, busy.json()["error"]["code"]) == (409, "conversation_busy")
+        assert run_id in busy.json()["error"]["message"]
+        refused = await server.client("answer").post(f"/api/runs/{run_id}/turns", json={"task": "And then?"})
+        assert refused.status_code == 403
+        missing = await client.post("/api/runs/no-such-run/turns", json={"task": "And then?"})
+        assert missing.status_code == 404

@@ -32,21 +32,15 @@ export const RUN_VIEWS: RunView[] = [
     component: defineAsyncComponent(() => import('@/views/money/MoneyView.vue')),
   },
   {
-    id: 'steer',
-    title: 'view.steer',
-    key: '4',
-    component: defineAsyncComponent(() => import('@/views/steer/SteerView.vue')),
-  },
-  {
     id: 'travel',
     title: 'view.travel',
-    key: '5',
+    key: '4',
     component: defineAsyncComponent(() => import('@/views/travel/TravelView.vue')),
   },
   {
     id: 'lab',
     title: 'view.lab',
-    key: '6',
+    key: '5',
     component: defineAsyncComponent(() => import('@/views/lab/LabView.vue')),
     needsServer: true,
   },

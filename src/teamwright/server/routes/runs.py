@@ -9,6 +9,8 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
+from teamwright.errors import ConversationBusy
+from teamwright.runtime.run_reader import read_record, read_team
 from teamwright.runtime.run_request import RunRequest
 from teamwright.server.client_connection import require_run
 from teamwright.server.error_responses import responses
@@ -20,6 +22,7 @@ from teamwright.server.security.masked_json import masked, unmasked
 from teamwright.server.security.visitor import MAY_READ, MAY_RUN, Runner, Server
 from teamwright.values.limits import Limits
 from teamwright.values.text.secret_names import HIDDEN
+from teamwright.values.turns.results import FINAL
 from teamwright.wings import required_hook
 
 router = APIRouter(prefix="/api/runs", tags=["runs"])
@@ -75,6 +78,13 @@ class NewFork(BaseModel):
     retry: bool = Field(default=False, description="go back to just before the member that failed")
     task: str | None = Field(default=None, min_length=1, max_length=1_000_000, description="another task")
     limits: Limits | None = None
+
+
+class NextTurn(BaseModel):
+    """What a person says after the end of a run."""
+
+    model_config = ConfigDict(extra="forbid")
+    task: str = Field(min_length=1, max_length=1_000_000)
 
 
 class StartedRun(BaseModel):
@@ -136,6 +146,25 @@ async def fork_run(server: Server, request: Request, run_id: str, new: NewFork) 
     if task is not None and HIDDEN in task:
         task = str(unmasked(task, (await server.engine.runs.history(run_id)).task))
     handle = await server.driven.fork(run_id, at=new.at, retry=new.retry, task=task, limits=new.limits)
+    note_started(request, handle.run_id)
+    return StartedRun(run_id=handle.run_id)
+
+
+@router.post("/{run_id}/turns", status_code=201, responses=responses(404, 409), dependencies=[MAY_RUN])
+async def follow_up(server: Server, request: Request, run_id: str, new: NextTurn) -> StartedRun:
+    """Start the next turn of a run's conversation, with the team of the turn before; this server drives it.
+
+    A run that is no turn of a conversation begins one of its own name.
+    """
+    engine, found = server.engine, await require_run(server.engine, run_id)
+    name = found.conversation or run_id
+    last = await engine.conversations.last(name)
+    before = last or found
+    if before.status not in FINAL:
+        raise ConversationBusy(name, before.id, before.status)
+    team = await read_team(engine.journal, await read_record(engine.journal, before.id), engine.models)
+    asked = RunRequest(team, new.task, conversation=name, continues=None if last else run_id)
+    handle = await server.driven.start(asked)
     note_started(request, handle.run_id)
     return StartedRun(run_id=handle.run_id)
 

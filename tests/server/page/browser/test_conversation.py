@@ -118,6 +118,70 @@ def test_an_approval_is_given_within_the_conversation(server: PageServer, page: 
     expect(page.get_by_text("Completed").first).to_be_visible()
 
 
+def test_a_message_reaches_the_team_from_under_the_conversation(server: PageServer, page: Page) -> None:
+    server.show_run(page, "slow")
+    expect(page.get_by_role("feed")).to_contain_text("is writing…")
+    page.keyboard.press("m")
+    field = page.get_by_role("textbox", name="Message")
+    expect(field).to_be_focused()
+    page.get_by_role("combobox", name="To").select_option("closer")
+    field.fill("Be brief.")
+    field.press("Shift+Enter")
+    page.keyboard.type("Please.")
+    field.press("Enter")
+    said = page.get_by_role("article").filter(has_text="Be brief.")
+    expect(said).to_contain_text("to closer")
+    expect(field).to_have_value("")
+    expect(said).to_contain_text("Took effect")
+
+
+def test_a_run_that_has_ended_is_followed_up_in_the_same_conversation(server: PageServer, page: Page) -> None:
+    first = server.show_run(page, "talk", "Explain boiling water")
+    expect(page.get_by_role("feed")).to_contain_text("at less on a mountain")
+    page.get_by_role("textbox", name="Follow up").fill("And on the moon?")
+    page.get_by_role("button", name="Send", exact=True).click()
+    expect(page.get_by_role("feed")).to_contain_text("And on the moon?")
+    expect(page).not_to_have_url(re.compile(first))
+    expect(page.get_by_text("Completed").first).to_be_visible()
+    critic = page.get_by_role("article").filter(has_text="at sea level only").first
+    critic.get_by_role("button", name="Exact prompt").click()
+    expect(page.get_by_role("dialog")).to_contain_text("Explain boiling water")
+
+
+def test_a_follow_up_that_is_refused_is_said_and_kept(server: PageServer, page: Page) -> None:
+    run_id = server.show_run(page, "talk")
+    field = page.get_by_role("textbox", name="Follow up")
+    field.fill("And then?")
+    page.route("**/turns", lambda route: route.abort())
+    field.press("Enter")
+    expect(page.get_by_role("alert")).to_contain_text("can’t be reached")
+    expect(field).to_have_value("And then?")
+    expect(page).to_have_url(re.compile(run_id))
+
+
+def test_steering_is_a_panel_beside_the_conversation_with_its_own_address(server: PageServer, page: Page) -> None:
+    server.show_run(page, "slow")
+    feed = page.get_by_role("feed")
+    expect(feed).to_contain_text("is writing…")
+    page.keyboard.press("s")
+    panel = page.get_by_role("complementary", name="Steer")
+    expect(panel.get_by_role("button", name="Pause: closer")).to_be_visible()
+    expect(feed).to_be_visible()
+    page.reload()
+    expect(panel).to_be_visible()
+    panel.get_by_role("button", name="Close Steer").click()
+    expect(panel).to_be_hidden()
+    expect(page.get_by_role("button", name="Steer", exact=True)).to_have_attribute("aria-expanded", "false")
+
+
+def test_what_waits_for_a_person_is_one_step_away(server: PageServer, page: Page) -> None:
+    server.show_run(page, "approval")
+    page.get_by_role("button", name="Show", exact=True).click()
+    expect(page.locator("[role=article]:focus")).to_contain_text("Waits for a person")
+    page.get_by_role("button", name="Approve", exact=True).click()
+    expect(page.get_by_text("1 question waits for you")).to_be_hidden()
+
+
 def test_the_keyboard_moves_through_messages_and_views(server: PageServer, page: Page) -> None:
     server.show_run(page, "talk")
     expect(page.get_by_role("feed")).to_contain_text("at less on a mountain")

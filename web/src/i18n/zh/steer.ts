@@ -3,6 +3,13 @@ import type { steer as english } from '@/i18n/en/steer'
 export const steer: Record<keyof typeof english, string> = {
   'view.steer': '干预',
   'keys.message': '给团队写消息',
+  'keys.steer': '打开或关闭干预',
+  'composer.followUp': '追问',
+  'composer.followUpHint': '继续提问或要求修改',
+  'composer.waits': '{count} 个问题等待您回答',
+  'composer.show': '显示',
+  'composer.past': '您正在查看过去的状态。',
+  'steer.close': '关闭干预',
   'steer.over': '此运行已结束，无法再干预。',
   'steer.fork': '从任意位置分叉继续',
   'steer.past': '您正在查看过去的状态；干预只作用于当前。',

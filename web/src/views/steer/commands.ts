@@ -25,6 +25,7 @@ export function commands(runId: string) {
   const member = (name: string, rest = '') => runPath(runId, `/members/${encodeURIComponent(name)}${rest}`)
   return {
     say: (text: string, to: string) => api.post<Receipt>(runPath(runId, '/messages'), { text, to }),
+    followUp: (task: string) => api.post<{ run_id: string }>(runPath(runId, '/turns'), { task }),
     hold: (name: string) => api.post<Receipt>(member(name, '/pause')),
     release: (name: string) => api.post<Receipt>(member(name, '/resume')),
     add: (name: string, spec: NewMember) => api.post<Receipt>(runPath(runId, '/members'), { name, spec }),
