@@ -5,7 +5,8 @@ import time
 from collections.abc import Mapping
 
 from bench.workload import WrongAnswer
-from teamwright.runtime.budget.ledger import Account, Reservation, ReservationRequest
+from teamwright.runtime.budget.ledger import Account, Reservation
+from teamwright.runtime.budget.reservation_size import ReservationRequest
 from teamwright.values.limits import Cost, Limits
 
 RESERVATIONS = 20_000

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 import pytest
 
 from teamwright.runtime.budget.holdback import EXCERPT_TOKENS, FRAMES, Holdback
-from teamwright.runtime.budget.ledger import LEAST_REPLIES, Account, Refusal, ReservationRequest
+from teamwright.runtime.budget.ledger import Account, Refusal
+from teamwright.runtime.budget.reservation_size import LEAST_REPLIES, ReservationRequest
 from teamwright.values.limits import ClosingAsk, Cost, Limits, Rate, Usage
 from teamwright.values.turns.turn import Tier
 

@@ -8,16 +8,15 @@ from collections.abc import Callable
 import pytest
 from hypothesis import given, strategies as st
 
-from teamwright.runtime.budget.estimates import byte_bound
-from teamwright.runtime.budget.ledger import MANY_REPLIES, Account, Refusal, Reservation, ReservationRequest
+from teamwright.runtime.budget.ledger import Account, Refusal, Reservation
+from teamwright.runtime.budget.reservation_size import ReservationRequest
+from teamwright.runtime.budget.token_rates import byte_bound
 from teamwright.values.limits import (
-    AMPLE_OUTPUT,
     CALLS,
     MODEST_OUTPUT,
     NOTHING,
     TOKENS,
     USD,
-    USEFUL_OUTPUT,
     Amounts,
     Cost,
     Limits,
@@ -28,26 +27,7 @@ from teamwright.values.limits import (
     picodollars,
     refusal_text,
 )
-
-CHEAP = Rate(input=1, output=2)
-"""Picodollars per token, chosen so that limits are easy to read."""
-
-
-def money(picodollars: int) -> float:
-    return picodollars / 1e12
-
-
-async def reserve(account: Account, prompt: int, cap: int | None = None, rate: Rate | None = None) -> Reservation:
-    return await account.reserve(ReservationRequest(prompt, cap, model=True, rate=rate))
-
-
-def queue(account: Account, prompt: int, cap: int | None = None, rate: Rate | None = None) -> asyncio.Task[Reservation]:
-    return asyncio.get_running_loop().create_task(reserve(account, prompt, cap, rate))
-
-
-async def quiet() -> None:
-    for _ in range(5):
-        await asyncio.sleep(0)
+from tests.kit.reservations import CHEAP, money, queue, quiet, reserve
 
 
 def test_a_prompt_counts_its_bytes_and_sixteen_per_message() -> None:
@@ -61,66 +41,6 @@ async def test_a_call_is_weighed_against_what_is_kept_as_the_latest_calls_were_c
     account.keep_back(Cost(0, 0, 0), Cost(10_000 - account.spent[TOKENS] - 400, 0, 0))
     with pytest.raises(Refusal, match="for its answer"):
         await reserve(account, 600, 200)
-
-
-async def test_a_reservation_holds_the_prompt_and_the_cap() -> None:
-    account = Account("run", Limits(tokens=100), None)
-    held = await reserve(account, 30, 20)
-    assert (held.cost.tokens, held.max_output, account.held[TOKENS], account.spent[TOKENS]) == (50, 20, 50, 0)
-    assert held.settle(Cost(12)) == Cost(0, 0, 0)
-    assert (account.held[TOKENS], account.spent[TOKENS], account.spent[CALLS]) == (0, 12, 1)
-
-
-async def test_without_its_own_cap_a_request_gets_what_is_left_and_none_where_nothing_is_limited() -> None:
-    rich, poor = Account("rich", Limits(tokens=100_000), None), Account("poor", Limits(tokens=1000), None)
-    assert (await reserve(rich, 10)).max_output == 99_990 // 2
-    assert (await reserve(poor, 10)).max_output == 990
-    assert (await reserve(Account("free", None, None), 10)).max_output is None
-    assert (await reserve(Account("counted", Limits(calls=3), None), 10)).max_output is None
-    assert (await reserve(Account("unpriced", Limits(usd=1), None), 10)).max_output is None
-
-
-async def test_calls_that_are_no_model_requests_have_no_cap() -> None:
-    account = Account("run", Limits(tokens=0, calls=1), None)
-    held = await account.reserve(ReservationRequest())
-    assert (held.cost.tokens, held.max_output) == (0, None)
-
-
-async def test_the_first_of_ten_branches_gets_a_tenth() -> None:  # Z-10
-    team = Account("t", Limits(tokens=30_000), None)
-    inner = Account("t/member", Limits(tokens=100_000), team)
-    team.add_branches(10)
-    first = await inner.reserve(ReservationRequest(1000, None, model=True))
-    assert first.max_output == 29_000 // 10
-    team.add_branches(-9)
-    assert (await inner.reserve(ReservationRequest(1000, None, model=True))).max_output == 29_000 // 4
-
-
-async def test_waiters_share_the_remaining_budget_fairly() -> None:
-    account = Account("run", Limits(tokens=6000), None)
-    caps: list[int] = []
-
-    async def call() -> None:
-        held = await reserve(account, 10)
-        caps.append(held.max_output or 0)
-        assert account.held[TOKENS] + account.spent[TOKENS] <= 6000
-        await quiet()
-        held.settle(Cost(100))
-
-    async with asyncio.timeout(5), asyncio.TaskGroup() as group:
-        for _ in range(5):
-            group.create_task(call())
-    assert caps[0] == MODEST_OUTPUT
-    assert min(caps) > 1000
-
-
-async def test_a_request_that_comes_late_never_gets_by_on_a_crumb() -> None:
-    account = Account("run", Limits(tokens=5000), None)
-    first = await reserve(account, 10)
-    late = queue(account, 10)
-    await quiet()
-    first.settle(Cost(20))
-    assert ((await late).max_output or 0) > 4000
 
 
 async def test_a_request_that_does_not_fit_waits_first_come_first_served() -> None:
@@ -250,85 +170,6 @@ async def test_a_limit_on_money_refuses_in_dollars() -> None:
 async def test_money_without_a_rate_is_not_held_but_tokens_are() -> None:
     account = Account("run", Limits(usd=0, tokens=100), None)
     assert (await reserve(account, 10, 10)).cost == Cost(20, 0)
-
-
-async def test_the_cap_follows_the_money_that_is_left() -> None:
-    account = Account("run", Limits(usd=money(2000)), None)
-    assert (await reserve(account, 100, None, CHEAP)).max_output == 950
-
-
-async def test_a_cap_that_does_not_fit_is_cut_to_what_is_left_while_that_is_useful() -> None:
-    account = Account("run", Limits(tokens=1000), None)
-    held = await reserve(account, 100, 5000)
-    assert (held.max_output, held.cut) == (900, True)
-    held.settle(Cost(1000 - 100 - USEFUL_OUTPUT))
-    assert (await reserve(account, 100, 5000)).max_output == USEFUL_OUTPUT
-    with pytest.raises(Refusal, match="may need 357"):
-        await reserve(account, 101, 5000)
-
-
-async def test_a_small_cap_is_never_cut() -> None:
-    account = Account("run", Limits(tokens=100), None)
-    with pytest.raises(Refusal):
-        await reserve(account, 50, 51)
-    held = await reserve(account, 50, 50)
-    assert (held.max_output, held.cut) == (50, False)
-
-
-async def test_a_cap_is_not_cut_because_others_hold_what_it_needs() -> None:
-    account = Account("run", Limits(tokens=1000), None)
-    first = await reserve(account, 100, 500)
-    second = queue(account, 100, 500)
-    await quiet()
-    assert not second.done()
-    first.settle(Cost(150))
-    assert (await second).max_output == 500
-
-
-async def test_the_notice_of_a_smaller_cap_is_part_of_the_prompt() -> None:
-    account = Account("run", Limits(tokens=1000), None)
-    request = ReservationRequest(100, 5000, model=True, note=80)
-    held = await account.reserve(request)
-    assert (held.cost.tokens, held.max_output) == (1000, 820)
-    held.cancel()
-    assert (await account.reserve(request._replace(cap=300))).cost.tokens == 400
-
-
-@pytest.mark.parametrize(("limit", "prompt", "ample"), [(2048, 700, AMPLE_OUTPUT), (512, 175, AMPLE_OUTPUT // 4)])
-async def test_a_request_for_a_share_gets_room_for_a_whole_reply_or_waits(limit: int, prompt: int, ample: int) -> None:
-    """An ample output shrinks with a small limit: else no call would fit into it."""
-    account = Account("run", Limits(tokens=limit), None)
-    account.add_waiting(63)
-    held = await reserve(account, prompt)
-    assert held.max_output == ample
-    second = queue(account, prompt)
-    await quiet()
-    assert not second.done()
-    held.settle(Cost(prompt // 4))
-    assert (await second).max_output == ample
-
-
-async def test_once_many_replies_are_known_a_share_has_room_for_a_little_more_than_the_longest() -> None:
-    account = Account("run", Limits(tokens=2048), None)
-    account.add_waiting(63)
-    for _ in range(MANY_REPLIES):
-        account.lengths.add(170)
-    held = [await reserve(account, 700) for _ in range(2)]
-    assert [one.max_output for one in held] == [255, 255]
-    third = queue(account, 700)
-    await quiet()
-    assert not third.done()
-    held[0].settle(Cost(350))
-    held[1].settle(Cost(350))
-    assert (await third).max_output == 255
-
-
-async def test_only_waiters_at_a_level_share_its_remaining_budget() -> None:
-    run = Account("", Limits(tokens=1_000_000), None)
-    left, right = Account("left", Limits(tokens=8000), run), Account("right", Limits(tokens=40_000), run)
-    right.add_waiting(9)
-    assert (await reserve(left, 0)).max_output == MODEST_OUTPUT
-    assert (await reserve(right, 0)).max_output == 4000
 
 
 async def test_each_message_has_its_own_account_where_messages_are_bounded() -> None:

@@ -10,8 +10,8 @@ from msgspec import structs
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
 from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.runtime.budget import prompt_meter
-from teamwright.runtime.budget.estimates import FEWEST_SAMPLES
 from teamwright.runtime.budget.prompt_meter import PromptMeter
+from teamwright.runtime.budget.token_rates import FEWEST_SAMPLES
 from teamwright.values.limits import Usage
 from tests.kit.prompt_corpus import draw_text
 

@@ -14,11 +14,12 @@ from functools import partial
 from typing import NamedTuple
 
 from teamwright.agents.contract.effect import Effect
-from teamwright.runtime.budget.estimates import byte_bound
 from teamwright.runtime.budget.holdback import Holdback
-from teamwright.runtime.budget.ledger import Account, Refusal, Reservation, ReservationRequest, Unavailable
+from teamwright.runtime.budget.ledger import Account, Refusal, Reservation, Unavailable
 from teamwright.runtime.budget.prompt_meter import PromptBound
 from teamwright.runtime.budget.rate_limiter import RateLimiter, Slot
+from teamwright.runtime.budget.reservation_size import ReservationRequest
+from teamwright.runtime.budget.token_rates import byte_bound
 from teamwright.runtime.driver.delivery import waiting_for_provider
 from teamwright.runtime.people.questions import ask_person_at
 from teamwright.runtime.scope import Scope

@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 from math import ceil, inf
 from typing import NamedTuple, Protocol
 
-from teamwright.runtime.budget.estimates import TOKENS_PER_MESSAGE, TOKENS_PER_REQUEST
-from teamwright.runtime.budget.ledger import LEAST_REPLIES, OUTPUT_MARGIN, Account, ReservationRequest, likely_mean
+from teamwright.runtime.budget.ledger import Account
+from teamwright.runtime.budget.reservation_size import LEAST_REPLIES, OUTPUT_MARGIN, ReservationRequest, likely_mean
+from teamwright.runtime.budget.token_rates import TOKENS_PER_MESSAGE, TOKENS_PER_REQUEST
 from teamwright.values.limits import (
     AMPLE_OUTPUT,
     CHARACTERS_PER_TOKEN,

@@ -21,7 +21,7 @@ from teamwright.agents.contract.effect import Effect
 from teamwright.agents.prices_and_tokenizers import CountTokens, encoding_of, is_installed, load_tokenizer
 from teamwright.errors import JournalError
 from teamwright.journal.protocol import Journal
-from teamwright.runtime.budget.estimates import LearnedRates, TextProfile, byte_bound, framed, profile_of
+from teamwright.runtime.budget.token_rates import LearnedRates, TextProfile, byte_bound, framed, profile_of
 from teamwright.values.events.budget import CountedBy
 from teamwright.values.limits import Usage
 from teamwright.values.specs.models import TokenizerName

@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from teamwright.runtime.budget.estimates import FEWEST_SAMPLES, LearnedRates, TextProfile, profile_of
+from teamwright.runtime.budget.token_rates import FEWEST_SAMPLES, LearnedRates, TextProfile, profile_of
 from tests.kit.prompt_corpus import draw_text
 
 Count = Callable[[str], int]

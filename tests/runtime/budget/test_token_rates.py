@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given, strategies as st
 
-from teamwright.runtime.budget.estimates import TextProfile, byte_bound, framed, profile_of
+from teamwright.runtime.budget.token_rates import TextProfile, byte_bound, framed, profile_of
 from tests.growth import assert_linear
 
 

@@ -1,4 +1,4 @@
-"""What a request will cost before it is sent: money as whole picodollars, bytes of a prompt by class, learnt rates.
+"""How many tokens a prompt has at most: its bytes by class, times rates that are learnt from what models report.
 
 Tokenizers differ, but all of them spend few tokens on words and many on digits, base64 and rare scripts. A bound is a
 fit of recent requests times the largest excess over that fit; it is likely, not certain. Rates only size reservations,
