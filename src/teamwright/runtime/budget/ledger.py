@@ -16,7 +16,7 @@ from typing import NamedTuple
 from typing_extensions import override
 
 from teamwright.errors import LimitReached
-from teamwright.runtime.budget.reservation_size import OutputLengths, ReservationRequest, worst_case
+from teamwright.runtime.budget.reservation_size import Balance, Levels, ReservationRequest, worst_case
 from teamwright.values.limits import (
     BUDGET_UNITS,
     CALLS,
@@ -59,25 +59,18 @@ class Refusal(LimitReached):
         return refusal_text(self.level, self.what, self.needed, self.left, self.limit, self.kept, self.why)
 
 
-class Account:
+class Account(Balance):
     """One level of the ledger. An account without limits only delegates to its parents.
 
     `message` limits each single model request, with the tightest values of all levels. Calls queue at the outermost
-    level that has limits, for all levels inside it, so that no call overtakes another. `likely` is what the calls that
-    hold reservations will probably cost, by the replies so far (`lengths`) and the runs that calls have started.
+    level that has limits, for all levels inside it, so that no call overtakes another.
     """
 
-    __slots__ = (
-        "bounds", "branches", "held", "holders", "kept", "lengths", "likely", "message", "name", "outermost", "parent",
-        "priced", "queue", "queued", "run_costs", "run_count", "spent", "strict", "waiting", "watchers",
-    )  # fmt: skip
+    __slots__ = ("message", "name", "outermost", "parent", "priced", "queue", "queued", "strict", "watchers")
 
     def __init__(self, name: str, limits: Limits | None, parent: Account | None, spent: Cost = NO_COST) -> None:
-        self.name, self.parent = name, parent
-        self.bounds = tuple(_bounds(limits)) if limits is not None else ()
-        self.spent, self.held, self.kept, self.likely = list(spent), [0, 0, 0], [0, 0, 0], [0, 0, 0]
-        self.holders = self.waiting = self.branches = self.queued = self.run_count = 0
-        self.lengths, self.run_costs = OutputLengths(), [0, 0, 0]
+        super().__init__(tuple(_bounds(limits)) if limits is not None else (), spent)
+        self.name, self.parent, self.queued = name, parent, 0
         self.watchers: list[Callable[[], None]] = []
         """Called when a reply was charged here, before others are served."""
         self.queue: deque[_ReservationWaiter] = deque()
@@ -167,23 +160,6 @@ class Account:
         """Whether a limit on tokens or money applies to this account."""
         return any(index != CALLS for level in self.chain() for index, _ in level.bounds)
 
-    def exceeded_bound(self, cost: Cost, likely: Cost, *, with_held: bool) -> int | None:
-        """Return the index of the bound that a reservation would exceed here, if any.
-
-        What is kept back need not fit beside the worst case of a call but beside its likely cost: it is needed when the
-        call has returned. While others are in flight, what is kept refuses nothing yet: their replies will show how
-        much is needed.
-        """
-        for index, limit in self.bounds:
-            held, others = (self.held[index], self.likely[index]) if with_held else (0, 0)
-            if self.spent[index] + held + cost[index] > limit:
-                return index
-            if not self.kept[index] or (self.holders and not with_held):
-                continue
-            if self.spent[index] + self.kept[index] + others + likely[index] > limit:
-                return index
-        return None
-
     def overspends(self, index: int) -> bool:
         """Whether more of a unit is spent than a limit on it allows, here or at a level around."""
         return any(
@@ -228,7 +204,7 @@ class Account:
 
     def obstacle(self, request: ReservationRequest) -> tuple[Account, BudgetUnit, float, float] | None:
         """Return what a call waits for: the level, the unit, what it needs there, and what others hold; else `None`."""
-        cost, likely, _, _ = worst_case(self, request)
+        cost, likely, _, _ = worst_case(Levels(tuple(self.chain()), self.outermost), request)
         for level in self.chain():
             if (index := level.exceeded_bound(cost, likely, with_held=True)) is not None:
                 needed, held = (_display_amount(index, one) for one in (cost[index], level.held[index]))
@@ -257,7 +233,7 @@ class Account:
             account.add_waiting(-1)
 
     def _grant(self, request: ReservationRequest, take_other: Callable[[], None] | None) -> Reservation | None:
-        cost, likely, cap, cut = worst_case(self, request)
+        cost, likely, cap, cut = worst_case(Levels(tuple(self.chain()), self.outermost), request)
         for level in self.chain():
             if (index := level.exceeded_bound(cost, likely, with_held=False)) is not None:
                 raise Refusal(level, index, cost[index])

@@ -7,9 +7,10 @@ replies so far were says which share is of use.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil, inf
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from teamwright.values.limits import (
     AMPLE_OUTPUT,
@@ -23,9 +24,6 @@ from teamwright.values.limits import (
     Rate,
     scaled_output,
 )
-
-if TYPE_CHECKING:
-    from teamwright.runtime.budget.ledger import Account
 
 OUTPUT_MARGIN = 1.5
 """How much longer than the longest reply so far another reply may be."""
@@ -82,6 +80,47 @@ class OutputLengths:
         return AMPLE_OUTPUT if self.count < LEAST_REPLIES else min(AMPLE_OUTPUT, ceil(OUTPUT_MARGIN * self.longest))
 
 
+class Balance:
+    """What is limited, spent, held and kept back at one level, in tokens, money and calls, and who shares it.
+
+    `likely` is what the calls that hold reservations will probably cost, by the replies so far (`lengths`) and the runs
+    that calls have started.
+    """
+
+    __slots__ = (
+        "bounds", "branches", "held", "holders", "kept", "lengths", "likely", "run_costs", "run_count", "spent",
+        "waiting",
+    )  # fmt: skip
+
+    def __init__(self, bounds: tuple[tuple[int, int], ...], spent: Cost) -> None:
+        self.bounds = bounds
+        self.spent, self.held, self.kept, self.likely = list(spent), [0, 0, 0], [0, 0, 0], [0, 0, 0]
+        self.holders = self.waiting = self.branches = self.run_count = 0
+        self.lengths, self.run_costs = OutputLengths(), [0, 0, 0]
+
+    @property
+    def sharing(self) -> int:
+        """How many calls and branches share what remains: those that hold something, wait, or may be about to ask."""
+        return max(1, self.holders + self.waiting, self.branches)
+
+    def exceeded_bound(self, cost: Cost, likely: Cost, *, with_held: bool) -> int | None:
+        """Return the index of the bound that a reservation would exceed here, if any.
+
+        What is kept back need not fit beside the worst case of a call but beside its likely cost: it is needed when the
+        call has returned. While others are in flight, what is kept refuses nothing yet: their replies will show how
+        much is needed.
+        """
+        for index, limit in self.bounds:
+            held, others = (self.held[index], self.likely[index]) if with_held else (0, 0)
+            if self.spent[index] + held + cost[index] > limit:
+                return index
+            if not self.kept[index] or (self.holders and not with_held):
+                continue
+            if self.spent[index] + self.kept[index] + others + likely[index] > limit:
+                return index
+        return None
+
+
 class ReservationRequest(NamedTuple):
     """The most that one call may cost; only a model request has a prompt, an output cap and a rate.
 
@@ -101,43 +140,50 @@ class ReservationRequest(NamedTuple):
     least: Literal["part", "usual", "whole"] = "part"
 
 
+class Levels(NamedTuple):
+    """The levels that a call is charged to, innermost first, and the outermost with limits, which saw most calls."""
+
+    chain: Sequence[Balance]
+    outermost: Balance
+
+
 NO_RATE = Rate(0, 0)
 
 
-def worst_case(account: Account, request: ReservationRequest) -> tuple[Cost, Cost, int | None, bool]:
+def worst_case(levels: Levels, request: ReservationRequest) -> tuple[Cost, Cost, int | None, bool]:
     """Return what a call costs at most and probably, its output cap, and whether that is less than it should be."""
     if not request.model:
         if request.starts_run:
-            share = request.held or _share(account, request)
-            return share, _likely_run(account, share), None, False
+            share = request.held or _share(levels, request)
+            return share, _likely_run(levels, share), None, False
         return ONE_CALL, ONE_CALL, None, False
-    rate, lengths = request.rate or NO_RATE, account.outermost.lengths
-    if request.cap is None and not _limits_output(account, rate):
+    rate, lengths = request.rate or NO_RATE, levels.outermost.lengths
+    if request.cap is None and not _limits_output(levels, rate):
         most = Cost(request.prompt + MODEST_OUTPUT, rate.cost(request.prompt, MODEST_OUTPUT))
         return most, most, None, False
-    cap = _cap(account, request, rate, request.prompt)
+    cap = _cap(levels, request, rate, request.prompt)
     cut = cap < (lengths.ample() if request.cap is None else request.cap)
     prompt = request.prompt + (request.note if cut else 0)
     if prompt > request.prompt:
-        cap = min(cap, _cap(account, request, rate, prompt))
-    usual = min(cap, lengths.usual(_guess(account, rate))) if lengths.count else cap
+        cap = min(cap, _cap(levels, request, rate, prompt))
+    usual = min(cap, lengths.usual(_guess(levels, rate))) if lengths.count else cap
     likely = Cost(prompt + usual, rate.cost(prompt, usual))
     return Cost(prompt + cap, rate.cost(prompt, cap)), likely, cap, cut
 
 
-def _guess(account: Account, rate: Rate) -> int:
+def _guess(levels: Levels, rate: Rate) -> int:
     """Return how long a reply is before any is known: less under a small limit, which expects short ones."""
-    return scaled_output(USEFUL_OUTPUT, _tightest_limit(account, rate))
+    return scaled_output(USEFUL_OUTPUT, _tightest_limit(levels, rate))
 
 
-def _tightest_limit(account: Account, rate: Rate) -> float:
+def _tightest_limit(levels: Levels, rate: Rate) -> float:
     """Return the output tokens that the tightest limit allows, be it in tokens or in money."""
     prices = (1, rate.output, 0)
-    bounds = [(limit, prices[index]) for level in account.chain() for index, limit in level.bounds]
+    bounds = [(limit, prices[index]) for level in levels.chain for index, limit in level.bounds]
     return min((limit / price for limit, price in bounds if price), default=inf)
 
 
-def _share(account: Account, request: ReservationRequest) -> Cost:
+def _share(levels: Levels, request: ReservationRequest) -> Cost:
     """Return a share of what remains, of each unit that has a bound, for a call that starts a run.
 
     As with output caps, it is shared between calls that hold something, calls that wait, and branches. It is a
@@ -145,16 +191,16 @@ def _share(account: Account, request: ReservationRequest) -> Cost:
     share is too small for a first request and another one, nor for a run like those before: then fewer run at once.
     Where others hold what a larger share lacks, a half of it will do, so that the run need not wait for them.
     """
-    rate, guess = request.rate or NO_RATE, _guess(account, request.rate or NO_RATE)
+    rate, guess = request.rate or NO_RATE, _guess(levels, request.rate or NO_RATE)
     least = [0, 0, 1]
     if request.prompt:
         least = [RUN_REQUESTS * (request.prompt + guess), RUN_REQUESTS * rate.cost(request.prompt, guess), 1]
-    if count := account.outermost.run_count:
-        usual = [RUN_REQUESTS * cost // count for cost in account.outermost.run_costs]
+    if count := levels.outermost.run_count:
+        usual = [RUN_REQUESTS * cost // count for cost in levels.outermost.run_costs]
         least = list(map(max, least, usual))
     share: list[int | None] = [None, None, None]
-    for level in account.chain():
-        sharing = max(1, level.holders + level.waiting, level.branches)
+    for level in levels.chain:
+        sharing = level.sharing
         for index, limit in level.bounds:
             left = max(1, limit - level.spent[index])
             room = max(left // sharing, min(left, least[index]))
@@ -165,26 +211,26 @@ def _share(account: Account, request: ReservationRequest) -> Cost:
     return Cost(tokens or 0, usd or 0, calls or 0)
 
 
-def _likely_run(account: Account, share: Cost) -> Cost:
+def _likely_run(levels: Levels, share: Cost) -> Cost:
     """Return what a run will probably cost: as much as those before it, else its share without what is kept."""
-    outer = account.outermost
+    outer = levels.outermost
     if outer.run_count:
         return Cost(*(min(one, -(-cost // outer.run_count)) for one, cost in zip(share, outer.run_costs, strict=True)))
     likely = list(share)
-    for level in account.chain():
-        sharing = max(1, level.holders + level.waiting, level.branches)
+    for level in levels.chain:
+        sharing = level.sharing
         for index, limit in level.bounds:
             likely[index] = min(likely[index], max(0, limit - level.spent[index] - level.kept[index]) // sharing)
     return Cost(*likely)
 
 
-def _limits_output(account: Account, rate: Rate) -> bool:
-    """Whether a limit on tokens, or on money where the price is known, applies to this account."""
-    limited = {index for level in account.chain() for index, _ in level.bounds}
+def _limits_output(levels: Levels, rate: Rate) -> bool:
+    """Whether a limit on tokens, or on money where the price is known, applies at one of these levels."""
+    limited = {index for level in levels.chain for index, _ in level.bounds}
     return TOKENS in limited or (USD in limited and rate.output > 0)
 
 
-def _cap(account: Account, request: ReservationRequest, rate: Rate, prompt: int) -> int:
+def _cap(levels: Levels, request: ReservationRequest, rate: Rate, prompt: int) -> int:
     """Return the output cap of a request: its own as far as it fits, else an equal share of what remains.
 
     What remains is shared between calls that hold tokens, calls that wait, and branches that may be about to ask,
@@ -193,14 +239,14 @@ def _cap(account: Account, request: ReservationRequest, rate: Rate, prompt: int)
     and the others wait for what those leave, or are refused. Of a large share only half is taken at once: a call
     whose end is never known is charged in full, and the next one needs something too.
     """
-    lengths = account.outermost.lengths
+    lengths = levels.outermost.lengths
     most, least = (inf, lengths.least) if request.cap is None else (request.cap, min(request.cap, USEFUL_OUTPUT))
     if request.least == "usual" and request.cap is None:
         least = 2 * least if lengths.count >= LEAST_REPLIES else least
     elif request.least == "whole":
-        least = int(min(most, max(least, lengths.useful(_tightest_limit(account, rate)))))
+        least = int(min(most, max(least, lengths.useful(_tightest_limit(levels, rate)))))
     costs = (prompt, rate.cost(prompt, 0))
-    for level in account.chain():
+    for level in levels.chain:
         for index, limit in level.bounds:
             each = (1, rate.output)[index] if index != CALLS else 0
             if not each:
@@ -209,7 +255,7 @@ def _cap(account: Account, request: ReservationRequest, rate: Rate, prompt: int)
             if request.cap is None:
                 useful = lengths.useful(limit / each)
                 room = max(room - level.kept[index] // each, min(room, useful))
-                sharing = max(1, level.holders + level.waiting, level.branches)
+                sharing = level.sharing
                 share = room // sharing
                 room = max(share // 2, min(share, MODEST_OUTPUT), min(room, lengths.whole(limit / each)))
             most = min(most, room)
