@@ -403,8 +403,8 @@ class AppliedChange(NamedTuple):
 
 ApplyChange = Callable[[AppliedChange], str | None]
 """Carries out a change, or returns why that is impossible now."""
-CheckChange = Callable[[TeamChange], str | None]
-"""Returns why a change is impossible now, before it is acknowledged; None if it is possible."""
+CheckChange = Callable[[TeamChange, Sequence[AppliedChange]], str | None]
+"""Returns why a change is impossible after those that wait, before it is acknowledged; None if it is possible."""
 
 
 class Clock(Protocol):

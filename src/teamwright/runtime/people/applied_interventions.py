@@ -7,7 +7,7 @@ never changes.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 from msgspec import structs
@@ -31,11 +31,8 @@ from teamwright.values.people import (
     RESUME,
     AddMember,
     Answer,
-    EditPlan,
     Question,
     RaiseBudget,
-    RemoveMember,
-    RestorePlan,
     ResumeMember,
     Steer,
     StopStep,
@@ -116,7 +113,7 @@ def _stop_next(run: RunState, interventions: Interventions) -> None:
         inbox_id, stop = next(iter(interventions.stops.items()))
         del interventions.stops[inbox_id]
         interventions.applied.add(inbox_id)
-        if (reason := run.check_change(stop)) is not None:
+        if (reason := run.check_change(stop, ())) is not None:
             run.recorder.add("", "", RunRefused(intervention=stop, inbox_id=inbox_id, reason=reason))
         else:
             run.recorder.add(run.changed_scope, "", RunApplied(intervention=stop, inbox_id=inbox_id))
@@ -125,24 +122,14 @@ def _stop_next(run: RunState, interventions: Interventions) -> None:
 
 
 def _present_problem(run: RunState, interventions: Interventions, change: TeamChange) -> str | None:
-    """Return why the team can't be changed so, as far as that is known: changes before it may make it possible."""
-    if run.check_change is None or run.delivery.is_replaying or _may_depend(change, interventions.changes.values()):
+    """Return why the team can't be changed so after what waits, as far as the strategy says it.
+
+    A step is stopped at once, before changes that wait.
+    """
+    if run.check_change is None or run.delivery.is_replaying:
         return None
-    return run.check_change(change)
-
-
-def _may_depend(change: TeamChange, before: Collection[TeamChange]) -> bool:
-    """Whether changes that wait may make another one possible; a step is stopped at once, before them."""
-    match change:
-        case StopStep():
-            return False
-        case AddMember(member=member):
-            return any(isinstance(one, RemoveMember) and one.member == member for one in before)
-        case RemoveMember(member=member):
-            joins = any(isinstance(one, AddMember) and one.member == member for one in before)
-            return joins or any(isinstance(one, EditPlan | RestorePlan) for one in before)
-        case EditPlan() | RestorePlan():
-            return any(isinstance(one, EditPlan | RestorePlan | AddMember) for one in before)
+    before = () if isinstance(change, StopStep) else interventions.changes.values()
+    return run.check_change(change, [AppliedChange(one, _joining(interventions, one)) for one in before])
 
 
 def _build_problem(interventions: Interventions, change: AddMember) -> str | None:
@@ -150,10 +137,13 @@ def _build_problem(interventions: Interventions, change: AddMember) -> str | Non
     from teamwright.teams.preflight import new_member_problem
 
     name, team = change.member, interventions.team
-    if any(one.name == name for one in team.members):
-        return f"there is already a member {name!r}"
+    joining = (one.member for one in interventions.changes.values() if isinstance(one, AddMember))
+    if name in joining or any(one.name == name for one in team.members):
+        return f"there is already a member {name!r}; choose another name"
     if any(one.name == name for one in team.helpers):
         return f"{name!r} is the name of an agent that leads, judges or helps this team; choose another one"
+    if any(one.name == name for one in team.everyone()):
+        return f"{name!r} is the name of an agent within this team, such as one of a team in it; choose another one"
     try:
         agent = _joining(interventions, change)
     except TeamwrightError as error:

@@ -8,6 +8,7 @@ from teamwright.agents.contract.agent import Agent
 from teamwright.agents.evaluators import Evaluator, dependence_of
 from teamwright.errors import UsageError
 from teamwright.strategies.plan.bound_roles import NO_ROLE, BoundRole, RoleBinding, bind_roles
+from teamwright.strategies.plan.changes.present_members import PresentMembers
 from teamwright.strategies.plan.options import FailureLadder, PlanOptions, has_states
 from teamwright.strategies.plan.plan_check import EMPTY, own_judge_text, own_judges, steps_flaws
 from teamwright.strategies.plan.state import PlanState
@@ -150,21 +151,29 @@ def bind_steps(options: PlanOptions, roles: Mapping[str, Role], steps: Iterable[
 
 
 def plan_problems_of(
-    state: PlanState, plan: Plan, roster: Roster | None = None, new_roles: Mapping[str, Role] = EMPTY
+    state: PlanState,
+    plan: Plan,
+    roster: Roster | None = None,
+    new_roles: Mapping[str, Role] = EMPTY,
+    members: PresentMembers | None = None,
 ) -> list[str]:
-    """Return every reason why the members of this team can't execute a plan, or those of another roster."""
-    team, known, roles = roster or state.team.roster, state.members, {**state.roles, **new_roles}
+    """Return every reason why the members of this team can't execute a plan, or those of another roster.
+
+    `members` are those after changes that have not taken effect.
+    """
+    present = members or state.team
+    team, known, roles = roster or present.roster, present.everyone, {**state.roles_of(present), **new_roles}
     found = [flaw.text for flaw in steps_flaws(plan.steps, team, state.options, roles) if not flaw.is_warning]
     found += [] if state.options.keeps_states else _stateless_problems(plan.steps)
     if found:
         return found
-    members = Members([known.named(name) for name in team.members], [known.named(name) for name in known.names])
+    workers = Members([known.named(name) for name in team.members], [known.named(name) for name in known.names])
     open_ = [step for step in plan.steps if step.is_open]
-    binding = bind_steps(state.options, roles, open_, members)
+    binding = bind_steps(state.options, roles, open_, workers)
     found += binding.problems
     for step in () if found else open_:
         try:
-            evaluator = evaluator_of_step(step, state.options, members)
+            evaluator = evaluator_of_step(step, state.options, workers)
         except UsageError as error:  # of steps that a person has edited; others were checked when the team was made
             found.append(f"the step {step.id!r}: {str(error).rstrip('.')}")
             continue
@@ -172,7 +181,7 @@ def plan_problems_of(
             continue
         bound = None if step.is_shared else binding.by_step.get(step.id)
         names = state.options.authors_of(step, team)
-        authors = [members.named(name) for name in names] if bound is None else [bound.agent]
+        authors = [workers.named(name) for name in names] if bound is None else [bound.agent]
         for judge in evaluator.judges:
             reasons = dependences(judge, authors, evaluator.declaration)
             found += [f"the step {step.id!r}: {why}; another member has to do it, or to judge it" for why in reasons]

@@ -6,14 +6,13 @@ ended, or with its time.
 
 from __future__ import annotations
 
-from functools import partial
-
 from teamwright.agents.contract.agent import Context
 from teamwright.errors import AgentTimeout
 from teamwright.strategies.plan.bound_plan import plan_problems_of
 from teamwright.strategies.plan.bound_roles import steps_of_roles
 from teamwright.strategies.plan.changes.change_decision import confirm_plan
 from teamwright.strategies.plan.changes.plan_changes import SCOPE, PlanChanges
+from teamwright.strategies.plan.changes.present_members import PresentMembers
 from teamwright.strategies.plan.changes.versions import PlanVersions
 from teamwright.strategies.plan.closing import PlanAnswer, planning_outcome
 from teamwright.strategies.plan.crew import StepCrew
@@ -24,7 +23,7 @@ from teamwright.strategies.plan.state import PlanState
 from teamwright.strategies.protocol import Members, Task
 from teamwright.values.events.team import LifeState, TeamLife, TeamPlanned
 from teamwright.values.limits import Limits
-from teamwright.values.specs.plan import Plan, Step
+from teamwright.values.specs.plan import Plan, Roster, Step
 from teamwright.values.turns.results import Outcome
 from teamwright.values.turns.turn import Failure
 
@@ -136,7 +135,7 @@ class PlanRun:
         state, options = self.state, self._options
         if self._crew.board is not None and plan.steps and (problems := plan_problems_of(state, plan)):
             return Failure(member="", error="planning", message="; ".join(problems))
-        state.versions = versions = PlanVersions(plan, state.team, partial(plan_problems_of, state), self._outer)
+        state.versions = versions = PlanVersions(plan, state.team, self._problems_of, self._outer)
         if self._crew.board is not None and plan.steps:
             by = state.team.lead.name if options.is_planned_by_lead else ""
             await versions.announce(by=by, reason=self._repaired)
@@ -149,6 +148,10 @@ class PlanRun:
         if self._crew.board is not None:
             await versions.set_status("executing")
         return None
+
+    def _problems_of(self, members: PresentMembers, plan: Plan, roster: Roster) -> list[str]:
+        """Return every reason why these members can't execute a plan."""
+        return plan_problems_of(self.state, plan, roster, members=members)
 
     async def _confirm(self, versions: PlanVersions, ctx: Context) -> Failure | None:
         """Let a person approve the plan; return the refusal, if it is one."""

@@ -72,12 +72,16 @@ class PlanState:
 
     @property
     def roles(self) -> dict[str, Role]:
-        """The roles: those that are declared, or else one for each member besides the lead, and those it made.
+        """The roles: those that are declared, or else one for each member besides the lead, and those it made."""
+        return self.roles_of(self.team)
+
+    def roles_of(self, team: PresentMembers) -> dict[str, Role]:
+        """Return the roles in a team of these members.
 
         A member that judges all work has no role of its own, if there is another one.
         """
-        options, lead = self.options, self.team.lead.name if self.options.is_led else None
-        found = effective_roles(options.roles, Members(self.team), lead)
+        options, lead = self.options, team.lead.name if self.options.is_led else None
+        found = effective_roles(options.roles, Members(team), lead)
         judges = () if options.evaluate is None or options.roles else options.evaluate.at_risk(options.risk).asked
         others = {name: role for name, role in found.items() if name not in judges}
         return {**(others or found), **self.new_roles}

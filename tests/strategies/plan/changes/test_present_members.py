@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 import pytest
 
-from teamwright.errors import Refused
+from teamwright.errors import InterventionRefused, Refused
 from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team
@@ -179,7 +179,7 @@ async def test_who_can_not_leave_or_join_is_refused_with_the_reason() -> None:
     again = AddMember(member="a", spec=JOIN.spec)
     _, events = await steered(team, [leave("c"), again, leave("nobody")])
     assert [one.reason for one in facts(events, RunRefused)] == [
-        "there is already a member 'a'",
+        "there is already a member 'a'; choose another name",
         "there is no member 'nobody'; known are a, b, c, lead",
         (
             "the step 'b' names 'c', which is not of the team; known are a, b, lead; edit the plan first, so that"
@@ -266,7 +266,52 @@ async def test_a_name_that_is_taken_is_refused_before_the_team_is_at_work() -> N
                 options={"steps": [{"id": "a"}]})  # fmt: skip
     _, events = await steered(team, [AddMember(member=name, spec=JOIN.spec) for name in ("a", "judge")])
     assert [one.reason for one in facts(events, RunRefused)] == [
-        "there is already a member 'a'",
+        "there is already a member 'a'; choose another name",
         "'judge' is the name of an agent that leads, judges or helps this team; choose another one",
     ]
     assert not facts(events, RunIntervened)
+
+
+async def test_a_change_is_checked_as_it_will_be_after_those_that_wait() -> None:
+    fakes, go, begun = FakeMembers(), asyncio.Event(), asyncio.Event()
+
+    async def slow(turn: Turn) -> str:
+        begun.set()
+        await go.wait()
+        return "begun by a"
+
+    team = collaboration(fakes, STEPS, members={"a": fakes.member("a", slow)})
+    async with Engine("memory") as engine:
+        handle = await engine.start(team, TASK, run_id=RUN_ID)
+        await begun.wait()
+        runs, spec = engine.runs, {"function": f"{__name__}:newcomer"}
+        await runs.add_member(RUN_ID, "new", spec)
+        with pytest.raises(InterventionRefused, match=r"names 'other', which is not of the team; known are .*new"):
+            await runs.edit_plan(RUN_ID, {"put": [{"id": "more", "agent": "other"}]})
+        with pytest.raises(InterventionRefused, match="there is already a member 'new'"):
+            await runs.add_member(RUN_ID, "new", spec)
+        await runs.edit_plan(RUN_ID, {"put": [{"id": "more", "agent": "new", "needs": ["c"]}]})
+        with pytest.raises(InterventionRefused, match="there is no step 'les' to remove"):
+            await runs.edit_plan(RUN_ID, {"remove": ["les"]})
+        await runs.edit_plan(RUN_ID, {"put": [{"id": "last", "agent": "b", "needs": ["more"]}]})
+        await runs.remove_member(RUN_ID, "c")
+        with pytest.raises(InterventionRefused, match="names 'c', which is not of the team"):
+            await runs.edit_plan(RUN_ID, {"put": [{"id": "again", "agent": "c"}]})
+        go.set()
+        with anyio.fail_after(10):
+            result = await handle.result()
+        events = list(await engine.journal.read(RUN_ID))
+    assert result.status == "completed"
+    done = [one.step for one in facts(events, TeamStepAssigned)]
+    assert done == ["a", "b", "c", "more", "last", "answer"], "whatever was acknowledged took effect"
+    assert len(facts(events, RunRefused)) == 4
+
+
+async def test_a_new_member_never_takes_the_name_of_one_in_a_team_within() -> None:
+    fakes = FakeMembers()
+    inner = Team("inner", members=fakes.members("deep"))
+    team = Team("t", members=[inner, fakes.member("b")], strategy="dag", options={"steps": [{"id": "b"}]})
+    _, events = await steered(team, [AddMember(member="deep", spec=JOIN.spec)])
+    assert [one.reason for one in facts(events, RunRefused)] == [
+        "'deep' is the name of an agent within this team, such as one of a team in it; choose another one"
+    ]

@@ -28,6 +28,12 @@ class PresentMembers(Sequence[Agent]):
         self.everyone = members
         """The present members, with the helpers of the team and those who left."""
 
+    def copy(self) -> PresentMembers:
+        """Return the same members, to be changed on trial."""
+        found = PresentMembers(self.everyone, self._options)
+        found._present, found._lead, found.left = list(self._present), self._lead, list(self.left)
+        return found
+
     @property
     def names(self) -> list[str]:
         """The names of the present members."""
@@ -78,7 +84,7 @@ class PresentMembers(Sequence[Agent]):
         names = self.names
         match change:
             case AddMember(member=name) if name in names:
-                return f"there is already a member {name!r}"
+                return f"there is already a member {name!r}; choose another name"
             case AddMember(member=name) if name in self.left:
                 return f"{name!r} has left, and its work keeps the name; choose another one"
             case AddMember(member=name) if name in self.everyone.names:

@@ -6,6 +6,7 @@ Only the loop over steps changes the plan, so that a resumed run changes it in t
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from pydantic import JsonValue, ValidationError
 
@@ -35,12 +36,17 @@ MOST_NAMED = 10
 NO_PLAN = "it is no plan: write an object with  steps, or a change of the plan with  put  and  remove"
 
 
+TeamCheck = Callable[[PresentMembers, Plan, Roster], list[str]]
+"""Returns every mistake in a plan of these members, as sentences."""
+
+
 class PlanVersions:
     """The present plan, the versions before it, and what its members read about changes."""
 
-    def __init__(self, plan: Plan, team: PresentMembers, check: PlanCheck, ctx: Context) -> None:
+    def __init__(self, plan: Plan, team: PresentMembers, check: TeamCheck, ctx: Context) -> None:
         """Record in `ctx`, in which people find the plan: outside of its time limit."""
-        self._plan, self._team, self._check, self._ctx = plan, team, check, ctx
+        self._plan, self._team, self._problems_of, self._ctx = plan, team, check, ctx
+        self._check: PlanCheck = partial(check, team)
         self.statuses: Callable[[], Mapping[str, StepStatus]] | None = None
         """Returns how far each step is that has started; without it none has."""
         self._by_number = {plan.version: plan}
@@ -128,8 +134,19 @@ class PlanVersions:
             await self._announce_members()
         return [one.change.text for one in done if isinstance(one.change, Tell)]
 
-    def problem(self, change: TeamChange) -> str | None:
-        """Return why a change of people can't be made now, before it is acknowledged; None if it can."""
+    def problem(self, change: TeamChange, waiting: Sequence[AppliedChange] = ()) -> str | None:
+        """Return why a change of people can't be made after those that wait, before it is acknowledged, if it is so."""
+        return (self._after(waiting) if waiting else self)._problem(change)
+
+    def _after(self, waiting: Sequence[AppliedChange]) -> PlanVersions:
+        """Return the versions as they will be after changes that wait; what becomes impossible has no effect."""
+        after = PlanVersions(self._plan, self._team.copy(), self._problems_of, self._ctx)
+        after.statuses, after.retired, after._by_number = self.statuses, self.retired, dict(self._by_number)
+        for one in waiting:
+            after.apply(one)
+        return after
+
+    def _problem(self, change: TeamChange) -> str | None:
         match change:
             case EditPlan() | RestorePlan():
                 found = self._edit(change) if isinstance(change, EditPlan) else self._restored(change.plan_version)
