@@ -167,7 +167,7 @@ class Driver:
 
     @cached_property
     def runs(self) -> Runs:
-        return Runs(self.journal, self.bus, self.live, self.relay, self._new_clock, self.end)
+        return Runs(self.journal, self.bus, self.live, self.relay, self._new_clock, self.end, self.models)
 
     @cached_property
     def tenants(self) -> TenantBudgets:

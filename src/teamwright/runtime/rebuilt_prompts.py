@@ -238,6 +238,9 @@ class _PromptObserver:
             return
         await anyio.sleep_forever()
 
+    async def place(self, *, is_recorded: bool) -> None:
+        """Let the team change as it did."""
+
 
 def _history(turn: Turn) -> tuple[PromptMessage, ...]:
     return tuple(PromptMessage(role=one.role, name=one.name, content=mask_text(one.content)) for one in turn.history)

@@ -48,6 +48,7 @@ from teamwright.values.turns.results import FINAL, RunResult, RunSummary
 from teamwright.values.value import JsonValue, check_text, exact_json, misfit_of
 
 if TYPE_CHECKING:
+    from teamwright.agents.clients.client_pool import Models
     from teamwright.history.checkpoints import Checkpoint
     from teamwright.history.history import RunHistory
     from teamwright.runtime.driver.redaction import Redactor
@@ -158,8 +159,9 @@ class Runs(RunInterventions):
         relay: Relay,
         new_clock: NewClock,
         end_run: EndRun,
+        models: Models,
     ) -> None:
-        self._journal = journal
+        self._journal, self._models = journal, models
         self._relay = relay
         self._bus = bus
         self._live = live
@@ -319,6 +321,12 @@ class Runs(RunInterventions):
             raise NotResumable(f"Run {run_id!r} has ended already ({ended.status}).")
         if isinstance(steer, TeamChange) and (reason := _refusal(history, steer)) is not None:
             raise InterventionRefused(f"Run {run_id!r} can't take it: {reason}.")
+        if not await self._is_driven(run_id):
+            from teamwright.runtime.people.undriven_check import undriven_refusal
+
+            reason = await undriven_refusal(self._journal, history, steer, self._models)
+            if reason is not None:
+                raise InterventionRefused(f"Run {run_id!r} can't take it: {reason}.")
         redactor = self._redactor(run_id, history)
         sender = Sender(self._journal, self.follow, run_id, history.number)
         return await sender.send(redacted_steer(steer, redactor), wait=wait)

@@ -50,6 +50,10 @@ class ReplayObserver(Protocol):
         """Look at a call before its recorded result is returned, or before it is made."""
         ...
 
+    async def place(self, *, is_recorded: bool) -> None:
+        """Look at a place before which people may change the outermost team; the record may have come beyond it."""
+        ...
+
 
 ABANDONED_PAUSE = 0.05
 """Seconds after which abandoned code that reaches the run again is ended."""

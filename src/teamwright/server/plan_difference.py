@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import difflib
-import json
 from collections.abc import Sequence
 
 from pydantic import JsonValue
+
+from teamwright.strategies.plan.changes.difference import plan_text
 
 FEW_LINES = 400
 """Plans with fewer lines are compared at once, longer ones in another process."""
@@ -15,7 +16,7 @@ PLAN_DIFFERENCE = "teamwright.server.plan_difference:difference_job"
 
 def lines_of(plan: JsonValue) -> list[str]:
     """Return a plan as lines of JSON."""
-    return json.dumps(plan, indent=2, ensure_ascii=False).splitlines()
+    return plan_text(plan).splitlines()
 
 
 def difference(before: Sequence[str], after: Sequence[str]) -> list[str]:

@@ -305,13 +305,14 @@ async def test_what_could_not_be_read_back_is_never_sent(act: Act) -> None:  # A
 @pytest.mark.lab
 async def test_a_plan_is_sent_as_json_or_refused() -> None:
     async with Engine("memory") as engine:
-        await engine.run(FakeMembers().chain(1), "go", run_id="r", confirm=True)
+        team = Team("t", members=FakeMembers().members("a"), strategy="dag", options={"steps": [{"id": "a"}]})
+        await engine.run(team, "go", run_id="r", confirm=True)
         with pytest.raises(UsageError, match="NaN"):
             await engine.runs.edit_plan("r", {"steps": [{"id": "a", "priority": float("nan")}]})
-        await engine.runs.edit_plan("r", {"steps": ({"id": "a", "priority": 1.5},)})  # type: ignore[dict-item]
+        await engine.runs.edit_plan("r", {"steps": ({"id": "a", "priority": 2},)})  # type: ignore[dict-item]
         (sent,) = await engine.journal.inbox("r")
         assert isinstance(sent.intervention, EditPlan)
-        assert sent.intervention.plan == {"steps": [{"id": "a", "priority": 1.5}]}
+        assert sent.intervention.plan == {"steps": [{"id": "a", "priority": 2}]}
 
 
 async def test_a_fork_keeps_what_members_were_told() -> None:

@@ -140,7 +140,7 @@ async def test_a_plan_that_was_shown_masked_is_saved_with_its_secrets(tmp_path: 
         await server.state.engine.start(team, "Go", run_id="r")
         await gate.entered.wait()
         client = server.client("run")
-        shown = (await client.post("/api/runs/r/plan/difference", json={"plan": None})).json()["plan"]
+        shown = (await client.get("/api/runs/r/plan")).json()["plan"]
         assert KEY not in str(shown)
         again = await client.post("/api/runs/r/plan/difference", json={"plan": shown})
         assert again.json()["difference"] == []
@@ -148,9 +148,15 @@ async def test_a_plan_that_was_shown_masked_is_saved_with_its_secrets(tmp_path: 
         reordered["steps"] = [dict(reversed(step.items())) for step in shown["steps"]]
         again = await client.post("/api/runs/r/plan/difference", json={"plan": reordered})
         assert again.json()["difference"] == []
+        reordered["steps"].reverse()
+        again = await client.post("/api/runs/r/plan/difference", json={"plan": reordered})
+        assert again.json()["difference"] == [], "the order of steps says nothing"
         change = {"put": [{"id": "more", "agent": "b"}]}
         added = (await client.post("/api/runs/r/plan/difference", json={"plan": change})).json()["difference"]
         assert [line for line in added if line.startswith("-")] == ["--- plan"]
+        for wrong in (None, "Do it faster.", ["look"]):
+            refused = await client.post("/api/runs/r/plan/difference", json={"plan": wrong})
+            assert (refused.status_code, "it is no plan" in refused.text) == (409, True)
         for wrong in (None, "Do it faster.", {"steps": [{"id": "x", "agent": "a", "needs": ["x"]}]}):
             refused = await client.post("/api/runs/r/plan", json={"plan": wrong})
             assert (refused.status_code, refused.json()["error"]["code"]) == (409, "intervention_refused")
@@ -181,7 +187,7 @@ async def test_the_difference_to_a_guess_tells_nothing_about_a_secret(tmp_path: 
         await server.state.engine.start(live([FakeMembers().member("a", gate.answer)], steps), "Go", run_id="r")
         await gate.entered.wait()
         client, path = server.client("read"), "/api/runs/r/plan/difference"
-        plan = (await client.post(path, json={"plan": None})).json()["plan"]
+        plan = (await client.get("/api/runs/r/plan")).json()["plan"]
         plan["steps"][0]["task"] = f"Use {KEY}."
         right = (await client.post(path, json={"plan": plan})).json()["difference"]
         plan["steps"][0]["task"] = "Use sk-00000000000000000000."

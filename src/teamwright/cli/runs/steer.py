@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import json as to_json
 import sys
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -310,19 +309,19 @@ async def edited_plan(history: RunHistory, file: Path | None, *, ask: bool) -> J
 
     The difference goes to stderr.
     """
-    from teamwright.strategies.plan.changes.difference import plan_after
+    from teamwright.strategies.plan.changes.difference import plan_after, plan_text
 
     before = history.plan()
     if before is None and file is None:
         run_id = history.events[0].run_id
         raise UsageError(f"The run {run_id!r} records no plan to edit; write the change into a file: --file FILE.")
-    shown = _text(before)
+    shown = plan_text(before)
     plan = _read(file) if file is not None else await _edit(shown)
-    after = _text(plan_after(before, plan))
+    after = plan_text(plan_after(before, plan))
     lines = list(difflib.unified_diff(shown.splitlines(), after.splitlines(), "plan", "edited", lineterm="", n=1))
     if not lines:
         return None
-    sys.stderr.write("\n".join(lines) + "\n")
+    say("\n".join(lines))
     return plan if not ask or await _is_confirmed() else None
 
 
@@ -360,10 +359,6 @@ def _plan(documents: list[Node], report: ProblemReport) -> JsonValue:
     if not documents:
         raise UsageError("The plan is empty; nothing is changed.")
     return plain(documents[0])
-
-
-def _text(plan: JsonValue) -> str:
-    return to_json.dumps(plan, indent=2, ensure_ascii=False)
 
 
 async def _is_confirmed() -> bool:

@@ -36,7 +36,7 @@ from teamwright.runtime.context.timers import Deadline, ScopeClock, sleep_durabl
 from teamwright.runtime.context.turn_outcome import emit_fact, undelivered
 from teamwright.runtime.context.workspace import RunWorkspace, post_request
 from teamwright.runtime.driver.path_locks import Owner, PathLock
-from teamwright.runtime.people.applied_interventions import steer_ask, take_at_once, take_changes
+from teamwright.runtime.people.applied_interventions import has_passed, steer_ask, take_at_once, take_changes
 from teamwright.runtime.people.questions import ApprovalGate, ask_person_at
 from teamwright.runtime.scope import Scope
 from teamwright.teams.team import Team
@@ -220,7 +220,10 @@ class RunContext:
                 take_at_once(scope, at_once)
         if run.interventions is None:
             return ()
-        return take_changes(run.interventions, scope, escape_place(before), apply, messages=messages)
+        place = escape_place(before)
+        if run.observer is not None and scope.is_outermost:
+            await run.observer.place(is_recorded=has_passed(run.interventions, scope, place))
+        return take_changes(run.interventions, scope, place, apply, messages=messages)
 
     @property
     def cutback(self) -> Cutback:

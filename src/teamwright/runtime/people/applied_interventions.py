@@ -60,10 +60,7 @@ def receive_steer(run: RunState, team: Team, steer: Steer, inbox_id: int, refusa
     """Accept an intervention from the inbox, or refuse it with the reason, `refusal` if there is one already."""
     interventions = interventions_of(run, team)
     steer = redacted_steer(steer, run.redactor)
-    limits = [one for one in map(interventions.raised, (run.limits, team.policy.limits)) if one is not None]
-    reason = refusal or refusal_of(steer, team, limits, interventions.paused, interventions.joined)
-    if reason is None and isinstance(steer, TeamChange):
-        reason = _present_problem(run, interventions, steer)
+    reason = refusal or refusal_now(run, team, steer)
     if reason is None and isinstance(steer, AddMember):
         reason = _build_problem(interventions, steer)
     if reason is not None:
@@ -76,6 +73,18 @@ def receive_steer(run: RunState, team: Team, steer: Steer, inbox_id: int, refusa
         interventions.accept(steer, inbox_id)
         if isinstance(steer, StopStep) and run.apply_at_once is not None:
             _stop_when_clear(run, interventions)
+
+
+def refusal_now(run: RunState, team: Team, steer: Steer) -> str | None:
+    """Return why a run can't take an intervention after what it has accepted; None if it can."""
+    interventions = interventions_of(run, team)
+    limits = [one for one in map(interventions.raised, (run.limits, team.policy.limits)) if one is not None]
+    reason = refusal_of(steer, team, limits, interventions.paused, interventions.joined)
+    if reason is None and isinstance(steer, AddMember):
+        reason = _name_problem(interventions, steer.member)
+    if reason is None and isinstance(steer, TeamChange):
+        reason = _present_problem(run, interventions, steer)
+    return reason
 
 
 def take_at_once(scope: Scope, apply: ApplyChange) -> None:
@@ -129,14 +138,12 @@ def _present_problem(run: RunState, interventions: Interventions, change: TeamCh
     if run.check_change is None or run.delivery.is_replaying:
         return None
     before = () if isinstance(change, StopStep) else interventions.changes.values()
-    return run.check_change(change, [AppliedChange(one, _joining(interventions, one)) for one in before])
+    return run.check_change(change, [AppliedChange(one, joining_agent(interventions, one)) for one in before])
 
 
-def _build_problem(interventions: Interventions, change: AddMember) -> str | None:
-    """Build the agent that joins, or return why that is impossible: also by its name, before the team is at work."""
-    from teamwright.teams.preflight import new_member_problem
-
-    name, team = change.member, interventions.team
+def _name_problem(interventions: Interventions, name: str) -> str | None:
+    """Return why no member can join under a name, also before the team is at work."""
+    team = interventions.team
     joining = (one.member for one in interventions.changes.values() if isinstance(one, AddMember))
     if name in joining or any(one.name == name for one in team.members):
         return f"there is already a member {name!r}; choose another name"
@@ -144,8 +151,15 @@ def _build_problem(interventions: Interventions, change: AddMember) -> str | Non
         return f"{name!r} is the name of an agent that leads, judges or helps this team; choose another one"
     if any(one.name == name for one in team.everyone()):
         return f"{name!r} is the name of an agent within this team, such as one of a team in it; choose another one"
+    return None
+
+
+def _build_problem(interventions: Interventions, change: AddMember) -> str | None:
+    """Build the agent that joins, or return why that is impossible."""
+    from teamwright.teams.preflight import new_member_problem
+
     try:
-        agent = _joining(interventions, change)
+        agent = joining_agent(interventions, change)
     except TeamwrightError as error:
         return str(error).rstrip(".")
     problem = None if agent is None else new_member_problem(interventions.team, agent)
@@ -268,19 +282,12 @@ def take_changes(
     for fact in recorded:
         interventions.handed_out.add(fact.inbox_id)
         if isinstance(change := fact.intervention, Tell | TeamChange):
-            done.append(one := AppliedChange(change, _joining(interventions, change)))
+            done.append(one := AppliedChange(change, joining_agent(interventions, change)))
             apply(one)
-    passed = (
-        bool(done)
-        or full in interventions.recorded.refused
-        or _has_begun(scope, place)
-        or _is_planned(scope, place)
-        or full in interventions.begun(scope.run.record)
-    )
-    if passed or not scope.is_outermost:
+    if done or has_passed(interventions, scope, place) or not scope.is_outermost:
         return done
     for inbox_id, change in _pending_changes(interventions) if messages else list(interventions.changes.items()):
-        one = AppliedChange(change, _joining(interventions, change))
+        one = AppliedChange(change, joining_agent(interventions, change))
         if (reason := apply(one)) is None:
             scope.run.recorder.add(scope.path, place, RunApplied(intervention=change, inbox_id=inbox_id))
             done.append(one)
@@ -290,6 +297,18 @@ def take_changes(
         interventions.handed_out.add(inbox_id)
         interventions.applied.add(inbox_id)
     return done
+
+
+def has_passed(interventions: Interventions, scope: Scope, place: str) -> bool:
+    """Whether an earlier driver has come beyond a place, so that nothing new takes effect before it."""
+    full = join_key(scope.path, place)
+    return (
+        full in interventions.recorded.refused
+        or any(fact.at is None for fact in interventions.recorded.places.get(full, ()))
+        or _has_begun(scope, place)
+        or _is_planned(scope, place)
+        or full in interventions.begun(scope.run.record)
+    )
 
 
 def _pending_changes(interventions: Interventions) -> list[tuple[int, TeamChange | Tell]]:
@@ -304,7 +323,7 @@ def _pending_changes(interventions: Interventions) -> list[tuple[int, TeamChange
     return sorted((unread | interventions.changes).items(), key=lambda one: one[0])
 
 
-def _joining(interventions: Interventions, change: TeamChange | Tell) -> Agent | None:
+def joining_agent(interventions: Interventions, change: TeamChange | Tell) -> Agent | None:
     """Return the agent that a change adds, built once."""
     if not isinstance(change, AddMember):
         return None

@@ -13,7 +13,7 @@ import anyio
 from fastapi import APIRouter, Request
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue
 
-from teamwright.errors import UsageError
+from teamwright.errors import InterventionRefused, UsageError
 from teamwright.runtime.people.receipts import Receipt
 from teamwright.server.client_connection import require_run, while_connected
 from teamwright.server.error_responses import responses
@@ -22,6 +22,7 @@ from teamwright.server.plan_difference import FEW_LINES, PLAN_DIFFERENCE, differ
 from teamwright.server.security.masked_json import contains_mask, masked, unmasked
 from teamwright.server.security.visitor import MAY_READ, Answerer, Reader, Runner, Server
 from teamwright.strategies.plan.changes.difference import plan_after
+from teamwright.strategies.plan.changes.versions import NO_PLAN
 from teamwright.values.limits import Limits
 from teamwright.values.people import EDIT, Answer
 from teamwright.values.specs.manifest import AgentSpec
@@ -224,6 +225,8 @@ async def compare_plan(
 ) -> ShownDifference:
     """Return what a plan, or a change of it, would change, without changing it."""
     await require_run(server.engine, run_id)
+    if not isinstance(given.plan, dict):
+        raise InterventionRefused(f"Run {run_id!r} can't take it: {NO_PLAN}.")
     present = (await server.engine.runs.history(run_id)).plan()
     # Both are masked first: the difference to a guess would tell a reader whether it is the secret.
     shown = mask_value(present)

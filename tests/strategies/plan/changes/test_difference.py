@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pydantic import JsonValue
 
-from teamwright.strategies.plan.changes.difference import plan_after, plan_difference
+from teamwright.strategies.plan.changes.difference import plan_after, plan_difference, plan_text
 from teamwright.values.specs.plan import Pins, Plan, Step
 
 ONE = Plan(steps=(Step(id="a", task="Look."), Step(id="b", needs=("a",)), Step(id="c")), variables={"n": 1, "m": 2})
@@ -48,6 +48,19 @@ BEFORE: JsonValue = {
     "variables": {"n": 1, "m": 2},
     "version": 3,
 }
+
+
+def test_steps_in_another_order_make_no_difference_and_new_ones_come_last() -> None:
+    edited: JsonValue = {
+        "steps": [{"id": "c"}, {"id": "b", "needs": ["a"]}, {"id": "a", "agent": "x", "task": "Look."}]
+    }
+    after: Any = plan_after(BEFORE, edited)
+    assert [step["id"] for step in after["steps"]] == ["a", "b", "c"]
+
+
+def test_no_plan_is_no_text() -> None:
+    assert plan_text(None) == ""
+    assert plan_text({"steps": []}) == '{\n  "steps": []\n}'
 
 
 def test_keys_in_another_order_make_no_difference() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import chain
+from json import dumps
 
 from pydantic import JsonValue
 from pydantic_core import to_json
@@ -98,7 +99,8 @@ def step_line(step: Step) -> str:
 def plan_after(before: JsonValue, edit: JsonValue) -> JsonValue:
     """Return the plan that an edit asks for, as data: what it leaves as it was stands where it stood.
 
-    An edit is a plan, or a change of one. It need not be valid, and what is neither stands for itself.
+    An edit is a plan, or a change of one. It need not be valid, and what is neither stands for itself. The order of
+    steps is no part of it: new ones come last.
     """
     if not isinstance(before, dict) or not isinstance(edit, dict):
         return edit
@@ -106,7 +108,16 @@ def plan_after(before: JsonValue, edit: JsonValue) -> JsonValue:
         edit = _after_change(before, edit)
     elif "steps" not in edit and "tasks" in edit:
         edit = {("steps" if name == "tasks" else name): value for name, value in edit.items()}
+    old, new = before.get("steps"), edit.get("steps")
+    if isinstance(old, list) and isinstance(new, list):
+        places = {_id_of(step): place for place, step in enumerate(old)}
+        edit = {**edit, "steps": sorted(new, key=lambda step: places.get(_id_of(step), len(places)))}
     return _in_order_of(before, edit)
+
+
+def plan_text(plan: JsonValue) -> str:
+    """Return a plan as people read and edit it; nothing where there is none."""
+    return "" if plan is None else dumps(plan, indent=2, ensure_ascii=False)
 
 
 def is_change(edit: Mapping[str, JsonValue]) -> bool:
