@@ -202,6 +202,8 @@ def make_evaluator(declaration: Evaluate, *, judge: Agent | None = None, final_j
     if not can_load_code() and not is_own(name):
         judges = tuple(one for one in (judge, final_judge) if one is not None)
         return cast("Evaluator", UnloadedEvaluator(declaration, judges))
+    if not declaration.asks_judges and not is_own(name):  # it would ask them all the same, also about their own work
+        judge = final_judge = None
     made = _class_of(name)(declaration, judge=judge, final_judge=final_judge)
     return require_evaluator(f"The evaluator {name!r}", made)
 

@@ -97,3 +97,11 @@ def test_what_is_no_decision_is_named(changed: dict[str, object], why: str) -> N
     found = decision_of(Reply.of("lead", json.dumps({**DECIDED, **changed})), ["lead", "a", "b"])
     assert isinstance(found, ParseFailure)
     assert why in found.problem
+
+
+async def test_no_member_of_a_pool_decides_in_place_of_the_lead() -> None:
+    ladder = {"retry": 1, "other_member": True}
+    fakes, team = debate({**DECIDED, "chosen": "straw"}, DECIDED, pool=True, on_failure=ladder)
+    result, _ = await run(team)
+    assert (result.status, result.data) == ("completed", DECIDED)
+    assert fakes.calls[-2:] == ["lead", "lead"]

@@ -8,11 +8,14 @@ from typing import Any
 import pytest
 
 from teamwright.errors import ManifestError, Refused
+from teamwright.journal.in_memory_journal import MemoryJournal
+from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team
 from teamwright.values.events.team import TeamMessageSent
+from teamwright.values.people import EditPlan, RestorePlan
 from teamwright.values.turns.turn import Turn
 from tests.kit.members import FakeMembers
-from tests.kit.runs import TASK, contents, run, speakers
+from tests.kit.runs import RUN_ID, TASK, contents, run, speakers
 from tests.strategies.plan.test_presets_star_team import messages, steps
 
 
@@ -106,3 +109,19 @@ async def test_messages_after_a_round_are_passed_to_the_next_round_only() -> Non
 def test_a_mesh_needs_two_besides_the_lead() -> None:
     with pytest.raises(ManifestError, match="'mesh_team' needs 2 members besides 'lead', who leads"):
         team(FakeMembers(), steps("a"), "lead x")
+
+
+async def test_steps_that_a_person_puts_back_are_worked_on_in_another_round() -> None:
+    fakes, journal = FakeMembers(), MemoryJournal()
+    rows = [{"id": "a", "agent": "x"}, {"id": "b", "agent": "y", "needs": ["a"]}]
+    await journal.send(RUN_ID, EditPlan(plan={"remove": ["b"]}))
+
+    async def restore(_: Turn) -> None:
+        await journal.send(RUN_ID, RestorePlan(plan_version=1))
+
+    members = [fakes.member("lead"), fakes.member("x", restore), fakes.member("y")]
+    options: dict[str, Any] = {"steps": rows, "rounds_of_talk": 0, "evaluate": {}}
+    made = Team("t", members=members, strategy="mesh_team", options=options)
+    async with Engine(journal) as engine:
+        result = await engine.run(made, TASK, run_id=RUN_ID)
+    assert (result.status, fakes.calls) == ("completed", ["x", "y", "lead"])

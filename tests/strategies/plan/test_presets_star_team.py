@@ -10,12 +10,16 @@ import anyio
 import pytest
 
 from teamwright.errors import ManifestError, Refused
+from teamwright.journal.in_memory_journal import MemoryJournal
+from teamwright.runtime.engine import Engine
 from teamwright.strategies.registry import find_strategy
 from teamwright.teams.team import Team
 from teamwright.values.events.team import TeamMessageSent, TeamPlanned
+from teamwright.values.people import RemoveMember
 from teamwright.values.turns.turn import Turn
 from tests.kit.members import FakeMembers
-from tests.kit.runs import TASK, contents, run, speakers
+from tests.kit.records import cut_and_resume
+from tests.kit.runs import RUN_ID, TASK, contents, run, speakers
 
 
 def steps(*rows: str) -> list[Any]:
@@ -145,3 +149,17 @@ def test_a_star_needs_a_member_besides_the_lead_and_each_once() -> None:
 )
 def test_topologies_are_found_by_their_short_names(short: str, name: str) -> None:  # Z-13
     assert find_strategy(short).name == name
+
+
+@pytest.mark.experts
+async def test_a_lead_leaves_after_what_it_has_handed_out_wherever_the_run_is_cut() -> None:
+    row: dict[str, Any] = {"id": "a", "parallel": "competitive_parallel", "agents": ["x", "y"], "merge": "fusion"}
+    fakes, journal = FakeMembers(), MemoryJournal()
+    made = team(fakes, [row])
+    async with Engine(journal) as engine:
+        await engine.run(made, TASK, run_id=RUN_ID)
+    events = await journal.read(RUN_ID)
+    asked = next(event.number for event in events if event.kind == "agent.asked" and event.key.endswith("hand-out"))
+    await journal.send(RUN_ID, RemoveMember(member="lead"))
+    result, _ = await cut_and_resume(made, asked, journal)
+    assert result.status == "completed"

@@ -230,7 +230,8 @@ class PlanAnswer:
             order = [*(step for step in order if step != last), last]
         if self.is_abandoned and (timed_out or self._finished is not None):
             return self._finish_alone(talk, order)
-        before = {step: state.work_on(step) for step in order if step in state.said}
+        stopped = self._runner.queue.skipped  # by a person, where there is work
+        before = {step: state.work_on(step) for step in order if step in state.said and step not in stopped}
         for step, said in before.items():
             before[step] = [reply for reply in said if reply is not state.results.replies.get(step)]
         closes = self._state.outputs.has_closed or ANSWER in state.results.replies

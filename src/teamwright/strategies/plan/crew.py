@@ -128,11 +128,12 @@ class StepCrew:
     def exchange(self, step: Step, failed: Agent) -> Agent:
         """Return who tries a step again: the least busy other of the pool, or another one with its capability."""
         assignment = self.bound.assignments.get(step.id)
-        evaluator = assignment.evaluator if assignment is not None else None
-        judges = evaluator.declaration.judges if evaluator is not None else ()
+        if assignment is None:  # the answer, which is of the lead
+            return failed
+        judges = assignment.evaluator.declaration.judges if assignment.evaluator is not None else ()
         if self._options.pool:
             return self._pool.exchange(step, failed, judges)
-        if step.agent is not None or assignment is None or assignment.role.agent is not None:
+        if step.agent is not None or assignment.role.agent is not None:
             return failed
         able = (one for one in self._state.team if one.name != failed.name and one.name not in judges)
         return next((one for one in able if has_capability(one, assignment.role)), failed)
@@ -142,11 +143,18 @@ class StepCrew:
 
     def place_of(self, step: Step) -> str:
         """Return the branch that a step starts first; one that the lead works on itself has no briefing."""
-        if self.lead is not None:
-            agent, named = self.bound.agent_of(step), "" if self._options.pool else step.agent or step.id
-            if (named if agent is None else agent.name) == self.lead.agent.name:
-                return step.id
+        if self.lead is not None and self._expected_worker(step) == self.lead.agent.name:
+            return step.id
         return self.floor.place_of(step)
+
+    def _expected_worker(self, step: Step) -> str:
+        """Return who a step is assigned to; empty where that is decided when it starts, and is never the lead."""
+        if self._has_one_worker:
+            return ""
+        if self._options.pool:
+            return step.agent or (step.id if step.id in self._state.team.names else "")
+        agent = self.bound.agent_of(step)
+        return step.agent or step.id if agent is None else agent.name
 
     def assign(self, step: Step, ctx: Context) -> Agent:
         """Return the agent of a step that starts now."""

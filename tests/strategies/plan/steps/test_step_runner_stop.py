@@ -248,3 +248,27 @@ async def test_a_fork_keeps_the_step_stopped() -> None:
         for at in (applied, len(events) - 3):
             result = await engine.fork(RUN_ID, at=at, team=team)
             assert (result.status, result.output) == (expected.status, expected.output)
+
+
+async def test_work_on_a_step_that_was_stopped_is_never_the_answer() -> None:
+    fakes = FakeMembers()
+    slow = Slow(fakes, "b")
+    parts = [{"id": "p", "agent": "a"}, {"id": "q", "agent": "b"}]
+    shared = {"id": "x", "parallel": SPLIT, "parts": parts}
+    team = made(fakes, "plan", slow, steps=[shared], evaluate={"criteria": [{"id": "long", "length": {"min": 99}}]})
+    result, _ = await stopped(team, slow, StopStep(step="x"))
+    assert "a" in fakes.calls
+    assert (result.status, result.output, result.messages) == ("degraded", "", ())
+
+
+async def test_a_step_is_stopped_once() -> None:
+    fakes = FakeMembers()
+    slow = Slow(fakes, "a")
+    async with Engine(MemoryJournal()) as engine:
+        handle = await engine.start(made(fakes, "expert", slow, max_parallel=1), TASK, run_id=RUN_ID)
+        await slow.begun.wait()
+        await engine.runs.stop_step(RUN_ID, "c")
+        with pytest.raises(InterventionRefused, match=r"the step 'c' is (stopped|skipped) already"):
+            await engine.runs.stop_step(RUN_ID, "c")
+        slow.go.set()
+        assert (await handle.result()).status == "degraded"

@@ -83,6 +83,7 @@ class PlanChanges:
             return problem
         why = f": {stop.reason}" if stop.reason else ""
         self._state.warn([f"the step {stop.step!r} was stopped by {stop.by or 'a person'}{why}"])
+        versions.stopped.add(stop.step)
         self._crew.runner.stop(stop.step)
         return None
 

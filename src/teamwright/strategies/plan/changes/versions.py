@@ -55,6 +55,8 @@ class PlanVersions:
         self._unannounced: list[TeamPlanChanged] = []
         self.retired: set[str] = set()
         """Steps that began, failed and were planned again: another one can't have their ids."""
+        self.stopped: set[str] = set()
+        """Steps that people have stopped; some may not have ended yet."""
         self.notices: dict[str, list[str]] = {}
         """What members read about changes of the plan, by their names."""
 
@@ -167,6 +169,8 @@ class PlanVersions:
         steps = self.plan.by_id
         if id_ not in steps:
             return f"there is no step {name_text(id_)}; {nearest(id_, steps).rstrip('.')}"
+        if id_ in self.stopped:
+            return f"the step {name_text(id_)} is stopped already"
         if steps[id_].status in STOPPABLE:
             return None
         left = [name_text(step.id) for step in steps.values() if step.status in STOPPABLE]

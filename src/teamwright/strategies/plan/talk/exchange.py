@@ -56,9 +56,9 @@ class Exchange(Floor):
                 break
 
     def set_steps(self, steps: Sequence[Step]) -> None:
-        """Put steps into rounds that are in none yet."""
-        known = {step.id for round_ in self._rounds for step in round_.steps}
-        new = tuple(step for step in steps if step.id not in known)
+        """Put steps that have not begun into rounds, unless they are in one that is not over."""
+        known = {step.id for round_ in self._rounds[self._next :] for step in round_.steps}
+        new = tuple(step for step in steps if step.is_open and step.id not in known)
         self._rounds += rounds_of(new, self._state, self._ctx, len(self._rounds))
 
     async def run_round(self, round_: Round, ctx: Context) -> None:
