@@ -27,9 +27,10 @@ from teamwright.values.events.team import (
     TeamStepFailed,
 )
 from teamwright.values.limits import Limits
-from teamwright.values.people import EditPlan, RaiseBudget, RemoveMember, RestorePlan
+from teamwright.values.people import ACCEPT, EditPlan, RaiseBudget, RemoveMember, RestorePlan
 from teamwright.values.specs.plan import Plan
 from teamwright.values.turns.results import RunResult
+from teamwright.values.turns.verdicts import PASSED
 from tests.laws.plan_members import MARK, TROUBLE, mark_of
 from tests.laws.random_plans import NEVER, PlanCase
 from tests.laws.test_interventions import check_answers
@@ -44,7 +45,7 @@ ENDINGS = {
     "failed": {"error", "planning", "review_exceeded"},
 }
 """The stop reasons of a team that is not stopped, by its status; see the contract of both."""
-FREE = frozenset(("finish",))
+FREE = re.compile(r"/lead/finish\b")
 """The asks that read all that was learnt, whatever became of its review: one agent finishes alone, and checks it."""
 
 
@@ -82,12 +83,13 @@ def check_run(case: PlanCase, events: Sequence[Event], result: RunResult) -> Non
     check_endings(events, result)
     check_answered(case, events)
     check_budget(case.limits, events)
+    check_judges(events)
     for log in logs_of(events):
         check_versions(log)
         check_pins(log)
         check_order(log, case)
         check_steps_end(log)
-        check_judges(log)
+        check_verdicts(log)
         check_merges(log)
     assert result.failure is None or not BUGS.search(result.failure.message), result.failure
 
@@ -166,8 +168,12 @@ def check_pins(log: TeamLog) -> None:
                 after = Plan.model_validate(data)
                 if before is not None:
                     assert set(before.pins.steps) <= set(after.pins.steps)
+                    assert set(before.pins.variables) <= set(after.pins.variables)
                     if by and not allowed:
                         assert not set(_overwritten(before, after)) - failed
+                        assert all(
+                            before.variables.get(one) == after.variables.get(one) for one in before.pins.variables
+                        )
                 before, allowed = after, allowed and not by
             case _:
                 pass
@@ -238,16 +244,33 @@ def check_steps_end(log: TeamLog) -> None:
     assert set(skipped.values()) <= {1}, skipped
 
 
-def check_judges(log: TeamLog) -> None:
-    """Check that no member was asked to judge its own work."""
+def check_judges(events: Sequence[Event]) -> None:
+    """Check that no author was asked about its own work, neither as a judge nor by one, as a member of a team."""
     authors: dict[str, str] = {}
-    for event in log.events:
+    for event in events:
         if isinstance(event.fact, TeamEvaluationStarted):
             authors[event.key.removesuffix("/started")] = event.fact.member
-        elif isinstance(event.fact, AgentAsked) and event.fact.purpose == "judge":
+        elif isinstance(event.fact, AgentAsked):
             for key, author in authors.items():
                 if event.key.startswith(f"{key}/"):
                     assert event.fact.member != author, f"{author} judges its own work at {event.key}"
+
+
+def check_verdicts(log: TeamLog) -> None:
+    """Check that work passes where all its criteria do, and is accepted by people alone."""
+    accepted = 0
+    for event in log.events:
+        match event.fact:
+            case PersonAnswered(answer=answer):
+                accepted += answer.text == ACCEPT
+            case TeamEvaluationResult(verdict=verdict) if verdict.outcome == "pass":
+                assert verdict.criteria
+                assert all(one.passed for one in verdict.criteria), verdict
+            case TeamEvaluationResult(verdict=verdict) if verdict.outcome == "accepted":
+                accepted -= 1
+                assert accepted >= 0, f"no person accepted the work at {event.key}"
+            case _:
+                pass
 
 
 def check_merges(log: TeamLog) -> None:
@@ -271,6 +294,7 @@ def check_reviews(
     """
     (log,) = [one for one in logs_of(events) if one.scope == "t"]
     ids, reviewed = _reviewed_steps(case, log)
+    _check_completed(log, reviewed)
     lenient = ids if case.options.get("risk") == "low" else set[str]()  # with a warning
     counts, steps, asked = dict[str, int](), dict[str, str](), dict[str, int]()
     for event in log.events:
@@ -287,7 +311,7 @@ def check_reviews(
                 pass
     for key, prompt in prompts:
         assert TROUBLE not in prompt, f"a failure reached {key}"
-        if key.rpartition("/")[2] in FREE or (case.talks and case.habits.talks):
+        if FREE.search(key) or (case.talks and case.habits.talks):
             continue
         for mark in MARK.findall(prompt):
             if mark in steps and steps[mark] != step_of(log, key, ids):
@@ -296,6 +320,13 @@ def check_reviews(
     is_finished = any(event.key in ("t/lead/finish", "t/plan/lead/finish") for event in events)
     for mark in MARK.findall(result.output or "") if result.output_kind == "answer" and not is_finished else ():
         assert mark not in steps or mark in counts, f"the work on {steps[mark]} is the result"
+
+
+def _check_completed(log: TeamLog, reviewed: set[str]) -> None:
+    """Check that each step under review that is completed has passed it."""
+    for fact in log.facts(TeamStepCompleted):
+        if fact.state == "completed" and fact.step in reviewed and not fact.nothing_found:
+            assert fact.verdict in PASSED, f"the work on {fact.step} counts without a review"
 
 
 def _reviewed_steps(case: PlanCase, log: TeamLog) -> tuple[set[str], set[str]]:
@@ -333,6 +364,22 @@ def recorded_calls(events: Sequence[Event]) -> set[str]:
 def received(events: Sequence[Event]) -> set[int]:
     """The letters that the run has taken from its inbox."""
     return {event.fact.inbox_id for event in events if isinstance(event.fact, RunIntervened | RunRefused)}
+
+
+def pending_places(events: Sequence[Event], ends: Sequence[int]) -> list[int]:
+    """The ends of writes at which an intervention is acknowledged and has no effect yet."""
+    waits, found = set[int](), list[int]()
+    for event in events:
+        match event.fact:
+            case RunIntervened(inbox_id=letter):
+                waits.add(letter)
+            case RunApplied(inbox_id=letter) | RunRefused(inbox_id=letter):
+                waits.discard(letter)
+            case _:
+                pass
+        if waits and event.number in ends:
+            found.append(event.number)
+    return found
 
 
 def step_endings(events: Sequence[Event]) -> set[tuple[str, str, str]]:

@@ -15,15 +15,16 @@ from functools import partial
 from typing import Any, NamedTuple
 from zlib import crc32
 
-from teamwright.agents.contract.agent import Agent, Context
+from teamwright.agents.contract.agent import Agent, Context, Policy
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
-from teamwright.agents.functions.agent import FunctionAgent
+from teamwright.agents.evaluators import EVALUATOR, Evaluator
 from teamwright.errors import AgentError, ContextTooLong, InvalidRequest, Refused, ServiceError, UsageError
 from teamwright.values.call_limits import RetryPolicy
 from teamwright.values.limits import Usage
 from teamwright.values.people import ACCEPT, REVISE, STOP, Answer, Question, is_review
+from teamwright.values.specs.evaluation import Evaluate
 from teamwright.values.turns.messages import digest
-from teamwright.values.turns.turn import Reply, Turn
+from teamwright.values.turns.turn import Failure, Reply, Turn
 
 TROUBLE = "trouble"
 """Part of the message of every failure; no prompt may contain it."""
@@ -34,12 +35,18 @@ QUIET = 3
 """How many iterations of the event loop have nothing else to do before a call returns."""
 FIRST_IDS = ("s1", "s2", "s3", "s4")
 MARK = re.compile(r"\[([0-9a-f]{8})\]")
+JUDGED = "You judge the work below."
+"""How the prompt of a judge begins, also of one that asks others."""
+WORDS = ("ask", "hand_over", "message")
 _STEP = re.compile(r"[Tt]he step '([^']+)' of the plan")
 _CRITERION = re.compile(r"^\W*- ([\w-]+): ", re.MULTILINE)
 
 
 class Habits(NamedTuple):
-    """How members behave, each in percent: fail, work badly, answer in no form, talk, propose, end the team."""
+    """How members behave, each in percent: fail, work badly, answer in no form, talk, propose, end the team.
+
+    `requests` is how much a member that talks says in one turn at most.
+    """
 
     fails: int = 0
     poor: int = 0
@@ -47,6 +54,17 @@ class Habits(NamedTuple):
     talks: int = 0
     proposes: int = 0
     terminates: int = 0
+    requests: int = 1
+
+
+class Said(NamedTuple):
+    """A request that a member made at an ask, and that was taken: how, to whom, its text, and its place in the turn."""
+
+    key: str
+    how: str
+    to: str
+    text: str
+    is_first: bool
 
 
 def mark_of(key: str) -> str:
@@ -65,6 +83,9 @@ class Desk:
     called: list[str] = field(default_factory=list[str])
     prompts: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
     """The keys of asks, and what the member read there."""
+    stronger: list[str] = field(default_factory=list[str])
+    """The keys of asks of a stronger model."""
+    said: list[Said] = field(default_factory=list[Said])
     _waiting: dict[str, asyncio.Future[bool]] = field(default_factory=dict[str, "asyncio.Future[bool]"])
     _is_watched: bool = False
 
@@ -73,6 +94,8 @@ class Desk:
         self.meanwhile = None
         self.called.clear()
         self.prompts.clear()
+        self.stronger.clear()
+        self.said.clear()
 
     def chance(self, key: str, what: str, percent: int) -> bool:
         """Whether something happens at an ask."""
@@ -87,6 +110,8 @@ class Desk:
         key = attempt.key.removesuffix(f"/{CALL}")
         self.called.append(attempt.key)
         self.prompts.append((key, turn.prompt))
+        if turn.tier == "stronger":
+            self.stronger.append(key)
         if self.meanwhile is not None:
             await self.meanwhile(len(self.called))
         await self._wait(attempt.key)
@@ -138,10 +163,11 @@ class Desk:
 
     def _answer(self, name: str, turn: Turn, key: str) -> dict[str, Any]:
         fields: Any = (turn.output_schema or {}).get("properties", {})
-        if turn.purpose == "judge" or fields:
+        judges = turn.purpose == "judge" or JUDGED in turn.prompt
+        if judges or fields:
             if self.chance(key, "garbled", self.habits.garbled):
                 return {"text": "I would rather not say."}
-            made = self._judgement(turn, key) if "criteria" in fields else self._decision(fields, turn, key)
+            made = self._judgement(turn, key) if judges else self._decision(fields, turn, key)
             return {"text": json.dumps(made), "terminate": self._terminates(key)}
         text = f"{'poor' if self.chance(key, 'poor', self.habits.poor) else 'good'} work of {name} [{mark_of(key)}]"
         if self.chance(key, "blank", self.habits.poor // 4):
@@ -152,9 +178,14 @@ class Desk:
             text += f"\n```json\n{json.dumps({'plan_change': self._proposal(key)})}\n```"
         said: dict[str, Any] = {"text": text, "terminate": self._terminates(key)}
         if self.chance(key, "talk", self.habits.talks):
-            to = (*self.names, "stranger")[self.number(key, "to") % (len(self.names) + 1)]
-            said |= {"to": to, "how": ("ask", "hand_over", "message")[self.number(key, "how") % 3]}
+            said |= {"key": key, "requests": self._requests(key)}
         return said
+
+    def _requests(self, key: str) -> list[list[str]]:
+        """What a member says to others in one turn: how, and to whom."""
+        names = (*self.names, "stranger")
+        places = [f"{key}/{one}" for one in range(1 + self.number(key, "requests") % self.habits.requests)]
+        return [[WORDS[self.number(at, "how") % 3], names[self.number(at, "to") % len(names)]] for at in places]
 
     def _terminates(self, key: str) -> bool:
         return self.chance(key, "terminate", self.habits.terminates)
@@ -165,6 +196,8 @@ class Desk:
         return {"criteria": [{"id": one, "passed": passed, "score": float(passed), "reason": ""} for one in ids]}
 
     def _decision(self, fields: Any, turn: Turn, key: str) -> object:
+        if "chosen" in fields:
+            return self._choice(fields, key)
         if "winner" in fields:
             names = fields["winner"]["enum"]
             return {"winner": names[self.number(key, "winner") % len(names)], "reason": "It is clear."}
@@ -180,6 +213,17 @@ class Desk:
             return {"action": "work", "steps": self._steps(form, most, key, f"d{turn.number}-")}
         prefix = f"r{turn.number}-" if "reason" in fields else "s"
         return {"reason": f"Attempt {turn.number}.", "steps": self._steps(form, most, key, prefix)}
+
+    def _choice(self, fields: Any, key: str) -> object:
+        """A decision with which a debate ends; a poor one chooses what was no option."""
+        how = "poor" if self.chance(key, "poor", self.habits.poor) else "good"
+        against = fields["dissent"]["items"]["properties"]["member"]["enum"]
+        return {
+            "options": ["the good way", "no way"],
+            "chosen": f"the {how} way",
+            "reasons": [f"It is {how} [{mark_of(key)}]."],
+            "dissent": [{"member": against[self.number(key, "against") % len(against)], "says": "Not so."}],
+        }
 
     def _steps(self, form: Any, most: int, key: str, prefix: str) -> list[object]:
         made: list[Any] = []
@@ -224,26 +268,33 @@ class Desk:
             step["id"] = FIRST_IDS[self.number(key, "which") % len(FIRST_IDS)]
         return {"put": [step], "remove": [], "reason": "It is missing."}
 
-    def member(self, name: str, *, talks: bool = False, **settings: Any) -> Agent:
+    def member(self, name: str, *, talks: bool = False, able: tuple[str, ...] = ()) -> Agent:
         """A member whose only call is answered here; one that `talks` asks and tells others."""
+        return DeskMember(self, name, talks=talks, able=able)
 
-        async def respond(turn: Turn, ctx: Context) -> Reply:
-            request = digest(turn.digest)
-            effect = Effect(
-                "model", "desk", request, partial(self.call, name, turn),
-                prompt_bytes=PROMPT_BYTES, messages=1, max_output=CAP, retry=RetryPolicy(attempts=0),
-            )  # fmt: skip
-            said: Any = (await ctx.effect(CALL, effect)).value
-            if talks and "how" in said and turn.purpose == "work":
-                with suppress(UsageError):  # refused where no colleague would hear it
-                    if said["how"] == "message":
-                        await ctx.message("Look at this.", key="tell")
-                    else:
-                        hand_over = said["how"] == "hand_over"
-                        await ctx.ask_member(said["to"], "Is that so?", key="ask", hand_over=hand_over)
-            return Reply.of(name, said["text"], signal="terminate" if said.get("terminate") else None)
+    async def respond(self, name: str, turn: Turn, ctx: Context, *, talks: bool) -> Reply:
+        """Answer a turn of a member."""
+        effect = Effect(
+            "model", "desk", digest(turn.digest), partial(self.call, name, turn),
+            prompt_bytes=PROMPT_BYTES, messages=1, max_output=CAP, retry=RetryPolicy(attempts=0),
+        )  # fmt: skip
+        said: Any = (await ctx.effect(CALL, effect)).value
+        if talks and turn.purpose == "work":
+            await self._talk(said, ctx)
+        return Reply.of(name, said["text"], signal="terminate" if said.get("terminate") else None)
 
-        return FunctionAgent(name, respond, can_terminate=True, **settings)
+    async def _talk(self, said: Any, ctx: Context) -> None:
+        """Say what a member wants of others; it is refused where no colleague would hear it."""
+        is_first = True
+        for number, (how, to) in enumerate(said.get("requests", ())):
+            text = f"Is that so, {mark_of(said['key'])}-{number}?"
+            with suppress(UsageError):
+                if how == "message":
+                    await ctx.message(text, key=f"say-{number}")
+                else:
+                    await ctx.ask_member(to, text, key=f"say-{number}", hand_over=how == "hand_over")
+                self.said.append(Said(said["key"], how, to, text, is_first))
+                is_first = is_first and how == "message"
 
     def person(self, question: Question, key: str) -> Answer:
         """What people answer: mostly what lets the work go on."""
@@ -263,6 +314,45 @@ class Desk:
         for step in steps[:1]:
             step["task"] = "As a person wants it."
         return plan
+
+
+POLICY = Policy(can_terminate=True)
+
+
+class DeskMember(Agent):
+    """A member whose answers come from a desk."""
+
+    kind, policy = "function", POLICY
+
+    def __init__(self, desk: Desk, name: str, *, talks: bool, able: tuple[str, ...]) -> None:
+        self._desk, self.name, self._talks, self.capabilities = desk, name, talks, able
+
+    async def respond(self, turn: Turn, ctx: Context) -> Reply:
+        """Answer the turn."""
+        return await self._desk.respond(self.name, turn, ctx, talks=self._talks)
+
+
+class OwnEvaluator(Evaluator):
+    """The evaluator of a third party, whose verdicts are not always what they should be."""
+
+    name, kind = "own", EVALUATOR
+
+    def __init__(self, declaration: Evaluate, *, judge: Agent | None = None, final_judge: Agent | None = None) -> None:
+        self.declaration, self.judges = declaration, tuple(one for one in (judge, final_judge) if one is not None)
+
+    async def respond(self, turn: Turn, ctx: Context) -> Reply:
+        """Ask the judges, and reply with a verdict, or with what is none."""
+        passed = "good" in turn.task
+        for number, judge in enumerate(self.judges):
+            asked = Turn(f"{JUDGED}\n- asked: Is it good?", purpose="judge", aside=True)
+            passed = passed and not isinstance(await ctx.ask(judge, asked, key=f"own-{number}"), Failure)
+        results = [{"id": one.id, "passed": passed, "score": float(passed)} for one in self.declaration.rubric]
+        outcome = ODD[crc32(turn.task.encode()) % len(ODD)] or ("pass" if passed else "revise")
+        return Reply.of(self.name, "", data={"outcome": outcome, "criteria": results if outcome != "nothing" else []})
+
+
+ODD = ("", "", "", "pass", "accepted", "not_reviewed", "auto_pass_with_warning", "nothing")
+"""What an evaluator of others says of work, whatever it found; empty is what it found."""
 
 
 def joined(turn: Turn) -> str:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast
+from functools import cache, cached_property
+from typing import Any, NamedTuple, cast
 
 from hypothesis import strategies as st
 
@@ -20,7 +21,9 @@ from teamwright.values.people import (
     RaiseBudget,
     RemoveMember,
     RestorePlan,
+    ResumeMember,
     Steer,
+    StopStep,
     Tell,
 )
 from tests.laws import plan_members
@@ -36,11 +39,38 @@ PRESETS: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 """The presets by whether they change defaults."""
 PLAIN = ("boss", "a", "b", "c")
+STEPS_OF: dict[str, tuple[str, ...]] = {
+    "steps": ("s1", "s2", "s3"),
+    "planned": ("s1", "s2", "r1-1"),
+    "stepwise": ("d1-1", "d1-2", "d2-1"),
+    "roles": ("a", "b", "boss", "writer"),
+}
+"""The ids that steps mostly have, by where the plan comes from."""
+SENT = (
+    "say",
+    "pause",
+    "resume",
+    "raise",
+    "edit",
+    "edit",
+    "restore",
+    "restore",
+    "stop",
+    "stop",
+    "add",
+    "remove",
+    "never",
+)
+STEERS_MEMBER = {"pause": PauseMember, "resume": ResumeMember, "remove": RemoveMember}
 NEVER = "never"
 """The sender of what no team can take, so that it is never acknowledged."""
 JUDGE, FINAL_JUDGE, CHIEF, CLOSER = "judge", "second", "chief", "closer"
+PANEL, MIXED = "panel", "mixed"
+"""Teams that judge: of others, and with a member among them, which may be the author."""
 GOOD = {"id": "good", "contains": "good"}
 ASKED = {"id": "asked", "judge": "Is it good?"}
+OWN_EVALUATOR = f"{plan_members.__name__}:{plan_members.OwnEvaluator.__name__}"
+ABLE_TO_CLIMB = plan_members.POLICY.changed(stronger="test:strong", economy="test:cheap")
 NEWCOMER: Any = {"function": f"{plan_members.__name__}:{plan_members.joined.__name__}"}
 
 
@@ -50,6 +80,13 @@ class NestedPlan:
 
     strategy: str
     options: dict[str, Any]
+
+
+class Cut(NamedTuple):
+    """Where a record is cut: at the end of one of its writes; of those where an intervention waits for its effect."""
+
+    place: int
+    pending: bool = False
 
 
 @dataclass(frozen=True)
@@ -66,7 +103,9 @@ class PlanCase:
     limits: Limits | None
     nested: NestedPlan | None
     sent: tuple[tuple[int, Steer], ...]
-    cuts: tuple[int, ...]
+    cuts: tuple[Cut, ...]
+    upgraded: tuple[str, ...] = ()
+    """The members with a stronger and a cheaper model."""
     axes: tuple[str, ...] = field(default=(), compare=False)
 
     def desk(self) -> Desk:
@@ -76,10 +115,14 @@ class PlanCase:
     def team(self, desk: Desk) -> Team:
         """Make the team; raises `UsageError` where settings don't go together."""
         given: dict[str, Any] = {"share": self.share} if self.share else {}
+        members = {name: self._member(name, desk) for name in self.members}
+        panels = {PANEL: [desk.member("p")], MIXED: [desk.member("q"), members["b"]]}
         return Team(
             "t",
-            members=[self._member(name, desk) for name in self.members],
-            helpers=[desk.member(name) for name in self.helpers],
+            members=[*members.values()],
+            helpers=[
+                Team(name, members=panels[name]) if name in panels else desk.member(name) for name in self.helpers
+            ],
             strategy=self.strategy,
             options=self.options,
             limits=self.limits,
@@ -91,18 +134,24 @@ class PlanCase:
             inner = [desk.member(one) for one in ("x", "y", "z")]
             return Team("c", members=inner, strategy=self.nested.strategy, options=self.nested.options)
         able = ("depth",) if name in ("b", "c") else ()
-        return desk.member(name, talks=self.talks, capabilities=able)
+        made = desk.member(name, talks=self.talks, able=able)
+        if name in self.upgraded:
+            made.policy = ABLE_TO_CLIMB
+        return made
 
     @property
     def has_limits(self) -> bool:
         """Whether calls that broke off leave less for others."""
         return self.limits is not None or any("limits" in step for step in self.options.get("steps", ()))
 
-    @property
+    @cached_property
     def talks(self) -> bool:
         """Whether members may ask each other."""
         options = cast("type[PlanOptions]", find_strategy(self.strategy).options).model_validate(self.options)
         return options.talks and options.rounds_of_talk > 0
+
+
+_numbers = cache(st.integers)
 
 
 class PlanDraw:
@@ -111,17 +160,18 @@ class PlanDraw:
     def __init__(self, draw: st.DrawFn, source: str, presets: Sequence[str]) -> None:
         self._draw, self.source, self._presets = draw, source, presets
         self.axes: list[str] = [f"source={source}"]
+        self.panels: dict[str, None] = {}
 
     def pick(self, axis: str, *values: Any) -> Any:
-        value = self._draw(st.sampled_from(values))
+        value = self.of(*values)
         self.axes.append(f"{axis}={value if isinstance(value, str | bool | int | None) else type(value).__name__}")
         return value
 
     def of(self, *values: Any) -> Any:
-        return self._draw(st.sampled_from(values))
+        return values[self.number(0, len(values) - 1)]
 
     def number(self, least: int, most: int) -> int:
-        return self._draw(st.integers(least, most))
+        return self._draw(_numbers(least, most))
 
     def case(self) -> PlanCase:
         strategy = self.pick("preset", *self._presets)
@@ -137,22 +187,26 @@ class PlanDraw:
             options["steps"] = list(self._steps(members, options))
             ends = [step["id"] for step in options["steps"]]
             if options.get("answer") is None and strategy == "plan":
-                options["answer"] = self.pick("answer", None, "lead", ends[-1])
+                options["answer"] = self.pick("answer", None, "lead", "decision", ends[-1])
         limits, is_open = self._limits(), options["talk"] == "all" or strategy == "live"
         return PlanCase(
             strategy,
             {name: value for name, value in options.items() if value is not None or name in ("timeout", "answer")},
             members,
-            (JUDGE, FINAL_JUDGE, CHIEF, CLOSER),
+            (JUDGE, FINAL_JUDGE, CHIEF, CLOSER, *self.panels),
             self.pick("share", None, None, None, "transcript", "a2a_lite", *(() if is_open else ("output",))),
             self.number(0, 1 << 16),
             self._habits(),
             limits,
             nested,
             self._sent(members),
-            tuple(self.number(0, 200) for _ in range(self.pick("crashes", 1, 1, 2, 0))),
+            tuple(self._cut() for _ in range(self.pick("crashes", 1, 1, 2, 0))),
+            self.pick("other_models", (), (), ("a",), PLAIN),
             tuple(self.axes),
         )
+
+    def _cut(self) -> Cut:
+        return Cut(self.number(0, 200), self.pick("cut_while_pending", False, True))
 
     def _lead(self, strategy: str) -> str | None:
         if self.source == "roles":
@@ -197,7 +251,7 @@ class PlanDraw:
                 "planner_failure", "fail_fast", "single_step_fallback", "step_each", "finish"
             )
         if led and self.source != "steps":
-            options["answer"] = self.pick("answer", None, "lead")
+            options["answer"] = self.pick("answer", None, "lead", "decision")
         return options
 
     def _ladder(self, led: bool) -> Any:
@@ -209,6 +263,8 @@ class PlanDraw:
             "retry": self.pick("retry", 0, 1, 2),
             "other_member": self.pick("other_member", False, True),
             "adjust": self.pick("adjust", False, True),
+            "upgrade_model": self.pick("upgrade_model", True, True, False),
+            "downgrade_model": self.pick("downgrade_model", True, False),
             "skip_step": self.pick("skip_step", False, True),
             "finish": self.pick("finish", *finish),
         }
@@ -223,9 +279,13 @@ class PlanDraw:
             review["criteria"] = [{**GOOD, "required": self.of(False, True)}]
         if kind in ("judge", "both"):
             review["criteria"] = [*review.get("criteria", ()), ASKED]
-            review["judge"] = self.pick("judge", JUDGE, JUDGE, JUDGE, "b")
+            review["judge"] = judge = self.pick("judge", JUDGE, JUDGE, JUDGE, "b", PANEL, MIXED)
+            if judge in (PANEL, MIXED):
+                self.panels[judge] = None
             if self.of(True, False, False, False):
                 review["final_judge"] = FINAL_JUDGE
+        if kind != "non_blank" and self.pick("own_evaluator", False, False, False, False, True):
+            review["evaluator"] = OWN_EVALUATOR
         if kind != "non_blank" and self.of(True, False, False, False, False):
             review["on_exceeded"] = self.pick("on_exceeded", "ask", "fail")
         return review
@@ -240,7 +300,7 @@ class PlanDraw:
                 step["evaluate"] = review
             if self.of(True, *[False] * 7):
                 step["when"] = self.pick("when", "1 == 1", "1 == 2")
-            elif self.of(True, *[False] * 5):
+            elif self.of(True, *[False] * 3):
                 step["required"] = self.pick("required", True)
             if self.of(True, *[False] * 7):
                 step["owns"] = ["out/*"]
@@ -292,7 +352,8 @@ class PlanDraw:
             garbled=self.pick("garbled", 0, 0, 20, 80),
             talks=self.pick("talkative", 0, 30),
             proposes=self.pick("proposes", 0, 0, 30),
-            terminates=self.pick("terminates", 0, 0, 0, 4),
+            terminates=self.pick("terminates", 0, 0, 0, 4, 25),
+            requests=self.pick("requests", 1, 3),
         )
 
     def _limits(self) -> Limits | None:
@@ -307,43 +368,50 @@ class PlanDraw:
     def _sent(self, members: tuple[str, ...]) -> tuple[tuple[int, Steer], ...]:
         sent: list[tuple[int, Steer]] = []
         for _ in range(self.of(0, 0, 1, 2, 4)):
-            when = self.pick("sent_at", 0, "later")
-            sent.append((0 if when == 0 else self.number(1, 9), self._steer(members)))
+            when = 0 if self.pick("sent_at", 0, "later") == 0 else self.number(1, 9)
+            steer = self._steer(members)
+            if isinstance(steer, RestorePlan) and self.of(True, True, False):  # of a plan that has changed before
+                sent.append((when, EditPlan(plan=self._edit(members))))
+                when += self.number(0, 4)
+            sent.append((when, steer))
         return tuple(sent)
 
     def _steer(self, members: tuple[str, ...]) -> Steer:
-        anyone = (*members, "new", "stranger")
-        match self.pick("sent", "say", "pause", "raise", "edit", "edit", "restore", "add", "remove", "never"):
-            case "say":
-                return Tell(text="Be brief.", to=self.of("", "", *members))
-            case "pause":
-                return PauseMember(member=self.of(*anyone))
+        kind, anyone = self.pick("sent", *SENT), self.of(*members, "new", "stranger")
+        if kind == "say":
+            return Tell(text="Be brief.", to=self.of("", "", *members))
+        if kind in STEERS_MEMBER:
+            return STEERS_MEMBER[kind](member=anyone)
+        return self._never() if kind == NEVER else self._team_change(kind, members)
+
+    def _team_change(self, kind: str, members: tuple[str, ...]) -> Steer:
+        match kind:
             case "raise":
                 return RaiseBudget(calls=self.number(5, 60))
             case "edit":
                 return EditPlan(plan=self._edit(members))
             case "restore":
-                return RestorePlan(plan_version=self.number(1, 4))
-            case "add":
-                return AddMember(member=self.of("new", "a"), spec=NEWCOMER)
-            case "remove":
-                return RemoveMember(member=self.of(*anyone))
+                return RestorePlan(plan_version=self.of(1, 1, 1, 2, 3))
+            case "stop":
+                return StopStep(step=self.of(*STEPS_OF[self.source], "e1"))
             case _:
-                return self._impossible()
+                return AddMember(member=self.of("new", "a"), spec=NEWCOMER)
 
     def _edit(self, members: tuple[str, ...]) -> Any:
         """A change of the plan, or a whole plan."""
-        name = self.of("s1", "s2", "s3", "e1")
+        name = self.of("s1", "s2", "s3", "e1", STEPS_OF[self.source][0])
         step: dict[str, Any] = {"id": name, "agent": self.of(*members, "new"), "task": "As edited."}
         if self.of(True, False, False):
             step["needs"] = ["s1"] if name != "s1" else []
         if self.of(True, False, False):
             step["evaluate"] = {"judge": self.of(JUDGE, *members), "criteria": [ASKED]}
         if self.pick("edit", "change", "plan") == "change":
-            return {"put": [step], **({"remove": ["s4"]} if self.of(True, False, False) else {})}
+            more: dict[str, Any] = {"remove": ["s4"]} if self.of(True, False, False) else {}
+            more |= {"variables": {"v": self.number(1, 3)}} if self.of(True, False, False) else {}
+            return {"put": [step], **more}
         return {"steps": [{"id": "s1", "agent": "a", "task": "Step 1."}, *([step] if name != "s1" else [])]}
 
-    def _impossible(self) -> Steer:
+    def _never(self) -> Steer:
         cycle = [{"id": "s1", "agent": "a", "needs": ["e1"]}, {"id": "e1", "agent": "a", "needs": ["s1"]}]
         plans: list[Any] = [None, "no plan", {"steps": []}, {"steps": cycle}, {"put": cycle}, {"put": []}, 7]
         edits = [EditPlan(plan=plan, by=NEVER) for plan in plans]

@@ -21,9 +21,21 @@ from teamwright.values.events.event import Event
 from teamwright.values.people import Steer
 from teamwright.values.turns.results import RunResult
 from tests.kit.records import cut_into
-from tests.laws.plan_laws import check_reviews, check_run, received, recorded_calls, step_endings
+from tests.laws.plan_laws import check_reviews, check_run, pending_places, received, recorded_calls, step_endings
 from tests.laws.plan_members import Desk
-from tests.laws.random_plans import CHIEF, CLOSER, PRESETS, SOURCES, PlanCase, plan_cases
+from tests.laws.random_plans import (
+    CHIEF,
+    CLOSER,
+    MIXED,
+    PANEL,
+    PRESETS,
+    SENT,
+    SOURCES,
+    Cut,
+    PlanCase,
+    plan_cases,
+)
+from tests.laws.steered_plan_laws import check_steering
 from tests.laws.test_interventions import BatchJournal
 from tests.profiles import is_thorough
 
@@ -32,7 +44,7 @@ pytestmark = pytest.mark.experts
 MOST_PAUSES, LONGEST = 40, 20
 EXAMPLES = 2500 if is_thorough() else 63
 """Of each source of plans, with and without the defaults of a preset: 20 000 in all, or 500."""
-SAMPLE = 60
+SAMPLE = 100
 AXES: dict[str, tuple[object, ...]] = {
     "source": SOURCES,
     "preset": (*PRESETS["plain"], *PRESETS["preset"]),
@@ -53,7 +65,13 @@ AXES: dict[str, tuple[object, ...]] = {
     "revisions": (None, 0, 1, 2),
     "on_failure": (None, "fail", "cancel", "skip", "collect", "ladder"),
     "retry": (0, 1, 2),
-    **dict.fromkeys(("other_member", "adjust", "skip_step"), (True, False)),
+    **dict.fromkeys(("other_member", "adjust", "skip_step", "upgrade_model", "downgrade_model"), (True, False)),
+    "other_models": ("tuple",),
+    "answer": (None, "lead", "decision"),
+    "judge": ("judge", "b", PANEL, MIXED),
+    "own_evaluator": (True, False),
+    "required": (True,),
+    "requests": (1, 3),
     "finish": (True, False, CLOSER),
     "planner_failure": ("fail_fast", "single_step_fallback", "step_each", "finish"),
     "replans": (None, 1, 2),
@@ -64,10 +82,11 @@ AXES: dict[str, tuple[object, ...]] = {
     "nested": (True, False),
     "inner": ("expert", "collaborate", "live", "react", "dag"),
     "limits": (None, "calls", "tokens"),
-    "sent": ("say", "pause", "raise", "edit", "restore", "add", "remove", "never"),
+    "sent": SENT,
     "sent_at": (0, "later"),
     "fails": (0, 10, 30, 90),
-    "terminates": (0, 4),
+    "terminates": (0, 4, 25),
+    "cut_while_pending": (True, False),
     "crashes": (0, 1, 2),
 }
 """The values of settings, and what else happens, that the cases have to contain."""
@@ -105,25 +124,30 @@ class PlanRunner:
         desk.meanwhile = send_due
         result = await self.run(journal)
         events = await journal.read("r")
-        check_run(case, events, result)
-        check_reviews(case, events, desk.prompts, result)
+        self._check(events, result)
         for where in case.cuts:
             if (resumed := await self._resume_cut(journal, events, result, where)) is not None:
                 journal, events, result = resumed
 
+    def _check(self, events: list[Event], result: RunResult) -> None:
+        check_run(self.case, events, result)
+        check_reviews(self.case, events, self.desk.prompts, result)
+        check_steering(self.case, self.desk, events, result)
+
     async def _resume_cut(
-        self, journal: BatchJournal, events: list[Event], result: RunResult, where: int
+        self, journal: BatchJournal, events: list[Event], result: RunResult, where: Cut
     ) -> tuple[BatchJournal, list[Event], RunResult] | None:
         """Cut the record at the end of a write, resume it, and compare; returns the other record and its result."""
-        case, desk, at = self.case, self.desk, journal.ends[where % len(journal.ends)]
+        case, desk = self.case, self.desk
+        places = (pending_places(events, journal.ends) if where.pending else ()) or journal.ends
+        at = places[where.place % len(places)]
         if events[at - 1].kind == "run.ended":
             return None
         copy = await cut_into(BatchJournal(), journal, at)
         desk.clear()
         again = await self.run(copy, resume=True)
         after = await copy.read("r")
-        check_run(case, after, again)
-        check_reviews(case, after, desk.prompts, again)
+        self._check(after, again)
         assert not recorded_calls(events[:at]) & set(desk.called)
         sent = {item.id for item in await journal.inbox("r") if isinstance(item.intervention, Steer)}
         if not case.has_limits and sent <= received(events[:at]):
@@ -186,4 +210,4 @@ def test_every_value_of_every_setting_is_drawn() -> None:
 
         draw()
     expected = {f"{axis}={value}" for axis, values in AXES.items() for value in values}
-    assert not expected - drawn
+    assert not expected - drawn, sorted(expected - drawn)
