@@ -17,7 +17,7 @@ define fill
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help run run-page demo-cluster page test test-long test-live check format pictures tables docs bench lock sbom dist dist-check setup clean
+.PHONY: help run run-page demo-cluster page test test-long test-live check format pictures tables docs peers bench lock sbom dist dist-check setup clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -70,6 +70,9 @@ tables: $(VENV)/.dev ## compute the tables and the reference of the documentatio
 	@$(BIN)/python -m tools.plan_tables
 	@$(BIN)/python -m tools.reference_tables
 
+peers: $(VENV)/.dev .venv-peers/.done ## run the programs of other frameworks on the pages for their users, beside ours
+	@$(BIN)/pytest -rs tests/docs/test_migration.py
+
 docs: $(VENV)/.dev ## build the documentation as a site with search, in build/docs/site
 	@$(BIN)/python tools/docs_site.py
 
@@ -81,6 +84,7 @@ lock: .venv-lock/.done ## write requirements/ from pyproject.toml; UPGRADE=--upg
 	$(LOCK) pyproject.toml --extra local --extra mcp --extra anthropic --extra google --extra lab --extra tokens --extra server --extra cluster --group dev -c requirements/run.txt -o requirements/dev.txt
 	$(LOCK) pyproject.toml --extra models --extra cluster --group bench -c requirements/run.txt -o requirements/bench.txt
 	$(LOCK) --no-deps --group local-model -o requirements/local-model.txt
+	$(LOCK) --group peers -o requirements/peers.txt
 	$(LOCK) --group lock -o requirements/lock.txt
 
 sbom: $(VENV)/.dev ## write an SBOM (CycloneDX) and the list of licences to dist/
@@ -97,7 +101,7 @@ setup: $(VENV)/.dev ## set up .venv for development; the other commands do so as
 
 clean: ## remove the environments, caches and build output
 	rm -rf web/node_modules src/teamwright/server/page/static
-	rm -rf .venv .venv-bench .venv-lock .hypothesis .import_linter_cache .pytest_cache .ruff_cache build dist
+	rm -rf .venv .venv-bench .venv-peers .venv-lock .hypothesis .import_linter_cache .pytest_cache .ruff_cache build dist
 	find src tests tools bench examples -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 $(VENV)/.run: requirements/run.txt requirements/local-model.txt pyproject.toml tools/venv.py
@@ -108,6 +112,9 @@ $(VENV)/.dev: requirements/dev.txt requirements/local-model.txt pyproject.toml t
 
 .venv-bench/.done: requirements/bench.txt pyproject.toml tools/venv.py
 	$(call fill,.venv-bench,requirements/bench.txt)
+
+.venv-peers/.done: requirements/peers.txt tools/venv.py
+	$(call fill,.venv-peers,requirements/peers.txt --no-project)
 
 .venv-lock/.done: requirements/lock.txt tools/venv.py
 	$(call fill,.venv-lock,requirements/lock.txt --no-project)

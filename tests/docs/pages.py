@@ -5,6 +5,7 @@ A comment directly above a fence sets how its block is handled:
     <!-- file: team.yaml -->     written to the page's folder, not run
     <!-- skip: why -->           not run: it needs something that a test does not have
     <!-- shell -->               run in a shell, for commands that are killed or use pipes
+    <!-- side: crewai -->        the program of another framework, or ours beside it; `test_migration` runs both
     <!-- environment -->         `export` and `unset`, for the rest of the page; Postgres is that of the tests
 """
 
@@ -20,7 +21,7 @@ from tests.paths import ROOT
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 _FENCE = re.compile(
-    r"^(?:<!-- (?P<mark>file|skip|shell|environment)(?:: (?P<about>[^\n]*?))? -->\n)?"
+    r"^(?:<!-- (?P<mark>file|skip|shell|side|environment)(?:: (?P<about>[^\n]*?))? -->\n)?"
     r"```(?P<language>\w*)\n(?P<text>.*?)^```$",
     re.MULTILINE | re.DOTALL,
 )

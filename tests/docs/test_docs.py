@@ -113,7 +113,7 @@ def change_environment(block: Block, monkeypatch: pytest.MonkeyPatch, request: p
 def run(block: Block, folder: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
     """Write, run, parse or skip a block, depending on its mark and language."""
     match block.mark, block.language:
-        case "skip", _:
+        case "skip" | "side", _:
             return
         case "environment", _:
             change_environment(block, monkeypatch, request)
