@@ -361,6 +361,12 @@ def test_any_text_can_be_written_and_read(tmp_path: Path, text: str) -> None:
     assert Script.load(path) == script
 
 
+def test_a_script_without_rules_can_be_written_and_read(tmp_path: Path) -> None:
+    path = tmp_path / "script.yaml"
+    path.write_text(Script().to_yaml(), encoding="utf-8")
+    assert Script.load(path) == Script()
+
+
 def test_a_bomb_of_aliases_is_refused(tmp_path: Path) -> None:
     lines = ["- json: &a0 [x, x, x, x, x, x, x, x, x]"]
     lines += [f"- json: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 9)]

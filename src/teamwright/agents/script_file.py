@@ -68,7 +68,7 @@ def _is_script(document: Node, kind: type[Value]) -> bool:
     """Whether a document is a script, though perhaps one with mistakes: its rules look like rules."""
     parts = cast("Mapping[str, Mapping[str, JsonValue]]", _schema(kind)["properties"])
     if isinstance(document, Fields):
-        if not has_key_like(document, parts):
+        if document.entries and not has_key_like(document, parts):
             return False
         document = document.get(RULES) or Items((), document.place)
     if not isinstance(document, Items):

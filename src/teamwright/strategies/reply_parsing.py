@@ -15,6 +15,7 @@ from pydantic_core import from_json
 
 from teamwright.errors import InvalidOutput
 from teamwright.values.text.display import cut
+from teamwright.values.text.validation_messages import Misfit, misfits_of
 from teamwright.values.turns.turn import Reply
 from teamwright.values.typed_data import JsonScan
 
@@ -67,7 +68,7 @@ def read_valid(reply: Reply, validate: Callable[[JsonValue], T]) -> T | ParseFai
             try:
                 parsed = validate(value)
             except (ValidationError, InvalidOutput) as error:
-                problem = problem or _error_text(error)
+                problem = problem or _error_text(error, value)
                 continue
             if parsed not in valid:
                 valid.append(parsed)
@@ -101,18 +102,17 @@ def _in_prose(text: str) -> Iterator[JsonValue]:
             yield from _parse(text[start.start() : end])
 
 
-def _error_text(error: ValidationError | InvalidOutput) -> str:
-    """Return a short description of a validation error."""
+def _error_text(error: ValidationError | InvalidOutput, value: object) -> str:
+    """Return a short description of what is wrong with a value."""
     if isinstance(error, InvalidOutput):
         return str(error).rstrip(".")
-    found = error.errors(include_url=False, include_input=False, include_context=False)
-    shown = [_breach(one["loc"], one["msg"]) for one in found[:SHOWN_BREACHES]]
+    found = misfits_of(error, value)
+    shown = [_breach(one) for one in found[:SHOWN_BREACHES]]
     if len(found) > SHOWN_BREACHES:
         shown.append(f"and {len(found) - SHOWN_BREACHES} more")
     return "; ".join(shown)
 
 
-def _breach(place: tuple[int | str, ...], message: str) -> str:
-    plain = message.removeprefix("Value error, ").replace("Tuple", "List").replace("tuple", "list")  # as JSON has it
-    text = cut(plain, SHOWN_CHARACTERS)
-    return f"at {'/'.join(map(str, place))!r}: {text}" if place else text
+def _breach(misfit: Misfit) -> str:
+    text = cut(misfit.text, SHOWN_CHARACTERS)
+    return f"at {'/'.join(map(str, misfit.at))!r}: {text}" if misfit.at else text

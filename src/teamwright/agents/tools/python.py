@@ -56,7 +56,7 @@ from teamwright.errors import InvalidValue, NotResumable, ToolError, UsageError,
 from teamwright.values.call_limits import MAX_BYTES
 from teamwright.values.names import check_name
 from teamwright.values.specs.tools import NOT_IMPORTABLE, SAFE_RETRIES, UNSAFE_RETRIES, FunctionTool, ToolSpec
-from teamwright.values.text.validation_messages import found_text
+from teamwright.values.text.validation_messages import found_text, misfits_of
 from teamwright.values.typed_data import unusable_type_hint
 
 
@@ -249,10 +249,7 @@ class PythonTool(ToolSource):
         try:
             return cast("dict[str, object]", self._arguments.validate_python(dict(arguments)))
         except ValidationError as error:
-            wrong = "; ".join(
-                f"{'.'.join(str(part) for part in one['loc'])}: {one['msg']}"
-                for one in error.errors(include_url=False, include_context=False, include_input=False)
-            )
+            wrong = "; ".join(map(str, misfits_of(error, arguments)))
             raise ToolError(f"The arguments do not fit the tool {self.name!r}: {wrong}.") from error
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from teamwright.agents.contract.agent import Agent
 from teamwright.strategies.protocol import Members, description_line
 from teamwright.values.events.team import TeamRoleBound
+from teamwright.values.names import NAME
 from teamwright.values.specs.plan import CreatedRole, Role, Step
 
 NO_ROLE = Role.model_construct()
@@ -50,9 +51,9 @@ def effective_roles(declared: Mapping[str, Role], members: Members, lead: str | 
 def steps_of_roles(roles: Mapping[str, Role], *, declared: bool = True) -> tuple[Step, ...]:
     """Return one step for each role, in order; each gets the results of all before it.
 
-    Where no role is declared in a pool, it is a step for each member.
+    Where no role is declared in a pool, it is a step for each member. What can't name a step is refused elsewhere.
     """
-    names = list(roles)
+    names = [name for name in roles if NAME.fullmatch(name)]
     return tuple(
         Step(id=name, role=name if declared else None, needs=tuple(names[:place])) for place, name in enumerate(names)
     )
