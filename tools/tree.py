@@ -39,7 +39,6 @@ SMALL = {
     "server/error_statuses.py": "runs in other processes of a server, which import nothing of HTTP",
     "server/plan_difference.py": "runs in other processes of a server, which import nothing of HTTP",
     "strategies/plan/presets.py": "the names that people look for, each a few lines",
-    "testing/sample_facts.py": "a table for tests of code that stores facts",
     "values/specs/plan.py": "the vocabulary of plans, which everything about them imports",
 }
 """Files of the package that are short for a reason, besides facades and the `wing.py` of each wing."""

@@ -6,8 +6,7 @@ from signal import SIGKILL, SIGTERM
 
 import pytest
 
-from teamwright.cluster.heartbeat import SHOW_SECONDS
-from teamwright.cluster.status import LOST_SECONDS, ClusterStatus, read_set_aside, read_status
+from teamwright.cluster.status import LOST_SECONDS, SHOW_SECONDS, ClusterStatus, read_set_aside, read_status
 from teamwright.journal.postgres.rate_limits import PostgresPaces
 from teamwright.values.value import JsonValue
 from tests.kit.workers import Cluster, eventually

@@ -21,7 +21,7 @@ from teamwright.journal.protocol import Batch
 from teamwright.journal.sqlite.journal import SqliteJournal
 from teamwright.people import Answered, Cancel, Mark, Pause
 from teamwright.testing.journal import body, commit, event, events
-from teamwright.testing.sample_facts import a_fact_of_each_kind
+from teamwright.testing.trial import a_fact_of_each_kind
 from teamwright.values.people import Intervention
 from teamwright.values.turns.messages import digest
 from tests.journal.journals import opened

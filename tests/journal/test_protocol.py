@@ -11,7 +11,7 @@ from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.journal.protocol import Batch, Journal
 from teamwright.journal.sqlite.journal import SqliteJournal
 from teamwright.testing.journal import body, commit_all
-from teamwright.testing.sample_facts import a_fact_of_each_kind
+from teamwright.testing.trial import a_fact_of_each_kind
 from teamwright.values.events.event import Event, Fact
 
 JOURNALS: dict[str, Callable[[Path], Journal]] = {

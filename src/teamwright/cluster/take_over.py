@@ -12,9 +12,9 @@ from collections.abc import Awaitable, Callable, Collection, Generator, Mapping,
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from teamwright.cluster.heartbeat import DEATH_SECONDS
 from teamwright.cluster.queue_client import QueueClient
 from teamwright.cluster.queue_database import ClaimedDrive, QueueEntry, worker_lock
+from teamwright.cluster.status import DEATH_SECONDS
 from teamwright.cluster.worker_log import WorkerReport
 from teamwright.errors import JournalError, JournalUnavailable, RunError, RunIsLive
 from teamwright.journal.postgres.journal import PostgresJournal

@@ -19,7 +19,6 @@ from uuid import uuid4
 
 from teamwright.cluster.cleanup import Orphans, Retention
 from teamwright.cluster.dbos_queue import QueueRunner
-from teamwright.cluster.heartbeat import Heartbeat
 from teamwright.cluster.permissions import Permissions
 from teamwright.cluster.placement import WorkerPlacement
 from teamwright.cluster.queue_client import QueueClient
@@ -27,7 +26,7 @@ from teamwright.cluster.queue_database import DEFAULT_QUEUE, QueueEntry, check_o
 from teamwright.cluster.run_requirements import CodeFolder
 from teamwright.cluster.schedules import Scheduler
 from teamwright.cluster.shared_limits import ClusterLimits
-from teamwright.cluster.status import ClusterStatus, read_status
+from teamwright.cluster.status import ClusterStatus, Heartbeat, read_status
 from teamwright.cluster.submission import NOTHING, Lacks, TeamLoader, record_pause, record_wait
 from teamwright.cluster.take_over import TakeOver, has_arrived
 from teamwright.cluster.wing import RUNS_AT_ONCE

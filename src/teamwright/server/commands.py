@@ -1,4 +1,4 @@
-"""`teamwright serve`: serves runs and the page, and says who may use the server and whom it told.
+"""`teamwright serve`: serves runs and the page, and says who may use the server.
 
 Each command imports the server when it is called.
 """
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from pydantic import JsonValue
 
     from teamwright.server.security.credentials import Sessions, Tokens
-    from teamwright.server.webhook_notices import WebhookLine
 
 
 START = "serve"
@@ -60,7 +59,7 @@ class ServeGroup(TyperGroup):
 app = typer.Typer(
     cls=ServeGroup,
     rich_markup_mode=None,
-    help="Serve runs and the page; `serve tokens` is who may use it, `serve webhooks` whom it told.",
+    help="Serve runs and the page; `serve tokens` is who may use it.",
 )
 
 Folders = Annotated[
@@ -204,36 +203,3 @@ def _stores() -> tuple[Tokens, Sessions]:
 
     tokens = Tokens(tokens_file())
     return tokens, Sessions(tokens, file=sessions_file())
-
-
-@app.command("webhooks")
-def list_attempts(
-    limit: Annotated[int, typer.Option("--limit", min=1, max=10_000, help="How many attempts to list.")] = 20,
-    json: Json = False,
-    out: Out = None,
-) -> int:
-    """List the attempts to tell a webhook of ended runs and budget warnings, newest first.
-
-    Attempts to tell one of a pause are in the record of the run: see  teamwright runs show.
-
-    Example:
-      teamwright serve webhooks --limit 10
-    """
-    from teamwright.journal.location import companion_folder
-    from teamwright.server.webhook_notices import LOG_FILE, WebhookLog
-
-    check_out(out)
-    found = WebhookLog(companion_folder() / LOG_FILE).attempts(limit)
-    if json:
-        write_json([one.model_dump() for one in found], out)
-    elif found:
-        write_result("\n".join(map(_attempt_line, found)), out)
-    else:
-        say("No webhook was called yet; TEAMWRIGHT_WEBHOOK names one.")
-    return 0
-
-
-def _attempt_line(one: WebhookLine) -> str:
-    outcome = "delivered" if one.error is None else one_line(one.error)
-    later = "" if one.retry_in is None else f"; again in {one.retry_in:g} s"
-    return f"{one.time}  {one_line(one.run_id)}  {one.kind}  attempt {one.attempt}: {outcome}{later}"

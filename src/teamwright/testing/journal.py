@@ -18,7 +18,7 @@ import anyio
 
 from teamwright.errors import FencedOut, JournalCorrupt, RunIsLive
 from teamwright.journal.protocol import Batch, Journal
-from teamwright.testing.sample_facts import a_fact_of_each_kind
+from teamwright.testing.trial import a_fact_of_each_kind
 from teamwright.values.events.agent import AgentReturned, Body
 from teamwright.values.events.event import Event, Fact
 from teamwright.values.events.run import Custom, Origin, RunEnded, RunPaused, RunResumed, RunStarted

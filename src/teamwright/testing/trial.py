@@ -1,7 +1,7 @@
 """Runs parts under test: fake members that answer, fail, terminate or hang, injected faults, and records cut anywhere.
 
 Nothing here reaches the outside world: the journal is in memory, and members return in a repeatable order. All checks
-of a suite run, and every mistake is reported at once.
+of a suite run, and every mistake is reported at once. Code that stores facts is tested with one of each kind.
 """
 
 from __future__ import annotations
@@ -10,10 +10,12 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Literal, TypeVar, cast
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, TypeVar, Union, cast, get_args, get_origin
 
 import anyio
-from msgspec import structs
+from msgspec import convert, structs
+from msgspec.structs import fields
 from typing_extensions import override
 
 from teamwright.agents.contract.agent import UNSET, Agent, Context, Policy
@@ -26,11 +28,12 @@ from teamwright.strategies.protocol import Issue, Members, Settings, Strategy, T
 from teamwright.strategies.registry import named_agents
 from teamwright.teams.team import Team
 from teamwright.values.events.agent import Body
-from teamwright.values.events.event import Event
+from teamwright.values.events.event import Event, Fact
 from teamwright.values.limits import Usage
 from teamwright.values.turns.messages import Message, digest
 from teamwright.values.turns.results import Outcome, RunResult
 from teamwright.values.turns.turn import Failure, Reply, Turn
+from teamwright.values.value import JsonValue, Record
 
 T = TypeVar("T")
 RUN_ID, TEAM, TASK = "trial", "team-on-trial", "Find out which of the two is heavier."
@@ -363,3 +366,44 @@ async def _leaked_tasks(before: set[asyncio.Task[Any]]) -> tuple[str, ...]:
     for _ in range(10):
         await asyncio.sleep(0)
     return tuple(sorted(task.get_name() for task in asyncio.all_tasks() - before if not task.done()))
+
+
+R = TypeVar("R", bound=Record)
+
+_PLAIN: dict[object, object] = {
+    str: "a\x00b\n\u2028é🎭",
+    int: 7,
+    float: 0.25,
+    bool: True,
+    JsonValue: {"kind": "none", "deep": [1, None, True, 1.5, "é"]},
+}
+
+
+def a_fact_of_each_kind() -> list[Fact]:
+    """Return one fact of each kind, in the order of the union."""
+    kinds = cast("tuple[type[Fact], ...]", get_args(Fact))
+    return [_record(kind) for kind in kinds]
+
+
+def _record(kind: type[R]) -> R:
+    return convert({field.name: _value(field.type) for field in fields(kind)}, kind)
+
+
+def _value(annotation: object) -> object:
+    """Return a sample value of a type; of several types or literals the last, which is rarely the default."""
+    if annotation in _PLAIN:
+        return _PLAIN[annotation]
+    if isinstance(annotation, type) and issubclass(annotation, Record):
+        return _record(annotation)
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        return _value(arguments[0])
+    if origin is Literal:
+        return arguments[-1]
+    if origin in {Union, UnionType}:
+        return _value([one for one in arguments if one is not NoneType][-1])
+    if origin is dict:
+        return {_value(arguments[0]): _value(arguments[1])}
+    if origin is tuple:
+        return (_value(arguments[0]), _value(arguments[0]))
+    raise TypeError(f"There is no sample of {annotation!r} yet: add one here.")

@@ -59,7 +59,7 @@ READERS = [
 LOADERS = [
     ["validate", "M"],
     ["run", "M", "task", "--team", "f"],
-    ["lab", "simulate", "M", "task", "--team", "f", "--runs", "1", "--at-once", "1"],
+    ["lab", "simulate", "M", "task", "--team", "f", "--runs", "1"],
 ]
 
 

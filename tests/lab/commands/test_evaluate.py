@@ -156,7 +156,7 @@ def test_a_plot_is_drawn_beside_the_report(call: Call, tmp_path: Path) -> None:
 
 
 def test_a_png_without_its_extra_names_it_before_any_work(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("teamwright.lab.evaluation.svg.find_spec", lambda name: None)
+    monkeypatch.setattr("teamwright.lab.evaluation.plots.find_spec", lambda name: None)
     done = call("lab", "evaluate", "--plot", "plot.png")
     assert (done.code, done.out) == (2, "")
     assert install_command("lab") in done.err

@@ -9,7 +9,7 @@ from hypothesis import given, strategies as st
 
 from teamwright.errors import MissingExtra, UsageError
 from teamwright.lab import compare, evaluate
-from teamwright.lab.evaluation.svg import check_file, save, short, ticks
+from teamwright.lab.evaluation.plots import check_file, save, short, ticks
 
 
 @pytest.mark.parametrize("name", ["plot.svg", "plot.png", "PLOT.PNG"])
@@ -28,7 +28,7 @@ def test_another_kind_of_file_is_refused(name: str) -> None:
 
 
 def test_a_png_without_its_extra_is_refused_and_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("teamwright.lab.evaluation.svg.find_spec", lambda name: None)
+    monkeypatch.setattr("teamwright.lab.evaluation.plots.find_spec", lambda name: None)
     with pytest.raises(MissingExtra, match=r"\[lab\]"):
         check_file("plot.png")
     assert check_file("plot.svg") == Path("plot.svg")

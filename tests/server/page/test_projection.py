@@ -38,7 +38,7 @@ from teamwright.server.page.page_events import (
     encode,
 )
 from teamwright.server.page.projection import PageProjection, read_page_events
-from teamwright.testing.sample_facts import a_fact_of_each_kind
+from teamwright.testing.trial import a_fact_of_each_kind
 from teamwright.values.events.agent import AgentAsked, AgentFailed, AgentReplied, AgentReturned
 from teamwright.values.events.event import ArgumentsDelta, Delta, Event, Fact, ThinkingDelta
 from teamwright.values.events.run import PersonAnswered, PersonAsked

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from teamwright.cli.terminal.command_setup import with_engine
-from teamwright.cli.terminal.completion import complete_conversations
+from teamwright.cli.terminal.options import complete_conversations
 from teamwright.cli.terminal.output import Json, Out, check_out, columns, one_line, say, write_json, write_result
 from teamwright.errors import UsageError
 from teamwright.values.text.display import NOTHING, cut, number_text, price_text

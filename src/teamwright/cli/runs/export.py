@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from teamwright.cli.terminal.command_setup import find_run, with_run
-from teamwright.cli.terminal.completion import complete_runs
+from teamwright.cli.terminal.options import complete_runs
 from teamwright.cli.terminal.output import Json, check_out, one_line, say, write_file, write_json, write_result
 from teamwright.errors import UsageError
 from teamwright.values.text.display import size_text

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from teamwright.cli.terminal.command_setup import with_run
-from teamwright.cli.terminal.completion import complete_members
-from teamwright.cli.terminal.options import Full, Run
+from teamwright.cli.terminal.options import Full, Run, complete_members
 from teamwright.cli.terminal.output import Json, Out, check_out, clean, one_line, write_json, write_result
 from teamwright.errors import UnknownName
 from teamwright.values.key import key_and_parents

@@ -12,8 +12,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from teamwright.cli.terminal.command_setup import with_run
-from teamwright.cli.terminal.completion import complete_members
-from teamwright.cli.terminal.options import STDIN, MaxCalls, MaxSeconds, MaxTokens, MaxUsd, Run, read_task, run_limits
+from teamwright.cli.terminal.options import (
+    STDIN,
+    MaxCalls,
+    MaxSeconds,
+    MaxTokens,
+    MaxUsd,
+    Run,
+    complete_members,
+    read_task,
+    run_limits,
+)
 from teamwright.cli.terminal.output import Json, Out, check_out, say, write_json, write_result
 from teamwright.errors import ManifestError, UnknownName, UsageError
 from teamwright.wings import hooks

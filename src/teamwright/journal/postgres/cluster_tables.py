@@ -11,8 +11,8 @@ from typing import LiteralString, NamedTuple
 from psycopg.types.json import Jsonb
 
 from teamwright.journal.postgres.connection import Connection, DatabaseAddress, UseConnection
-from teamwright.journal.postgres.queries import read_clock, read_driven, read_ended, read_last_items, read_summaries
 from teamwright.journal.postgres.rate_limits import ModelPace, read_paces
+from teamwright.journal.postgres.rows import read_clock, read_driven, read_ended, read_last_items, read_summaries
 from teamwright.values.turns.results import RunSummary
 from teamwright.values.value import JsonValue
 

@@ -24,8 +24,7 @@ from teamwright.journal.postgres.connection import (
     translated_errors,
 )
 from teamwright.journal.postgres.driver_connection import DriverConnection, PreparedStatements, Statement
-from teamwright.journal.postgres.queries import read_events, read_run
-from teamwright.journal.postgres.rows import DrivenRun, commit_statement
+from teamwright.journal.postgres.rows import DrivenRun, commit_statement, read_events, read_run
 from teamwright.journal.postgres.tenant_budgets import refused_budget
 from teamwright.journal.protocol import Batch, Committed, RunStatus, events_lost, fenced_out, missing_source
 

@@ -28,7 +28,7 @@ from teamwright.journal.postgres.connection import (
 )
 from teamwright.journal.postgres.driver_session import DriverSession
 from teamwright.journal.postgres.layout import migrate
-from teamwright.journal.postgres.queries import (
+from teamwright.journal.postgres.rows import (
     delete_runs,
     read_bodies,
     read_driven,

@@ -127,7 +127,7 @@ def evaluate(
     )  # fmt: skip
     from teamwright.errors import UsageError
     from teamwright.lab.calibration import profiles_of
-    from teamwright.lab.evaluation.svg import check_file
+    from teamwright.lab.evaluation.plots import check_file
 
     check_out(out)
     if plot is not None:

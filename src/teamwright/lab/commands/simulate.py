@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from teamwright.cli.terminal.command_setup import with_journal
-from teamwright.cli.terminal.completion import complete_runs
 from teamwright.cli.terminal.interrupts import raise_on_interrupt
 from teamwright.cli.terminal.options import (
     AllowRoot,
@@ -20,6 +19,7 @@ from teamwright.cli.terminal.options import (
     Quiet,
     TeamName,
     With,
+    complete_runs,
     run_limits,
 )
 from teamwright.cli.terminal.output import (

@@ -193,7 +193,7 @@ class Report:
 
     def plot(self, file: str | Path) -> None:
         """Write the plot to a file that ends in .svg or .png."""
-        from teamwright.lab.evaluation.svg import save
+        from teamwright.lab.evaluation.plots import save
 
         save(self.svg(), file)
 
@@ -353,7 +353,7 @@ class Comparison:
 
     def plot(self, file: str | Path) -> None:
         """Write the plot to a file that ends in .svg or .png."""
-        from teamwright.lab.evaluation.svg import save
+        from teamwright.lab.evaluation.plots import save
 
         save(self.svg(), file)
 
