@@ -158,8 +158,11 @@ class Engine:
         """
         return await self.begin(RunRequest(team, task, **options))
 
-    async def begin(self, request: RunRequest) -> Handle:
-        """Start the run that is asked for; one that exists already is not started again."""
+    async def begin(self, request: RunRequest, *, new_id: str = "") -> Handle:
+        """Start the run that is asked for; one that exists already is not started again.
+
+        A request that names no run gets `new_id`, which no run has, or one that is made here.
+        """
         request = request.checked()
         self.driver.require_open()
         if request.run_id is not None and await self.journal.find(check_name("run", request.run_id)) is not None:
@@ -167,17 +170,17 @@ class Engine:
         if request.history and (request.continues is not None or request.conversation is not None):
             raise UsageError("Pass `history`, or what the run continues (`continues`, `conversation`), not both.")
         if request.conversation is None:
-            return await self._start(request)
+            return await self._start(request, new_id)
         async with self.conversations.next_turn(request.conversation, request.continues) as previous_turn:
-            return await self._start(replace(request, continues=previous_turn))
+            return await self._start(replace(request, continues=previous_turn), new_id)
 
-    async def _start(self, new: RunRequest) -> Handle:
+    async def _start(self, new: RunRequest, new_id: str) -> Handle:
         origin, history, made, continues = None, new.history, require_team(new.team), new.continues
         if continues is not None:
             previous = await self.runs.history(continues)
             history = previous.conversation()
             origin = Origin(run_id=continues, number=previous.number, how="continue")
-        identity = new.run_id or new_run_id(self._wall())
+        identity = new.run_id or new_id or new_run_id(self._wall())
         if (live := self.driver.live.get(identity)) is not None:
             await live.begun.wait()
             return await self._existing(identity, new if new.conversation is None else replace(new, continues=None))
@@ -308,7 +311,6 @@ class Engine:
         from teamwright.history.fork import fork_batch
         from teamwright.history.retry_point import point_before_stop, point_of_retry
         from teamwright.runtime.driver.redaction import Redactor
-        from teamwright.teams.preflight import known_secrets
 
         limits = value_of("The fork", "limits", limits, Limits)
         history = await self.runs.history(run_id)
@@ -324,7 +326,7 @@ class Engine:
         if made is None:
             made = await read_team(self.journal, await read_record(self.journal, run_id), self.models, limits)
         self.driver.dependencies.require(made.everyone())
-        redacted_task = None if task is None else Redactor(known_secrets(made)).text(check_task(task))
+        redacted_task = None if task is None else Redactor(made.known_secrets()).text(check_task(task))
         now = self.driver.clock(history.record)()
         batch = fork_batch(
             history,

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 import anyio
 
 from teamwright.agents.clients.client_pool import SHARED_MODELS, Models
-from teamwright.agents.tools.mcp_connection import SHARED_POOL, McpPool
-from teamwright.agents.tools.protocol import SHARED_DEPENDENCIES, Dependencies
+from teamwright.agents.tools.protocol import SHARED_DEPENDENCIES, SHARED_POOL, Dependencies, McpPool
 from teamwright.errors import BudgetUnavailable, FencedOut, RunIsLive, UsageError
 from teamwright.journal.agent_notes import SHARED_NOTES, SharedNotes
 from teamwright.journal.protocol import commit, driver_lock

@@ -24,7 +24,6 @@ from teamwright.runtime.driver.redaction import Redactor
 from teamwright.runtime.people.applied_interventions import receive_steer
 from teamwright.runtime.relay import Bus
 from teamwright.runtime.run_state import RunState
-from teamwright.teams.preflight import known_secrets
 from teamwright.teams.team import Team
 from teamwright.values.events.event import Event
 from teamwright.values.events.run import RunCheckpoint, RunIntervened
@@ -71,11 +70,12 @@ class RunControl:
             record=record,
             recorder=Recorder(journal, run_id, record.number, wall, self._publish, self.journal_failed),
             delivery=OrderedDelivery(record.deliveries.due, self._on_stuck, self._on_caught_up),
-            redactor=Redactor(known_secrets(team)),
+            redactor=Redactor(team.known_secrets()),
             bus=bus,
             wall=wall,
             read_bodies=journal.bodies,
             limiters=limiters,
+            prompt_meter=prompt_meter or PromptMeter(),
             store=record.workspace.store(record.bodies),
             requests=record.requests(),
             call_returned=self._on_call_returned,
@@ -83,8 +83,6 @@ class RunControl:
             cancel=self._cancel,
             new_actions=partial(ActionLedger, journal, run_id, record),
         )
-        if prompt_meter is not None:
-            state.prompt_meter = prompt_meter
         state.delivery.when_idle = self._on_idle
 
     def _publish(self, events: Sequence[Event]) -> None:

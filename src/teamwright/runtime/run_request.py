@@ -193,7 +193,7 @@ def check_start(task: object, history: object, limits: Limits | None) -> Limits 
     for one in cast("Sequence[Message]", history):
         if (wrong := misfit_of(one)) is not None:
             raise UsageError(f"A message of the history can't be used: {wrong}")
-    return value_of("The run", "limits", limits, Limits)
+    return None if limits is None else value_of("The run", "limits", limits, Limits)
 
 
 def check_task(task: object) -> str:
@@ -279,7 +279,7 @@ async def read_files(team: Team, given: Sequence[AttachmentLike], *, continues: 
     from teamwright.teams.preflight import check_attachments
 
     own = () if continues else team.attachments
-    wanted = (*own, *listed("The run", "attachments", given))
+    wanted = own if given == () else (*own, *listed("The run", "attachments", given))
     if not wanted:
         return ()
     if all(isinstance(one, Attachment) for one in wanted):

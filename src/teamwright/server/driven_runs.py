@@ -20,7 +20,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import anyio
-from msgspec.structs import replace
 
 from teamwright.errors import NotResumable, RunIsLive, TeamwrightError, UsageError
 from teamwright.journal.protocol import driver_lock
@@ -90,7 +89,7 @@ class DrivenRuns:
     async def start(self, asked: RunRequest) -> Handle:
         """Start a run, which this server drives from now on; with the id of a run that exists, nothing is started."""
         identity = asked.run_id or new_run_id(time.time())
-        return await self._drive(identity, self._engine.begin(replace(asked, run_id=identity)))
+        return await self._drive(identity, self._engine.begin(asked, new_id=identity))
 
     async def fork(
         self,

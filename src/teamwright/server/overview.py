@@ -14,7 +14,7 @@ from teamwright.errors import TeamwrightError
 from teamwright.runtime.driver.tasks import BackgroundTasks
 from teamwright.runtime.run_reader import read_texts
 from teamwright.server.frames import Item
-from teamwright.values.events.event import AnyDelta, Event
+from teamwright.values.events.event import Event
 from teamwright.values.people import Answered, Question
 from teamwright.values.turns.results import SPARSE, RunSummary, iso
 
@@ -65,9 +65,8 @@ class Overview:
         """Watch runs within this block, while there is a watcher."""
         await self._watching.open()
         try:
-            with self._engine.bus.listening(self._arrive):
-                self._watching.group().start_soon(self._watch)
-                yield
+            self._watching.group().start_soon(self._watch)
+            yield
         finally:
             await self._watching.close()
 
@@ -109,19 +108,20 @@ class Overview:
         queue: asyncio.Queue[str] = asyncio.Queue()
         self._watchers[queue] = set()  # before the rows are read, so that no change is missed
         try:
-            rows = await self.rows(SHOWN)
-            self._rows = {row.id: row for row in rows} | self._rows
-            self._watched.set()
-            for row in reversed(rows):
-                yield _item(row)
-            yield {"kind": "ready"}
-            while True:
-                run_id = await queue.get()
-                self._watchers[queue].discard(run_id)
-                if (row := self._rows.get(run_id)) is not None:
+            with self._engine.bus.observing(lambda _: self._changed.set()):
+                rows = await self.rows(SHOWN)
+                self._rows = {row.id: row for row in rows} | self._rows
+                self._watched.set()
+                for row in reversed(rows):
                     yield _item(row)
-                else:
-                    yield {"kind": "deleted", "run_id": run_id}
+                yield {"kind": "ready"}
+                while True:
+                    run_id = await queue.get()
+                    self._watchers[queue].discard(run_id)
+                    if (row := self._rows.get(run_id)) is not None:
+                        yield _item(row)
+                    else:
+                        yield {"kind": "deleted", "run_id": run_id}
         finally:
             del self._watchers[queue]
 
@@ -157,10 +157,6 @@ class Overview:
                 if run_id not in waiting:  # the latest row counts, so that a slow watcher has each run at most once
                     waiting.add(run_id)
                     queue.put_nowait(run_id)
-
-    def _arrive(self, item: Event | AnyDelta) -> None:
-        if self._watchers and isinstance(item, Event):
-            self._changed.set()
 
 
 def _differs(before: RunRow | None, row: RunRow) -> bool:

@@ -1,4 +1,4 @@
-"""Checks a team before it runs: its construction in Python, its configuration, its attachments, the secrets to mask.
+"""Checks a team before it runs: its construction in Python, its configuration, its attachments.
 
 A team from a manifest was checked with positions when the manifest was loaded. Nothing here sends a request.
 """
@@ -18,7 +18,6 @@ from teamwright.errors import ManifestError, Problem, UsageError, nearest
 from teamwright.strategies.protocol import TALKS, Members
 from teamwright.strategies.registry import settings_flaws
 from teamwright.strategies.team_conversation import handoff_flaws
-from teamwright.teams.manifests.environment_variables import secrets_in
 from teamwright.teams.team import Team, successors
 from teamwright.values.owned_paths import wildcards_problem
 from teamwright.values.specs.models import model_key
@@ -173,13 +172,6 @@ def check_attachments(team: Team, files: Sequence[Attachment]) -> None:
                     f"The file {file.name!r} ({file.media_type}) can't be attached: the model {model!r} of"
                     f" {agent.name!r} does not take it, since {reason}."
                 )
-
-
-def known_secrets(team: Team) -> frozenset[str]:
-    """Return the secrets of a team, which a run masks before it records or delivers anything."""
-    if team.declared is not None:
-        return team.secrets
-    return secrets_in(team.roster.agents, team.roster.settled, team.declaration())
 
 
 def _agents_and_fallbacks(team: Team) -> Iterator[Agent]:

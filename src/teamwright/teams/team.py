@@ -165,15 +165,27 @@ class Team(Agent):
 
         A manifest was checked when it was loaded, but for models that `--model` might have replaced.
         """
-        if self.declared is None and not self._may_start:
-            from teamwright.teams.preflight import check_start
+        if self._may_start:
+            return
+        from teamwright.teams.preflight import check_declared, check_start
 
+        if self.declared is None:
             check_start(self)
-            self._may_start = True
         if "model" in self.roster.kinds:
-            from teamwright.teams.preflight import check_declared
-
             check_declared(self.roster.agents)
+        self._may_start = True
+
+    def known_secrets(self) -> frozenset[str]:
+        """Return the secrets of the team, which a run masks before it records or delivers anything.
+
+        Those of a team that was made in Python may change: its MCP servers inherit variables, and a caller's own model
+        may get another key.
+        """
+        if self.declared is not None:
+            return self.secrets
+        from teamwright.teams.manifests.environment_variables import secrets_in
+
+        return secrets_in(self.roster.agents, self.roster.settled, self.declaration())
 
     async def respond(self, turn: Turn, ctx: Context) -> Reply:
         """Run the strategy on the task and return its outcome as a reply."""

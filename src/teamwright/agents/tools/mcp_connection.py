@@ -1,4 +1,4 @@
-"""The connections to MCP servers (extra `mcp`), in a pool that lives as long as one run or one engine.
+"""A connection to an MCP server (extra `mcp`).
 
 A server starts at its first use, is shared by concurrent turns, and is restarted after a crash. Only the modules named
 after MCP may import `mcp`.
@@ -11,7 +11,6 @@ import logging
 import os
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
-from contextvars import ContextVar
 from typing import TYPE_CHECKING, TextIO, TypeVar
 
 import anyio
@@ -202,40 +201,3 @@ class McpSession:
             found = absent if isinstance(error, FileNotFoundError) else error.strerror or reason
             return ServerNotStarted(label, missing_folder(self._settings) or found)
         return ServiceError(f"The MCP server {label!r} did not answer ({reason}).")
-
-
-NOT_THE_SERVER = {"tools"}
-"""The setting that says what an agent uses of a server: agents that differ only in it share it."""
-
-SHARED_POOL: ContextVar[McpPool | None] = ContextVar("mcp_pool", default=None)
-"""The servers of the run that the current task belongs to."""
-
-
-class McpPool:
-    """Servers by declaration: each starts once, whichever members and concurrent turns use it.
-
-    Servers with `share: engine` are those of `engine`, if it is given.
-    """
-
-    def __init__(self, engine: McpPool | None = None) -> None:
-        self._engine = engine
-        self._connections: dict[str, McpConnection] = {}
-
-    def connection(self, settings: McpTool, max_bytes: int) -> McpConnection:
-
-        if self._engine is not None and settings.share == "engine":
-            return self._engine.connection(settings, max_bytes)
-        key = f"{max_bytes} {settings.model_dump_json(exclude=NOT_THE_SERVER)}"
-        if key not in self._connections:
-            self._connections[key] = McpConnection(settings, max_bytes)
-        return self._connections[key]
-
-    async def close(self) -> None:
-        """Stop all servers at once and wait for their end; a later use starts them again."""
-        if not self._connections:
-            return
-        connections, self._connections = self._connections, {}
-        with anyio.CancelScope(shield=True):
-            async with anyio.create_task_group() as group:
-                for connection in connections.values():
-                    group.start_soon(connection.close)

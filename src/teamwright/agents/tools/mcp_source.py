@@ -18,9 +18,18 @@ from pydantic import JsonValue
 from teamwright.agents.attachments import FileResult, ToolValue, mcp_data, mcp_files
 from teamwright.agents.contract.agent import Context
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
-from teamwright.agents.tools.mcp_connection import SHARED_POOL, McpConnection, McpPool
+from teamwright.agents.tools.mcp_connection import McpConnection
 from teamwright.agents.tools.mcp_server_environment import ServerNotStarted, missing_folder
-from teamwright.agents.tools.protocol import Arguments, BuildOptions, ToolContext, ToolDefinition, ToolKind, ToolSource
+from teamwright.agents.tools.protocol import (
+    SHARED_POOL,
+    Arguments,
+    BuildOptions,
+    McpPool,
+    ToolContext,
+    ToolDefinition,
+    ToolKind,
+    ToolSource,
+)
 from teamwright.documents.nodes import Fields, ProblemReport, shown
 from teamwright.documents.schema_check import check_secrets, check_web_address
 from teamwright.errors import CallInDoubt, MissingExtra, ServiceError, ToolError, UsageError, nearest

@@ -1,9 +1,9 @@
 """The contracts of tools: a source defines tools, a policy says how each is called, and a kind builds sources.
 
-A tool gets a context: what the engine tells it, and what it may ask of the engine. A source must reach the outside
-world only in `call` or through the context that it is opened with: everything else is repeated whenever a turn is
-replayed. A kind is a field in a manifest, with its settings and checks; nothing here may import what a kind needs to
-run, since manifests are read without it.
+A tool gets a context: what the engine tells it, and what it may ask of the engine. Dependencies and MCP servers are
+shared by the tools of an engine or a run. A source must reach the outside world only in `call` or through the context
+that it is opened with: everything else is repeated whenever a turn is replayed. A kind is a field in a manifest, with
+its settings and checks; importing this may not import what a kind needs to run, since manifests are read without it.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Generic, Literal, Protocol, cast, get_args, runtime_checkable
 
+import anyio
 from pydantic import BaseModel, JsonValue
 from typing_extensions import TypeVar
 
@@ -26,11 +27,12 @@ from teamwright.errors import MissingDependency, ToolError, UsageError
 from teamwright.values.call_limits import RetryPolicy
 from teamwright.values.owned_paths import Owned
 from teamwright.values.people import Answer, Question, check_question
-from teamwright.values.specs.tools import ToolSpec
+from teamwright.values.specs.tools import McpTool, ToolSpec
 from teamwright.values.turns.turn import Signal
 from teamwright.values.value import Value
 
 if TYPE_CHECKING:
+    from teamwright.agents.tools.mcp_connection import McpConnection
     from teamwright.documents.nodes import Fields, ProblemReport
 
 
@@ -181,6 +183,44 @@ class Dependencies:
 
 SHARED_DEPENDENCIES: ContextVar[Dependencies] = ContextVar("dependencies", default=Dependencies())  # noqa: B039
 """The dependencies of the engine that runs the current task, where tools find them."""
+
+
+NOT_THE_SERVER = {"tools"}
+"""The setting that says what an agent uses of a server: agents that differ only in it share it."""
+
+SHARED_POOL: ContextVar[McpPool | None] = ContextVar("mcp_pool", default=None)
+"""The servers of the run that the current task belongs to."""
+
+
+class McpPool:
+    """MCP servers by declaration: each starts once, whichever members and concurrent turns use it.
+
+    Servers with `share: engine` are those of `engine`, if it is given.
+    """
+
+    def __init__(self, engine: McpPool | None = None) -> None:
+        self._engine = engine
+        self._connections: dict[str, McpConnection] = {}
+
+    def connection(self, settings: McpTool, max_bytes: int) -> McpConnection:
+        from teamwright.agents.tools.mcp_connection import McpConnection
+
+        if self._engine is not None and settings.share == "engine":
+            return self._engine.connection(settings, max_bytes)
+        key = f"{max_bytes} {settings.model_dump_json(exclude=NOT_THE_SERVER)}"
+        if key not in self._connections:
+            self._connections[key] = McpConnection(settings, max_bytes)
+        return self._connections[key]
+
+    async def close(self) -> None:
+        """Stop all servers at once and wait for their end; a later use starts them again."""
+        if not self._connections:
+            return
+        connections, self._connections = self._connections, {}
+        with anyio.CancelScope(shield=True):
+            async with anyio.create_task_group() as group:
+                for connection in connections.values():
+                    group.start_soon(connection.close)
 
 
 NO_RETRY = RetryPolicy.model_construct(attempts=0)

@@ -55,14 +55,15 @@ class SqliteJournal(Journal):
         self._running: Writer | None = None
         self._sent = 0
         self._seen: tuple[int, int] | None = None
+        self._notes, self._token_rates = SqliteNotes(self), SqliteTokenRates(self)
 
     @property
     def notes(self) -> Notes:
-        return SqliteNotes(self)
+        return self._notes
 
     @property
     def token_rates(self) -> TokenRates:
-        return SqliteTokenRates(self)
+        return self._token_rates
 
     async def open(self) -> None:
         """Open the file; create or upgrade it first where needed."""

@@ -15,7 +15,7 @@ from contextlib import closing
 from typing import Any
 
 from teamwright.errors import JournalCorrupt, JournalTooNew, JournalUnavailable
-from teamwright.journal.sqlite.queries import transaction
+from teamwright.journal.sqlite.queries import pragma, transaction
 
 APPLICATION_ID = 0x7EA3_3117
 """Marks a file as a journal."""
@@ -184,8 +184,3 @@ def _switch_to_wal(connection: sqlite3.Connection, name: str, timeout: float) ->
             f"The journal {name!r} is where SQLite can't keep a write-ahead log, as on many network drives:"
             " set TEAMWRIGHT_HOME to a folder on a local disk."
         )
-
-
-def pragma(connection: sqlite3.Connection, name: str) -> int:
-    """Return the integer value of a pragma."""
-    return connection.execute(f"PRAGMA {name}").fetchone()[0]

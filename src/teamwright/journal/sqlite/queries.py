@@ -278,3 +278,8 @@ class transaction:  # noqa: N801 - it is used as a function
         finally:
             if self._cursor.connection.in_transaction:
                 self._cursor.execute("ROLLBACK")
+
+
+def pragma(connection: sqlite3.Connection, name: str) -> int:
+    """Return the integer value of a pragma."""
+    return connection.execute(f"PRAGMA {name}").fetchone()[0]

@@ -45,20 +45,21 @@ class EffectRecord(Struct, eq=False):
         arguments = self._store_arguments() if self.effect.arguments is not None else None
         if self.number == 1 and permit is UNBOUNDED and max_output is None:
             return AgentCalled(effect=kind, name=name, request=request, arguments=arguments, method=method)
-        return AgentCalled(
+        called = AgentCalled(
             effect=kind,
             name=name,
             request=request,
             attempt=self.number,
-            reserved=permit.cost.tokens,
-            reserved_usd=dollars(permit.cost.usd),
             max_output=max_output,
             in_doubt=in_doubt,
             waited=round(permit.slot.waited, 3) if permit.slot is not None else 0.0,
             arguments=arguments,
             method=method,
-            reserved_calls=permit.cost.calls if permit.reservation is not None else 1,
         )
+        if permit.reservation is None:
+            return called
+        tokens, usd, calls = permit.reservation.cost
+        return called.changed(reserved=tokens, reserved_usd=dollars(usd), reserved_calls=calls)
 
     def _store_arguments(self) -> Body:
         run = self.scope.run

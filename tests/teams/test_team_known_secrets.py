@@ -21,7 +21,6 @@ from teamwright.people import Notify, Question
 from teamwright.runtime.driver.redaction import HIDDEN
 from teamwright.strategies import Outcome, Task
 from teamwright.strategies.protocol import Members
-from teamwright.teams.preflight import known_secrets
 from teamwright.teams.team_loader import team_from_source
 from teamwright.values.events.event import Event
 from teamwright.values.events.run import PersonAsked, RunStarted
@@ -74,12 +73,12 @@ AGENTS = {
 
 @pytest.mark.parametrize("agent", AGENTS.values(), ids=AGENTS)
 def test_a_secret_is_known_wherever_it_is(agent: Agent) -> None:
-    assert known_secrets(Team("t", members=[agent])) == {KEY}
+    assert Team("t", members=[agent]).known_secrets() == {KEY}
 
 
 def test_the_secret_of_a_webhook_is_known() -> None:
     team = Team("t", members=[model_agent("a")], notify=Notify(webhook="http://localhost:1/hook-0123456789"))
-    assert known_secrets(team) == {"http://localhost:1/hook-0123456789"}
+    assert team.known_secrets() == {"http://localhost:1/hook-0123456789"}
 
 
 def test_a_team_from_a_manifest_keeps_its_secrets_within_a_team_of_python(
@@ -90,8 +89,8 @@ def test_a_team_from_a_manifest_keeps_its_secrets_within_a_team_of_python(
         "agents: {a: {model: {url: 'http://localhost/${SHOP_TOKEN}', name: m}}}\nteams: {t: {members: [a]}}"
     )
     loaded = load_team(tmp_path / "team.yaml")
-    assert known_secrets(loaded) == {KEY}
-    assert known_secrets(Team("outer", members=[loaded])) == {KEY}
+    assert loaded.known_secrets() == {KEY}
+    assert Team("outer", members=[loaded]).known_secrets() == {KEY}
 
 
 async def test_a_cycle_of_fallbacks_is_still_named() -> None:
@@ -107,7 +106,7 @@ def test_more_secrets_than_can_be_searched_for_are_refused() -> None:
     headers = {f"X-Token-{number}": f"token-0123456789-{number}" for number in range(1001)}
     team = Team("t", members=[model_agent("a", tools=[mcp(url="http://localhost:1", headers=headers)])])
     with pytest.raises(UsageError, match="The team has 1001 secrets, and at most 1000 can be masked"):
-        known_secrets(team)
+        team.known_secrets()
 
 
 def parrot_team() -> Team:
