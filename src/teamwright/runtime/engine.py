@@ -159,10 +159,7 @@ class Engine:
         return await self.begin(RunRequest(team, task, **options))
 
     async def begin(self, request: RunRequest, *, new_id: str = "") -> Handle:
-        """Start the run that is asked for; one that exists already is not started again.
-
-        A request that names no run gets `new_id`, which no run has, or one that is made here.
-        """
+        """Start the run that is asked for, as `new_id` if it names none; one that exists is not started again."""
         request = request.checked()
         self.driver.require_open()
         if request.run_id is not None and await self.journal.find(check_name("run", request.run_id)) is not None:
