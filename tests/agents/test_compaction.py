@@ -226,9 +226,8 @@ def test_a_summary_is_asked_for_with_the_settings_of_the_agent() -> None:
         cache="off",
         max_bytes=5_000,
         timeout=9.0,
-        idle_timeout=3.0,
     )
     other = agent.summariser("openai:cheap")
     assert other.settings_for(other.model) == agent.settings_for(agent.model)
     assert (other.cache, other.policy.reply_bytes) == ("off", 5_000)
-    assert (other.timeout, other.idle_timeout) == (9.0, 3.0)
+    assert other.timeout == 9.0

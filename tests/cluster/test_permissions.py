@@ -61,7 +61,7 @@ HOSTILE = [
     (manifest({"model": MODEL, "economy": "local:/weights.gguf"}), "--allow-root /weights.gguf"),
     (manifest({"model": MODEL, "instructions": "Tell ${HOME}"}), "--allow env:HOME"),
     (with_tool({"mcp": {"url": "https://x.example", "headers": {"A": "${SHOP_TOKEN}"}}}), "--allow env:SHOP_TOKEN"),
-    (with_tool({"mcp": {"command": "x", "env_allow": ["SHOP_TOKEN"]}}), "--allow env:SHOP_TOKEN"),
+    (with_tool({"mcp": {"command": "x", "env": {"TOKEN": "${SHOP_TOKEN}"}}}), "--allow env:SHOP_TOKEN"),
     (with_tool({"mcp": {"command": "x", "env": {"LD_PRELOAD": "a.so"}}}), "--allow env:LD_PRELOAD"),
     (
         manifest(models={"m": {"url": "http://other/v1", "name": "x", "api_key": "${OPENAI_API_KEY}"}}),

@@ -35,6 +35,9 @@ from teamwright.values.turns.messages import Message
 from teamwright.values.turns.results import Outcome
 from teamwright.values.turns.turn import Failure, Turn
 
+MOST_CHUNKS = 10_000
+"""A splitter that makes more fails the team before any work starts; budgets bound what fewer may cost."""
+
 
 class FanOutOptions(FailurePolicy, PlacedParts):
     """The splitter or the chunks, how many run at once, and the aggregator."""
@@ -50,14 +53,11 @@ class FanOutOptions(FailurePolicy, PlacedParts):
         default=None, description="the agent that gets the chunks with their results and gives the answer"
     )
     max_parallel: int = Field(default=10, ge=1, description="how many chunks are processed at once")
-    max_chunks: int = Field(default=1000, ge=1, description="a splitter that makes more fails the team")
 
     @model_validator(mode="after")
     def _chunks_come_from_one_place(self) -> Self:
         if (self.splitter is None) == (self.chunks is None):
             raise ValueError("'fan_out' needs either a splitter or a list of chunks")
-        if self.chunks is not None and len(self.chunks) > self.max_chunks:
-            raise ValueError(f"there are {len(self.chunks)} chunks, and max_chunks is {self.max_chunks}")
         return self
 
 
@@ -132,7 +132,7 @@ class FanOut(Strategy):
         options, talk = task.settings.read(FanOutOptions), TeamConversation(task)
         chunks = options.chunks
         if options.splitter is not None:
-            split_chunks = await _split(task, talk, members.named(options.splitter), options.max_chunks, ctx)
+            split_chunks = await _split(task, talk, members.named(options.splitter), ctx)
             if isinstance(split_chunks, Outcome):
                 return split_chunks
             chunks = split_chunks
@@ -150,9 +150,7 @@ class FanOut(Strategy):
         return talk.receive(reply) or talk.ended("done")
 
 
-async def _split(
-    task: Task, talk: TeamConversation, splitter: Agent, most: int, ctx: Context
-) -> Sequence[JsonValue] | Outcome:
+async def _split(task: Task, talk: TeamConversation, splitter: Agent, ctx: Context) -> Sequence[JsonValue] | Outcome:
     """Return the chunks from the splitter; the outcome if it fails, terminates or returns invalid chunks."""
     turn = Turn(
         task.text, task.history, purpose="coordinate", output_schema=CHUNKS_SCHEMA, attachments=task.attachments
@@ -169,8 +167,8 @@ async def _split(
         text = f'its answer is no list of chunks: {found.problem}; it should answer {{"chunks": […]}}'
         return talk.failed(Failure(member=splitter.name, error="invalid_output", message=text))
     chunks = found["chunks"] if isinstance(found, dict) else found
-    if len(chunks) > most:
-        text = f"it made {len(chunks)} chunks, and max_chunks is {most}; let it make larger ones, or allow more"
+    if len(chunks) > MOST_CHUNKS:
+        text = f"it made {len(chunks)} chunks, more than {MOST_CHUNKS}; let it make larger ones"
         return talk.failed(Failure(member=splitter.name, error="invalid_output", message=text))
     return chunks
 

@@ -188,7 +188,6 @@ class Builder:
             settings=spec.settings,
             output_mode=spec.output_mode,
             max_requests=spec.max_requests,
-            idle_timeout=spec.idle_timeout,
             cache=spec.cache,
             models=self.models,
             economy=self._other_model(spec.economy, ECONOMY, model),

@@ -16,8 +16,9 @@ from hypothesis import given, strategies as st
 
 from teamwright import Engine, Limits, Team
 from teamwright.agents.clients.http_transport import EventWatch, ReadBounds
+from teamwright.agents.model import agent as model_agent
 from teamwright.agents.model.agent import ModelAgent
-from teamwright.errors import AgentError, AgentTimeout, InvalidOutput, Refused, ServiceError, UsageError
+from teamwright.errors import AgentError, AgentTimeout, InvalidOutput, Refused, ServiceError
 from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.values.call_limits import RetryPolicy
 from teamwright.values.events.agent import AgentCalled, AgentCallFailed, AgentReplied
@@ -229,28 +230,33 @@ async def test_a_compressed_reply_is_refused_unopened() -> None:  # D-05
         assert server.heads[0]["accept-encoding"] == "identity"
 
 
-async def test_silence_in_the_middle_of_a_stream_is_a_timeout() -> None:  # D-05
+async def test_silence_in_the_middle_of_a_stream_is_a_timeout(monkeypatch: pytest.MonkeyPatch) -> None:  # D-05
+    monkeypatch.setattr(model_agent, "IDLE_SECONDS", 0.2)
     pause = threading.Event()
     with RawServer(slowly([STREAM + says("Half")], pause, 20)) as server:
-        with pytest.raises(AgentTimeout, match=r"fell silent for 0\.2 s.*idle_timeout"):
-            await ask(server, idle_timeout=0.2)
+        with pytest.raises(AgentTimeout, match=r"fell silent for 0\.2 s.* timeout "):
+            await ask(server)
         pause.set()
 
 
-async def test_the_silence_before_the_first_word_is_no_silence_within_a_stream() -> None:  # D-05
+async def test_the_silence_before_the_first_word_is_no_silence_within_a_stream(  # D-05
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(model_agent, "IDLE_SECONDS", 0.2)
     pause = threading.Event()
     with RawServer(slowly([STREAM, says("At last.", "stop")], pause, 0.5)) as server:
-        assert (await ask(server, idle_timeout=0.2)).text == "At last."
+        assert (await ask(server)).text == "At last."
 
 
-@pytest.mark.parametrize(("end", "idle_timeout"), [(b"", 0.2), (DONE, 60)])
+@pytest.mark.parametrize(("end", "seconds"), [(b"", 0.2), (DONE, 60)])
 async def test_a_server_that_keeps_the_connection_after_the_end_is_not_waited_for(  # D-02
-    end: bytes, idle_timeout: float
+    end: bytes, seconds: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(model_agent, "IDLE_SECONDS", seconds)
     pause = threading.Event()
     with RawServer(slowly([STREAM + says("All.", "stop") + end], pause, 20)) as server:
         with anyio.fail_after(15):
-            assert (await ask(server, idle_timeout=idle_timeout)).text == "All."
+            assert (await ask(server)).text == "All."
         pause.set()
 
 
@@ -380,10 +386,9 @@ async def test_a_model_has_sixty_seconds_of_silence_and_six_hundred_in_all() -> 
         await ask(server, record)
         agent = ModelAgent("a", model=server.model)
     effect = record.effects["request-1"]
-    assert (effect.timeout, effect.default_timeout, agent.idle_timeout) == (None, 600.0, 60.0)
+    assert (effect.timeout, effect.default_timeout, agent.idle_seconds) == (None, 600.0, 60.0)
 
 
-@pytest.mark.parametrize("seconds", [0, -1, float("nan"), float("inf")])
-def test_an_idle_timeout_that_is_none_is_refused(seconds: float) -> None:
-    with pytest.raises(UsageError, match="idle_timeout"):
-        ModelAgent("a", model="local", idle_timeout=seconds)
+@pytest.mark.parametrize(("timeout", "idle"), [(0.5, 60.0), (600, 60.0), (3000, 300.0)])
+def test_a_longer_timeout_allows_more_silence(timeout: float, idle: float) -> None:
+    assert ModelAgent("a", model="local", timeout=timeout).idle_seconds == idle

@@ -107,7 +107,7 @@ CASES: list[tuple[Maker, dict[str, object], str]] = [
     (model_agent, {"settings": {"temperature": 3}}, "temperature: must be at most 2, and 3 is not"),
     (model_agent, {"settings": {"temperature": "hot"}}, "temperature: expects a number, found the text 'hot'"),
     (model_agent, {"temperature": 0}, r"takes no 'temperature': write  settings=\{'temperature': …\}"),
-    (model_agent, {"idle_timeout": "soon"}, "idle_timeout: expects a number"),
+    (model_agent, {"max_requests": "some"}, "max_requests: expects a whole number"),
     (model_agent, {"economy": 3}, "economy"),
     (model_agent, {"stronger": 3}, "stronger"),
     (model_agent, {"economy": b"x"}, "economy: expects text"),

@@ -111,7 +111,7 @@ def test_anchors_may_live_in_extra_blocks(tmp_path: Path) -> None:
         ("tools: {t: {mcp: {url: 'http://x', args: [a]}}}", "'args' goes with 'command', which is not there", 1, 36),
         ("tools: {t: {mcp: {url: 'http://x', cwd: .}}}", "'cwd' goes with 'command', which is not there", 1, 36),
         ("tools: {t: {mcp: {command: x, share: team}}}", "'run' or 'engine', and this is the text 'team'", 1, 38),
-        ("tools: {t: {mcp: {command: x, env_alow: [A]}}}", "(did you mean 'env_allow'?)", 1, 31),
+        ("tools: {t: {mcp: {command: x, heders: {A: b}}}}", "(did you mean 'headers'?)", 1, 31),
         ("tools: {t: {mcp: {url: nowhere}}}", "'nowhere' is not an http address", 1, 24),
         ("tools: {t: search}", "tool 't': 'search' is not an import path", 1, 12),
         ("models: {m: gpt-5}", "model 'm': 'gpt-5' is not a model (write provider:name", 1, 13),

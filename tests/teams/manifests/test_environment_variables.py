@@ -134,8 +134,8 @@ def test_more_secrets_than_can_be_searched_for_are_refused() -> None:
         resolve_secrets(manifest, {})
 
 
-def test_a_secret_that_an_mcp_server_inherits_is_known() -> None:
-    server = McpSpec(mcp=McpTool(command="run", env_allow=("SHOP_KEY", "SHOP_REGION", "OTHER_KEY")))
+def test_a_secret_that_is_passed_on_to_an_mcp_server_is_known() -> None:
+    server = McpSpec(mcp=McpTool(command="run", env={"A": "${SHOP_KEY}", "B": "${SHOP_REGION}"}))
     environment = {"SHOP_KEY": "s3cret-of-the-shop", "SHOP_REGION": "north"}
     assert resolve_secrets(Manifest(tools={"t": server}), environment)[1] == {"s3cret-of-the-shop"}
 
@@ -172,8 +172,8 @@ def test_a_connection_string_is_a_secret_by_its_value_and_never_part_of_a_prompt
 @pytest.mark.parametrize("name", ["TEAMWRIGHT_JOURNAL", "TEAMWRIGHT_REDIS", "TEAMWRIGHT_WEBHOOK"])
 def test_no_manifest_reads_the_variables_of_teamwright_itself(name: str) -> None:
     model = ServerModel(url=f"https://x.example/${{{name}}}", name="x", api_key=f"${{{name}}}")
-    server = McpSpec(mcp=McpTool(command="run", env_allow=(name,)))
+    server = McpSpec(mcp=McpTool(command="run", env={"A": f"${{{name}}}"}))
     with pytest.raises(ManifestError) as caught:
         resolve_secrets(Manifest(models={"m": model}, tools={"t": server}), {name: "postgresql://a:b@c/d"})
-    places = ["models.m.url", "models.m.api_key", "tools.t.mcp.env_allow"]
+    places = ["models.m.url", "models.m.api_key", "tools.t.mcp.env.A"]
     assert [one.message for one in caught.value.problems] == [f"{place} may not read {name!r}" for place in places]

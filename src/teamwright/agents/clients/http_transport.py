@@ -80,12 +80,12 @@ class CertificatesUnreadable(httpx2.ConnectError):
 
 @dataclass(frozen=True, slots=True)
 class ReadBounds:
-    """Limits on reading a reply: at most `idle_timeout` seconds of silence and `max_bytes` of content.
+    """Limits on reading a reply: at most `idle_seconds` seconds of silence and `max_bytes` of content.
 
     `extra_headers` are those that the settings of the request add; a server of the user's own gets them too.
     """
 
-    idle_timeout: float = IDLE_SECONDS
+    idle_seconds: float = IDLE_SECONDS
     max_bytes: int = MAX_BYTES
     extra_headers: Mapping[str, str] = field(default_factory=dict[str, str])
 
@@ -310,7 +310,7 @@ class GuardedStream(httpx2.AsyncByteStream):
                     piece = await anext(pieces)
                 else:
                     # It takes a fifth of the time of a cancel scope of anyio.
-                    async with asyncio.timeout(END_SECONDS if self._done else self._reading.bounds.idle_timeout):
+                    async with asyncio.timeout(END_SECONDS if self._done else self._reading.bounds.idle_seconds):
                         piece = await anext(pieces)
             except StopAsyncIteration:
                 break
@@ -332,7 +332,7 @@ class GuardedStream(httpx2.AsyncByteStream):
 
     def _broken(self, error: Exception) -> httpx2.TransportError:
         if isinstance(error, TimeoutError | httpx2.ReadTimeout):
-            text = f"it fell silent for {self._reading.bounds.idle_timeout:g} s in the middle of its reply"
+            text = f"it fell silent for {self._reading.bounds.idle_seconds:g} s in the middle of its reply"
             return ReplySilent(text, request=self._request)
         return ReplyBroken("it closed the connection in the middle of its reply", request=self._request)
 

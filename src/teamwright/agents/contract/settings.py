@@ -70,7 +70,6 @@ class ModelKeywords(AgentKeywords, total=False):
 
     output_mode: OutputChoice | None
     max_requests: int | None
-    idle_timeout: float | None
     cache: CacheMode
     economy: AnyModel | None
     stronger: AnyModel | None

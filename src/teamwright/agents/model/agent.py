@@ -61,8 +61,8 @@ class ModelAgent(Agent):
     `stronger` the one that tries a step again that failed.
     `settings` are those of its requests, such as `temperature`, spelled as in pydantic-ai; `output_mode` is how an
     answer with a schema is given, and `max_requests` bounds the requests of a turn (50).
-    `timeout` bounds a whole reply (default 600 seconds) and each tool call, `idle_timeout` the silence within a stream
-    (60 seconds), and `max_bytes` the size of a reply and of a tool's result (4 MB).
+    `timeout` bounds a whole reply (default 600 seconds) and each tool call; a tenth of it, at least 60 seconds, bounds
+    the silence within a stream. `max_bytes` bounds the size of a reply and of a tool's result (4 MB).
     `memory` gives it tools for notes that it keeps across runs: its own, those of its `team`, or a shared name.
     `compact` says when older messages are replaced by a summary, before the context window of the model is full.
     `instructions` are a text, a `Template`, or a function `(ctx) -> str` that is called in each turn. `check_input` and
@@ -115,7 +115,7 @@ class ModelAgent(Agent):
         self.output_mode = keywords.get("output_mode")
         self.cache: CacheMode = keywords.get("cache", "auto")
         self.max_requests = keywords.get("max_requests") or MOST_REQUESTS
-        self.idle_timeout = float(keywords.get("idle_timeout") or IDLE_SECONDS)
+        self.idle_seconds = IDLE_SECONDS if self.timeout is None else max(IDLE_SECONDS, self.timeout / 10)
         self.tool_agents, self._models = self.toolbox.agents, models
         self.policy = self.toolbox.extend(own)
 
@@ -136,7 +136,6 @@ class ModelAgent(Agent):
             "output_mode": self.output_mode,
             "max_requests": None if self.max_requests == MOST_REQUESTS else self.max_requests,
             "timeout": self.timeout,
-            "idle_timeout": None if self.idle_timeout == IDLE_SECONDS else self.idle_timeout,
             "cache": None if self.cache == "auto" else self.cache,
             **self.policy.declared(self.name),
         }
@@ -208,7 +207,6 @@ class ModelAgent(Agent):
             self.name,
             model=self._own_model if self._own_model is not None and model == self.model else model,
             timeout=self.timeout,
-            idle_timeout=self.idle_timeout,
             settings=self.settings,
             cache=self.cache,
             max_bytes=self.policy.max_bytes,

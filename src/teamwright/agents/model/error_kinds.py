@@ -91,7 +91,8 @@ def classify(error: Exception, model: str) -> AgentError:
             case ReplyRefused():
                 return InvalidOutput(f"The model {model!r} gave a reply that is not read: {cause}")
             case ReplySilent():
-                return AgentTimeout(f"The model {model!r} took too long: {cause}; raise  idle_timeout  to wait longer")
+                silent = f"The model {model!r} took too long: {cause}"
+                return AgentTimeout(f"{silent}; a  timeout  above 600 seconds lets it wait a tenth of it")
             case HeaderInvalid() | UnicodeEncodeError(encoding="ascii"):  # headers alone are encoded so
                 return InvalidInput(
                     f"The request to the model {model!r} can't be sent: a header contains characters that HTTP does not"

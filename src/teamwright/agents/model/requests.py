@@ -208,7 +208,7 @@ class ModelRequests:
         try:
             await client.ready()
             headers: dict[str, str] = settings.get("extra_headers", {})  # pyright: ignore[reportUnknownMemberType]
-            with read_within(ReadBounds(agent.idle_timeout, agent.policy.reply_bytes, headers)):
+            with read_within(ReadBounds(agent.idle_seconds, agent.policy.reply_bytes, headers)):
                 if conversation.files:
                     send = partial(self._exchange, settings=settings, template=template, attempt=attempt)
                     response, stopped, mode = await self._send_with_files(conversation, messages, send)

@@ -41,7 +41,7 @@ def server_parameters(settings: McpTool) -> StdioServerParameters:
 
 def server_variables(settings: McpTool, environ: Mapping[str, str]) -> dict[str, str]:
     """Return the variables of the server besides those that the library passes on."""
-    inherited = {name: environ[name] for name in (*INHERITED_VARIABLES, *settings.env_allow) if name in environ}
+    inherited = {name: environ[name] for name in INHERITED_VARIABLES if name in environ}
     return {**inherited, **settings.env}
 
 

@@ -117,8 +117,6 @@ class _Resolver:
             case str():
                 return self._text(value, path)
             case list():
-                if path[-1:] == ("env_allow",):
-                    self._add_inherited(value, path)
                 # No text in a list is a secret by its place, and a team may list thousands of members.
                 return [
                     self.value(item, (*path, str(index))) if may_refer(item) else item
@@ -128,13 +126,6 @@ class _Resolver:
                 return {key: item and self.value(item, (*path, key)) for key, item in value.items()}
             case _:
                 return value
-
-    def _add_inherited(self, names: list[JsonValue], path: tuple[str, ...]) -> None:
-        """Add the secrets among the variables that an MCP server inherits."""
-        for name in names:
-            self._check(str(name), self.environment.get(str(name), ""), path, inherits=True)
-        found = (self.environment.get(name, "") for name in names if isinstance(name, str) and is_secret_name(name))
-        self.secrets.update(value for value in found if value.strip())
 
     def _text(self, text: str, path: tuple[str, ...]) -> str:
         resolved = text
@@ -164,7 +155,7 @@ class _Resolver:
             self.secrets.add(value)
         return value
 
-    def _check(self, name: str, value: str, path: tuple[str, ...], *, inherits: bool = False) -> None:
+    def _check(self, name: str, value: str, path: tuple[str, ...]) -> None:
         """Check what a field reads: recorded manifests too, since others may have written the record."""
         if name in PROVIDER_KEYS:
             self.keys.append(VariableUse(name, path))
@@ -173,7 +164,7 @@ class _Resolver:
             self.secrets.add(value)
         if name in OWN_SECRETS:
             self.problems.append(Problem(f"{'.'.join(path)} may not read {name!r}", suggestion=OWN_HINT))
-        elif (is_connection or is_secret_name(name)) and not (inherits or may_hold_secret(path[2:])):
+        elif (is_connection or is_secret_name(name)) and not may_hold_secret(path[2:]):
             kind = "holds a password" if is_connection else "is a secret by its name"
             self.problems.append(
                 Problem(f"{'.'.join(path)} may not read {name!r}, which {kind}", suggestion=SECRETS_HINT)

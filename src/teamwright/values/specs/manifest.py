@@ -103,12 +103,6 @@ class AgentSpec(AgentSettings):
         allow_inf_nan=False,
         description="seconds of one call, 600 for a model's reply by default; limits.seconds bounds a turn",
     )
-    idle_timeout: float | None = Field(
-        default=None,
-        gt=0,
-        allow_inf_nan=False,
-        description="seconds of silence within a model's stream; 60 by default",
-    )
     cache: CacheMode = Field(default="auto", description="ask providers to cache prompts that will be sent again")
     fallback: AgentName | FallbackModel | None = Field(
         default=None, description="an agent or team that is asked when this one fails, or {model: …} for another model"

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 INSTEAD = {
     "timeout": "set 'timeout' of the agent",
     "request_timeout": "set 'timeout' of the agent",
-    "first_event_timeout": "set 'idle_timeout' of the agent",
+    "first_event_timeout": "set 'timeout' of the agent",
     "max_retries": "set 'retry' of the agent; requests are retried by the engine",
     "openai_background": "a request is one call, and the record can't continue one in the background",
     "openai_transport": "requests are sent over HTTP",

@@ -67,7 +67,7 @@ class FunctionTool(Value):
         return self
 
 
-MCP_NEEDS = {"args": "command", "cwd": "command", "env": "command", "env_allow": "command", "headers": "url"}
+MCP_NEEDS = {"args": "command", "cwd": "command", "env": "command", "headers": "url"}
 """Settings of an MCP server that have an effect only with another one."""
 
 
@@ -79,9 +79,8 @@ class McpTool(Value):
     cwd: str | None = Field(
         default=None, description="the folder in which the command starts; that of the manifest by default"
     )
-    env: dict[str, str] = Field(default={}, description="variables of the server")
-    env_allow: tuple[str, ...] = Field(
-        default=(), description="variables that the server inherits, besides a short list without secrets"
+    env: dict[str, str] = Field(
+        default={}, description="variables of the server, besides a short list that it inherits; ${NAME} passes one on"
     )
     url: str | None = None
     headers: dict[str, str] = {}

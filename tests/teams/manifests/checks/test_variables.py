@@ -151,7 +151,6 @@ def test_a_recorded_manifest_is_refused_as_well(tmp_path: Path, monkeypatch: pyt
     [
         ("Do it.", "'${TEAMWRIGHT_JOURNAL}'"),
         ("args: [now]", "env: {ANYTHING: '${TEAMWRIGHT_JOURNAL}'}"),
-        ("args: [now]", "env_allow: [TEAMWRIGHT_JOURNAL]"),
         ("https://x.example/v1", "https://x.example/${TEAMWRIGHT_JOURNAL}"),
     ],
 )

@@ -40,7 +40,6 @@ ELSEWHERE = {
         "tools": "{s: {mcp: {url: 'http://o.ex', headers: {url: 'https://api.openai.com', A: '${OPENAI_API_KEY}'}}}}"
     },
     "env": {"tools": "{s: {mcp: {command: serve, env: {url: 'https://api.openai.com', A: '${OPENAI_API_KEY}'}}}}"},
-    "inherited": {"tools": "{s: {mcp: {command: serve, env_allow: [OPENAI_API_KEY]}}}"},
     "webhook": {"team": ", notify: {webhook: 'https://other.example/${OPENAI_API_KEY}'}"},
     "secret": {"team": ", notify: {webhook: 'https://other.example/', secret: '${OPENAI_API_KEY}'}"},
     "variable": {"model": "{url: '${PLACE}', name: x, api_key: '${OPENAI_API_KEY}'}"},
@@ -95,13 +94,13 @@ def test_a_manifest_says_which_variable_goes_where(tmp_path: Path) -> None:
     file = written(
         tmp_path,
         "{url: '${PLACE}', name: x, api_key: '${MY_KEY}'}",
-        tools="{s: {mcp: {command: serve, env_allow: [SHOP_TOKEN]}}}",
+        tools="{s: {mcp: {command: serve, env: {TOKEN: '${SHOP_TOKEN}'}}}}",
         agent=", economy: 'openai:x', instructions: 'Hi ${NAME}'",
     )
     assert [str(one) for one in sent_variables(read_manifest([file]).manifest)] == [
         "NAME goes to the text of the field (agents.a.instructions)",
         "PLACE goes to '${PLACE}' (models.main.url)",
         "MY_KEY goes to '${PLACE}' (models.main.api_key)",
-        "SHOP_TOKEN goes to the program 'serve' (tools.s.mcp.env_allow)",
+        "SHOP_TOKEN goes to the program 'serve' (tools.s.mcp.env.TOKEN)",
         "OPENAI_API_KEY goes to the provider 'openai' (agents.a)",
     ]

@@ -48,7 +48,6 @@ FULL_ADDRESS = "write it in full, for example http://localhost:8000/v1"
 LONGEST_KEY = 64
 """The most characters of a field's name that a message shows."""
 FieldPath = tuple[str, ...]
-ENV_ALLOW = "env_allow"
 MCP = "mcp"
 NAMELESS = NAMED_BY_OTHERS | {"settings"}
 """Fields whose keys name no receiver."""
@@ -122,8 +121,6 @@ def not_an_address(path: Sequence[str], names: Sequence[str]) -> str:
 
 def _check_references(owner: Declaration, path: FieldPath, text: Scalar, report: ProblemReport) -> None:
     names = dict.fromkeys(variables_of(str(text.value)))
-    if path[-1:] == ("env_allow",) and text.value in OWN_SECRETS:
-        names[str(text.value)] = None
     for name in names:
         if name in OWN_SECRETS:
             report.problem(text.place, f"{owner.words}: {_shown(path)} may not read {name!r}", OWN_HINT)
@@ -195,14 +192,12 @@ class VariableUse:
 
 
 def variable_uses(data: JsonValue, path: FieldPath = ()) -> Iterator[VariableUse]:
-    """Return every use of a variable in the data of a manifest: references, and what MCP servers inherit."""
+    """Return every use of a variable in the data of a manifest: references, wherever they are."""
     match data:
         case str():
             names = dict.fromkeys(found[1] for found in REFERENCE.finditer(data) if found[1]) if "${" in data else ()
             yield from (VariableUse(name, path) for name in names)
         case list():
-            if path[-1:] == (ENV_ALLOW,):
-                yield from (VariableUse(name, path) for name in data if isinstance(name, str))
             for index, item in enumerate(data):
                 yield from variable_uses(item, (*path, str(index)))
         case dict():
@@ -214,7 +209,7 @@ def variable_uses(data: JsonValue, path: FieldPath = ()) -> Iterator[VariableUse
 
 def destinations(data: JsonValue, path: FieldPath) -> tuple[Destination, ...]:
     """Return where the value of the field at this path is sent; `PROMPT` for a field that is no credential's."""
-    if path[-1:] != (ENV_ALLOW,) and not may_hold_secret(path[2:]):
+    if not may_hold_secret(path[2:]):
         return (PROMPT,)
     models = data.get("models") if isinstance(data, dict) else None
     enclosing, kind = _enclosing(data, path)
