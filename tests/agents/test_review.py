@@ -180,7 +180,7 @@ async def test_work_that_does_not_pass_may_count_with_a_warning() -> None:
 
 
 async def test_at_low_risk_work_whose_review_broke_off_may_pass_with_a_warning() -> None:  # K-08
-    _, writer = drafts("first", evaluate=AnyEvaluator(words(risk="low", on_unreviewed="pass", rounds=2), crash))
+    _, writer = drafts("first", evaluate=AnyEvaluator(words(risk="low", on_exceeded="pass", rounds=2), crash))
     result, events = await run(Team("t", members=[writer]))
     assert (result.status, result.output, result.exit_code) == ("degraded", "first", 3)
     assert "could not be reviewed" in result.warnings[0]
@@ -190,10 +190,10 @@ async def test_at_low_risk_work_whose_review_broke_off_may_pass_with_a_warning()
 
 
 async def test_at_low_risk_work_that_does_not_pass_is_not_passed_unreviewed() -> None:
-    evaluator = WordEvaluator(words(risk="low", on_exceeded="fail", on_unreviewed="pass"))
-    _, writer = drafts("first", evaluate=evaluator)
+    _, writer = drafts("first", evaluate=WordEvaluator(words(risk="low", on_exceeded="pass")))
     result, events = await run(Team("t", members=[writer]))
-    assert (result.stop_reason, verdicts(events)[0].outcome) == ("review_exceeded", "revise")
+    assert (result.status, verdicts(events)[0].outcome) == ("degraded", "revise")
+    assert "did not pass its review: word" in result.warnings[0]
 
 
 async def test_an_optional_member_whose_work_does_not_pass_is_skipped() -> None:

@@ -107,7 +107,7 @@ async def test_the_final_judge_is_not_asked_about_work_that_does_not_pass_the_fi
     assert [one.member for one in verdicts(events)[0].judges] == ["critic"]
 
 
-@pytest.mark.parametrize("fields", [{"risk": "high"}, {"preference": "rubric"}])
+@pytest.mark.parametrize("fields", [{"risk": "high"}, {"evaluator": "rubric"}])
 async def test_where_checks_alone_decide_no_judge_is_asked(fields: dict[str, Any]) -> None:  # K-10
     judge = FunctionAgent("critic", lambda text: says(False, 0.0))
     evaluator = Rubric(Evaluate(criteria=(CITES, CLEAR), **fields), judge=judge)

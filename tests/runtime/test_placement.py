@@ -11,7 +11,7 @@ from teamwright.runtime.placement import pointed_artifacts, turn_fields, turn_fr
 from teamwright.values.call_limits import Compact
 from teamwright.values.limits import Amounts
 from teamwright.values.turns.artifacts import POINTER, Artifact, SharedValue
-from teamwright.values.turns.envelope import Envelope, EnvelopeMessage, EnvelopeSettings
+from teamwright.values.turns.envelope import Envelope, EnvelopeLimits, EnvelopeMessage
 from teamwright.values.turns.messages import History, Message
 from teamwright.values.turns.turn import HandoffTarget, Turn
 
@@ -28,7 +28,7 @@ FULL = Turn(
     output_schema={"type": "object"},
     left=Amounts(tokens=50),
     tier="economy",
-    envelope_limits=EnvelopeSettings(max_needs=2),
+    envelope_limits=EnvelopeLimits(max_needs=2),
     quotes_task=False,
     since=1,
     aside=True,

@@ -109,7 +109,6 @@ async def test_a_function_hands_over_in_typed_form() -> None:
         (EnvelopeSettings(max_summary_chars=2000, budget="high"), 720),
         (EnvelopeSettings(max_summary_chars=2000, budget="low"), 320),
         (EnvelopeSettings(max_summary_chars=40), 40),
-        (EnvelopeSettings(min_summary_chars=400, max_summary_chars=500, budget="low"), 320),
     ],
 )
 async def test_a_summary_keeps_to_the_policy_and_to_the_budget_profile(

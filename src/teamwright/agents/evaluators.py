@@ -151,7 +151,7 @@ class UnloadedEvaluator(Evaluator):
     kind = EVALUATOR
 
     def __init__(self, declaration: Evaluate, judges: tuple[Agent, ...]) -> None:
-        self.name, self.declaration, self.judges = declaration.evaluator, declaration, judges
+        self.name, self.declaration, self.judges = declaration.evaluator_name, declaration, judges
 
     async def respond(self, turn: Turn, ctx: Context) -> Reply:
         """Raise `UsageError`: the code was never loaded."""
@@ -195,7 +195,7 @@ def evaluators_made_by(make: EvaluatorClass) -> Generator[None]:
 
 def make_evaluator(declaration: Evaluate, *, judge: Agent | None = None, final_judge: Agent | None = None) -> Evaluator:
     """Create the evaluator of a declaration; a placeholder for one of others if code must not be loaded."""
-    name = declaration.evaluator
+    name = declaration.evaluator_name
     if (make := _STAND_INS.get()) is not None:
         return make(declaration, judge=judge, final_judge=final_judge)
     check_evaluator_name(name)

@@ -146,7 +146,7 @@ class EvaluationRounds:
         key = f"evaluation-{attempt}/{self._key}"
         started = TeamEvaluationStarted(
             member=name,
-            evaluator=declared.evaluator,
+            evaluator=declared.evaluator_name,
             attempt=attempt,
             work=self.work,
             criteria=tuple(one.id for one in declared.rubric),
@@ -155,7 +155,7 @@ class EvaluationRounds:
         await self._ctx.emit(started, key=f"{key}/started")
         verdict = completed(await self._ask_evaluator(reply, key), declared)
         verdict = verdict.changed(warnings=(*verdict.warnings, *evaluation_warnings(self.author, self._evaluator)))
-        if verdict.outcome == REVIEW_EXCEEDED and declared.risk == "low" and declared.on_unreviewed == "pass":
+        if verdict.outcome == REVIEW_EXCEEDED and declared.passes_unreviewed:
             verdict = verdict.changed(outcome=UNREVIEWED)
         elif verdict.outcome == "pass" and not declared.reviews:
             verdict = verdict.changed(outcome=NOT_REVIEWED, score=None)

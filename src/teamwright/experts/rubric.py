@@ -334,7 +334,7 @@ class Rubric(Evaluator):
             )
         if problems:
             raise UsageError.several(f"The rubric: {text}." for text in problems)
-        self.name = self.declaration.evaluator
+        self.name = self.declaration.evaluator_name
         self.judges: tuple[Agent, ...] = tuple({id(one): one for one in found}.values())
         self._judge, self._final_judge = judge, final_judge
 

@@ -37,6 +37,7 @@ from teamwright.values.owned_paths import Owned
 from teamwright.values.people import Answer, Question
 from teamwright.values.text.display import cut
 from teamwright.values.turns.envelope import (
+    LEAST_SUMMARY,
     SUMMARY_CAPS,
     Envelope,
     EnvelopeLimits,
@@ -62,13 +63,7 @@ def limits_of(settings: EnvelopeSettings | None, scale: float = 1.0) -> Envelope
     """
     given = settings or DEFAULT_SETTINGS
     most = min(given.max_summary_chars, CHARACTERS_PER_TOKEN * SUMMARY_CAPS[given.budget])
-    most = max(min(given.min_summary_chars, most), int(most * scale), 1)
-    return EnvelopeLimits(
-        min_summary_chars=min(given.min_summary_chars, most),
-        max_summary_chars=most,
-        max_artifacts=given.max_artifacts,
-        max_needs=given.max_needs,
-    )
+    return EnvelopeLimits(max_summary_chars=max(LEAST_SUMMARY, int(most * scale)))
 
 
 def shorten_texts(value: JsonValue, most: int) -> JsonValue:

@@ -312,7 +312,7 @@ async def test_a_run_takes_the_fields_of_its_settings_as_agents_do() -> None:
 
 def test_a_team_takes_the_fields_of_its_settings_as_agents_do() -> None:
     given = {
-        "envelope": {"max_artifacts": 3},
+        "envelope": {"max_summary_chars": 300},
         "notify": {"webhook": "http://localhost:1"},
         "confirm": {"above": {"usd": 1.0}},
         "limits": {"tokens": 3},

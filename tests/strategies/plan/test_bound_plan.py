@@ -36,7 +36,7 @@ def test_a_step_without_a_declaration_has_that_of_its_team_and_else_must_not_be_
 def test_the_defaults_are_medium_risk_three_rounds_ten_minutes_and_to_fail_fast() -> None:  # K-11
     options = ExpertOptions()
     declared = evaluation_of(Step(id="a"), options)
-    assert (declared.risk, declared.rounds, declared.preference) == ("medium", 3, "auto")
+    assert (declared.risk, declared.rounds, declared.evaluator) == ("medium", 3, "auto")
     assert (options.timeout, options.on_planner_failure) == (600, "fail_fast")
 
 
@@ -89,7 +89,7 @@ def test_a_team_of_high_risk_needs_checks_and_is_warned_of_questions() -> None: 
         {"risk": "none"},
         {"evaluate": {"threshold": 1.01}},
         {"evaluate": {"criteria": [{**CHECK, "threshold": float("nan")}]}},
-        {"evaluate": {"risk": "medium", "on_unreviewed": "pass"}},
+        {"evaluate": {"risk": "medium", "on_exceeded": "pass"}},
         {"on_failure": {"retry": -1}},
         {"roles": {"no such name!": {}}},
     ],

@@ -17,9 +17,9 @@ from teamwright.values.turns.verdicts import CriterionResult, EvaluationVerdict,
     "fields",
     [
         {"rounds": 0}, {"rounds": True}, {"threshold": 0}, {"threshold": 1.01}, {"threshold": nan}, {"times": 0},
-        {"times": 26}, {"merge": "max"}, {"on_exceeded": "pass"}, {"judges": "x"},
-        {"risk": "none"}, {"preference": "AGENT"}, {"on_exceeded": "warn"}, {"on_exceeded": "warn", "risk": "high"},
-        {"on_unreviewed": "pass"}, {"on_unreviewed": "pass", "risk": "medium"},
+        {"times": 26}, {"merge": "max"}, {"on_exceeded": "stop"}, {"judges": "x"},
+        {"risk": "none"}, {"on_exceeded": "warn"}, {"on_exceeded": "warn", "risk": "high"},
+        {"on_exceeded": "pass"}, {"on_exceeded": "pass", "risk": "medium"},
     ],
 )  # fmt: skip
 def test_nonsense_is_refused(fields: dict[str, Any]) -> None:  # K-11
@@ -106,15 +106,15 @@ CHECK, QUESTION = Criterion(id="cites", contains="[1]"), Criterion(id="clear", j
 
 
 @pytest.mark.parametrize(
-    ("preference", "risk", "asks"),
+    ("evaluator", "risk", "asks"),
     [
         ("auto", "low", True), ("auto", "medium", True), ("auto", "high", False),
         ("agent", "low", True), ("agent", "medium", True), ("agent", "high", False),
         ("rubric", "low", False), ("rubric", "medium", False), ("rubric", "high", False),
     ],
 )  # fmt: skip
-def test_preference_and_risk_say_whether_a_judge_is_asked(preference: Any, risk: Any, asks: bool) -> None:  # K-10
-    declared = Evaluate(criteria=(CHECK, QUESTION), judge="critic", preference=preference, risk=risk)
+def test_evaluator_and_risk_say_whether_a_judge_is_asked(evaluator: str, risk: Any, asks: bool) -> None:  # K-10
+    declared = Evaluate(criteria=(CHECK, QUESTION), judge="critic", evaluator=evaluator, risk=risk)
     assert declared.asks_judges is asks
     assert [one.id for one in declared.rubric] == (["cites", "clear"] if asks else ["cites"])
     assert declared.problems() == []
@@ -135,9 +135,12 @@ def test_a_criterion_that_does_not_count_at_high_risk_is_a_warning() -> None:
     ("fields", "problem"),
     [
         ({"criteria": (QUESTION,)}, "the criterion 'clear' needs a judge"),
-        ({"criteria": (CHECK,), "preference": "agent"}, "preference 'agent' needs a judge"),
+        ({"criteria": (CHECK,), "evaluator": "agent"}, "the evaluator 'agent' needs a judge"),
         ({"criteria": (QUESTION,), "judge": "critic", "risk": "high"}, "with risk 'high' checks alone decide"),
-        ({"criteria": (QUESTION,), "judge": "critic", "preference": "rubric"}, "with preference 'rubric' checks alone"),
+        (
+            {"criteria": (QUESTION,), "judge": "critic", "evaluator": "rubric"},
+            "with the evaluator 'rubric' checks alone",
+        ),
         ({"criteria": (CHECK,), "final_judge": "chief"}, "the final judge 'chief' needs a judge before it"),
     ],
 )
@@ -151,6 +154,7 @@ def test_fields_that_do_not_fit_together_are_problems(fields: dict[str, Any], pr
     [
         ({}, False), ({"risk": "high"}, False), ({"risk": "low"}, True),
         ({"risk": "low", "on_exceeded": "fail"}, False), ({"risk": "low", "on_exceeded": "warn"}, True),
+        ({"risk": "low", "on_exceeded": "pass"}, True),
     ],
 )  # fmt: skip
 def test_only_at_low_risk_work_that_did_not_pass_counts(fields: dict[str, Any], counts: bool) -> None:  # K-09

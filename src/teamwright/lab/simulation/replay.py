@@ -333,7 +333,7 @@ class ReplayedEvaluator(Evaluator):
 
     def __init__(self, declaration: Evaluate, judges: tuple[Agent, ...], replay: Replay) -> None:
         self.declaration, self.judges = declaration, judges
-        self.name = replay.evaluators.get(declaration.evaluator, declaration.evaluator)
+        self.name = replay.evaluators.get(declaration.evaluator_name, declaration.evaluator_name)
         self._replayed = ReplayedAgent(self.name, AgentSpec(), replay, None, Policy(), EVALUATOR)
 
     async def respond(self, turn: Turn, ctx: Context) -> Reply:

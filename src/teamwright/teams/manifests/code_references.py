@@ -73,7 +73,7 @@ def _code_of_evaluation(evaluate: Evaluate | None, owner: str) -> Iterator[Code]
     """The code that evaluates work: functions, programs, and an evaluator of another package."""
     if evaluate is None:
         return
-    if not is_own(evaluate.evaluator):
+    if not is_own(evaluate.evaluator_name):
         yield Code("evaluator", evaluate.evaluator, owner)
     for one in evaluate.criteria:
         if one.function is not None:

@@ -23,6 +23,7 @@ Risk = Literal["low", "medium", "high"]
 KINDS = ("non_blank", "length", "contains", "regex", "output_schema", "function", "command", "judge")
 """The fields of a criterion that say what it checks, of which it has one."""
 NOT_BLANK = "not-blank"
+RUBRIC = "rubric"
 
 
 class Length(Value):
@@ -100,7 +101,11 @@ DEFAULT_CRITERIA = (Criterion.model_construct(id=NOT_BLANK, non_blank=True),)
 class Evaluate(Value):
     """How the work of a team, a member or a step is evaluated, and what happens when it does not pass."""
 
-    evaluator: str = Field(default="rubric", description="an evaluator by name, or one of your own: `module:Class`")
+    evaluator: str = Field(
+        default="auto",
+        description="who decides: checks, and a judge if there is one (`auto`), checks and a judge that has to be named"
+        " (`agent`), checks alone (`rubric`), or an evaluator of your own: `module:Class`",
+    )
     criteria: tuple[Criterion, ...] = Field(default=(), description="the rubric; by default the text is not blank")
     threshold: float = Field(
         default=1.0, gt=0, le=1, allow_inf_nan=False, description="the least share of the weights that has to pass"
@@ -114,16 +119,11 @@ class Evaluate(Value):
     require_other_model: bool = Field(default=False, description="whether a judge may not have its author's model")
     rounds: int = Field(default=1, ge=1, le=20, description="how often the author is asked, the first time included")
     risk: Risk = Field(default="medium", description="what bad work would cost; with `high`, checks alone decide")
-    preference: Literal["auto", "agent", "rubric"] = Field(
-        default="auto", description="whether a judge is asked: if there is one, always (`agent`), or never (`rubric`)"
-    )
-    on_exceeded: Literal["fail", "warn", "ask"] | None = Field(
+    on_exceeded: Literal["fail", "warn", "pass", "ask"] | None = Field(
         default=None,
-        description="work that does not pass fails its author, or counts with a warning, as it does at low risk, or a"
-        " person decides: accept it, let its author revise it with a note, or stop",
-    )
-    on_unreviewed: Literal["fail", "pass"] = Field(
-        default="fail", description="whether work whose review broke off counts with a warning, at low risk only"
+        description="work that does not pass fails its author, or counts with a warning (`warn`), as it does at low"
+        " risk; with `pass`, at low risk only, work whose review broke off passes with a warning, too; or a person"
+        " decides (`ask`): accept it, let its author revise it with a note, or stop",
     )
     options: dict[str, JsonValue] = Field(default={}, description="options of an evaluator of your own")
 
@@ -136,9 +136,10 @@ class Evaluate(Value):
 
     @model_validator(mode="after")
     def _lenient_at_low_risk(self) -> Self:
-        for name, lenient in (("on_exceeded", "warn"), ("on_unreviewed", "pass")):
-            if getattr(self, name) == lenient and self.risk != "low":
-                raise ValueError(f"{name} {lenient!r} is for low risk, and the risk is {self.risk}; set  risk: low")
+        if self.on_exceeded in ("warn", "pass") and self.risk != "low":
+            raise ValueError(
+                f"on_exceeded {self.on_exceeded!r} is for low risk, and the risk is {self.risk}; set  risk: low"
+            )
         return self
 
     @property
@@ -150,7 +151,12 @@ class Evaluate(Value):
     @property
     def reviews(self) -> bool:
         """Whether anything is reviewed: criteria are declared, or another evaluator than the rubric decides."""
-        return bool(self.criteria) or self.evaluator != "rubric"
+        return bool(self.criteria) or self.evaluator_name != RUBRIC
+
+    @property
+    def evaluator_name(self) -> str:
+        """The name of the evaluator: the rubric, whether or not a judge is asked, or another one."""
+        return RUBRIC if self.evaluator in ("auto", "agent") else self.evaluator
 
     @property
     def asks_judges(self) -> bool:
@@ -160,11 +166,16 @@ class Evaluate(Value):
     @property
     def counts_with_warning(self) -> bool:
         """Whether work that did not pass in any round counts with a warning."""
-        return self.risk == "low" if self.on_exceeded is None else self.on_exceeded == "warn"
+        return self.risk == "low" if self.on_exceeded is None else self.on_exceeded in ("warn", "pass")
+
+    @property
+    def passes_unreviewed(self) -> bool:
+        """Whether work whose review broke off passes with a warning."""
+        return self.risk == "low" and self.on_exceeded == "pass"
 
     @property
     def _checks_alone(self) -> bool:
-        return self.risk == "high" or self.preference == "rubric"
+        return self.risk == "high" or self.evaluator == RUBRIC
 
     def at_risk(self, risk: Risk) -> Evaluate:
         """Return the evaluation of a team with this risk; one that names a risk of its own keeps it."""
@@ -191,14 +202,14 @@ class Evaluate(Value):
         found: list[str] = []
         if judged and self.judge is None and not self._checks_alone:
             found.append(f"the criterion {judged[0]!r} needs a judge; name an agent as  judge")
-        if self.preference == "agent" and self.judge is None and not judged:
-            found.append("preference 'agent' needs a judge; name an agent as  judge")
-        if self.judge is not None and not judged and self.evaluator == "rubric":
+        if self.evaluator == "agent" and self.judge is None and not judged:
+            found.append("the evaluator 'agent' needs a judge; name an agent as  judge")
+        if self.judge is not None and not judged and self.evaluator_name == RUBRIC:
             found.append(f'the judge {self.judge!r} has nothing to judge; add a criterion with  judge: "a question"')
         if self.final_judge is not None and self.judge is None:
             found.append(f"the final judge {self.final_judge!r} needs a judge before it; set  judge")
         if self._checks_alone and judged and len(judged) == len(self.criteria):
-            reason = "risk 'high'" if self.risk == "high" else "preference 'rubric'"
+            reason = "risk 'high'" if self.risk == "high" else "the evaluator 'rubric'"
             found.append(f"with {reason} checks alone decide, and there is none; add a criterion that is no question")
         return found
 

@@ -27,6 +27,8 @@ SUMMARY_CAPS: Mapping[BudgetLevel, int] = {"low": 80, "medium": 120, "high": 180
 CONTINUE = "continue"
 """The default of `next_action`, which is not shown."""
 ENVELOPE_TOKENS = 8
+LEAST_SUMMARY = 16
+"""The fewest characters of a summary that says something."""
 
 
 def percentage(value: float) -> float:
@@ -108,7 +110,7 @@ class EnvelopeNote(Record, frozen=True):
 class EnvelopeLimits(Value):
     """Upper and lower bounds of the parts of an envelope."""
 
-    min_summary_chars: int = Field(default=16, ge=0, description="a shorter summary says too little")
+    min_summary_chars: int = Field(default=LEAST_SUMMARY, ge=0, description="a shorter summary says too little")
     max_summary_chars: int = Field(default=320, ge=1, description="a longer summary is cut")
     max_artifacts: int = Field(default=8, ge=1, description="pointers in one envelope")
     max_needs: int = Field(default=6, ge=1, description="needs in one envelope")
@@ -157,8 +159,10 @@ class EnvelopeLimits(Value):
         return cut(text, self.max_summary_chars)
 
 
-class EnvelopeSettings(EnvelopeLimits):
+class EnvelopeSettings(Value):
     """Envelope settings of a team with `share: a2a_lite`."""
+
+    max_summary_chars: int = Field(default=320, ge=LEAST_SUMMARY, description="a longer summary is cut")
 
     budget: BudgetLevel = Field(
         default="medium", description="the budget profile, which bounds summaries too: 80, 120 or 180 tokens"

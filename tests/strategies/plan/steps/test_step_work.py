@@ -76,7 +76,7 @@ KEPT: dict[str, Any] = {"on_failure": {"upgrade_model": False}}
 ABORT: dict[str, Any] = {"on_failure": {"skip_step": False}}
 FALLBACK = {"on_planner_failure": "single_step_fallback"}
 LOW = {"risk": "low"}
-AUTO_PASS = {"risk": "low", "on_unreviewed": "pass"}
+AUTO_PASS = {"risk": "low", "on_exceeded": "pass"}
 
 TABLE = [
     Cell("planner: fail fast", {"p": "no plan"}, {"lead": "p"}, UNPLANNED, None),

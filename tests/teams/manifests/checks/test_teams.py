@@ -254,7 +254,7 @@ def test_a_manifest_says_how_members_write_envelopes(tmp_path: Path) -> None:  #
     problem = only_problem(
         tmp_path, AGENTS + "teams: {t: {members: [a], share: a2a_lite, envelope: {max_summary_chars: 8}}}"
     )
-    assert "max_summary_chars (8) is below min_summary_chars (16)" in problem.message
+    assert "'max_summary_chars' must be at least 16" in problem.message
 
 
 def test_envelope_settings_that_change_nothing_are_reported(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from teamwright.strategies.expressions.conditions_and_templates import Condition
 from teamwright.strategies.plan.schedule.graph import MOST_SUGGESTIONS
 from teamwright.strategies.plan.schedule.scheduler import plan_faults
 from teamwright.strategies.protocol import Issue, Members, Settings, Strategy
-from teamwright.values.specs.evaluation import Evaluate
+from teamwright.values.specs.evaluation import RUBRIC, Evaluate
 from teamwright.values.specs.plan import Step
 from teamwright.values.text.display import name_text
 
@@ -93,9 +93,9 @@ def evaluator_among(members: Members, declared: Evaluate) -> Evaluator:
 
 def declaration_problems(declared: Evaluate) -> list[str]:
     """Return what is wrong with the declaration of an evaluation."""
-    problems = [*declared.problems(), *(criteria_problems(declared) if declared.evaluator == "rubric" else ())]
+    problems = [*declared.problems(), *(criteria_problems(declared) if declared.evaluator_name == RUBRIC else ())]
     try:
-        check_evaluator_name(declared.evaluator)
+        check_evaluator_name(declared.evaluator_name)
     except UsageError as error:
         problems.append(f"{str(error)[0].lower()}{str(error)[1:].rstrip('.')}")
     return problems

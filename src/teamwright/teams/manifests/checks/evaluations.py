@@ -19,7 +19,7 @@ from teamwright.errors import MissingExtra, UnknownName
 from teamwright.strategies.plan.steps.step_options import EVALUATE, STEPS
 from teamwright.teams.manifests.checks.teams import check_reference
 from teamwright.teams.manifests.declarations import OPTIONS, Declaration, Declarations
-from teamwright.values.specs.evaluation import Evaluate
+from teamwright.values.specs.evaluation import RUBRIC, Evaluate
 
 SCRIPTED = "scripted:"
 
@@ -60,7 +60,7 @@ def check_evaluation(owner: Declaration, declared: Declarations, report: Problem
 
 def _check_evaluator(node: Fields, owner: Declaration, report: ProblemReport) -> None:
     written = node.text("evaluator")
-    name = "rubric" if written is None else str(written.value)
+    name = Evaluate(evaluator=str(written.value)).evaluator_name if written is not None else RUBRIC
     place = owner.fields.key_place("evaluate") if written is None else written.place
     try:
         check_evaluator_name(name)
