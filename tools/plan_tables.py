@@ -6,12 +6,13 @@ makes them again and compares.
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import cast
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from teamwright.strategies import PlanStrategy, find_strategy
-from teamwright.strategies.plan.options import FailureLadder, PlanOptions
+from teamwright.strategies.plan.options import RUNGS, PlanOptions
 from teamwright.strategies.registry import BUILT_IN_STRATEGIES, strategy_names
 from teamwright.values.specs.evaluation import Evaluate
 from teamwright.values.specs.plan import BOOKKEEPING, Role, Step
@@ -19,7 +20,7 @@ from teamwright.values.specs.plan import BOOKKEEPING, Role, Step
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "teams" / "expert-teams.md"
 BY_DEFAULT: Mapping[str, str] = {"steps": "none", "roles": "each member", "answer": "the last step"}
 """Defaults that a value does not say well."""
-KINDS: Mapping[str, type[BaseModel]] = {"steps": Step, "roles": Role, "ladder": FailureLadder}
+KINDS: Mapping[str, type[BaseModel]] = {"steps": Step, "roles": Role}
 
 
 def presets() -> dict[str, type[PlanOptions]]:
@@ -44,9 +45,8 @@ def value_text(value: object) -> str:
             return "none"
         case bool():
             return f"`{str(value).lower()}`"
-        case FailureLadder():
-            rungs = [name if rung is True else f"{name}: {rung}" for name, rung in value if rung]
-            return f"`{{{', '.join(rungs)}}}`"
+        case tuple():
+            return f"`[{', '.join(map(str, cast('tuple[object, ...]', value)))}]`"
         case Evaluate():
             return "not blank"
         case dict():
@@ -71,6 +71,13 @@ def fields_table(kind: type[BaseModel]) -> Iterator[str]:
             yield _row(name, field)
 
 
+def ladder_table() -> Iterator[str]:
+    """A line for each rung of the failure ladder."""
+    yield "| | |"
+    yield "|---|---|"
+    yield from (f"| `{name}` | {text} |" for name, text in RUNGS.items())
+
+
 def presets_table() -> Iterator[str]:
     """A column for each preset and a line for each setting that one of them changes."""
     columns = {name: _changes(options) for name, options in presets().items()}
@@ -90,6 +97,7 @@ def _changed(changes: Mapping[str, object], setting: str) -> str:
 def tables() -> dict[str, str]:
     """The tables by name."""
     made = {"settings": fields_table(PlanOptions), "presets": presets_table()}
+    made["ladder"] = ladder_table()
     made |= {name: fields_table(kind) for name, kind in KINDS.items()}
     return {name: "\n".join(lines) + "\n" for name, lines in made.items()}
 

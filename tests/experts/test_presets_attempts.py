@@ -16,6 +16,7 @@ from teamwright.testing.model_server import ModelServer
 from teamwright.values.call_limits import RetryPolicy
 from teamwright.values.specs.models import ServerModel
 from teamwright.values.turns.results import RunResult
+from tests.kit.ladders import ladder
 
 TEAMS: dict[str, dict[str, Any]] = {
     "expert": {"steps": [{"id": "x", "agent": "a"}, {"id": "y", "agent": "b"}]},
@@ -80,7 +81,7 @@ async def test_retries_of_the_agent_and_of_the_ladder_add_up(status: int) -> Non
 async def test_a_step_has_one_bound_of_attempts_while_nothing_answers(retry: int, most: int) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         url = f"http://127.0.0.1:{taken.getsockname()[1]}/v1"
-    options = {"steps": [{"id": "x", "agent": "a"}], "on_failure": {"retry": retry}}
+    options = {"steps": [{"id": "x", "agent": "a"}], "on_failure": ladder(retry)}
     async with Engine("memory") as engine:
         result = await engine.run(team(url, "expert", options), "Go.", run_id="down")
         events = [event.kind async for event in engine.runs.follow("down")]

@@ -36,6 +36,7 @@ from teamwright.values.limits import Limits
 from teamwright.values.specs.evaluation import Evaluate
 from teamwright.values.turns.results import RunResult
 from teamwright.values.turns.turn import Reply, RequestKind, Turn
+from tests.kit.ladders import ladder
 from tests.kit.members import FakeMembers
 from tests.kit.records import cut_and_resume
 from tests.kit.steering import Gate, run_steered
@@ -406,8 +407,8 @@ async def test_a_failed_step_and_a_failed_answer_are_recovered_as_the_ladder_say
             raise ValueError("no answer today")
         return "{}"
 
-    ladder: JsonValue = {"retry": 1, "adjust": True, "skip_step": True, "finish": "c"}
-    team = live([members.member("a", lead), *members.members("b c")], on_failure=ladder)  # type: ignore[list-item]
+    rungs = ladder(attempt="adjust", finish="c")
+    team = live([members.member("a", lead), *members.members("b c")], on_failure=rungs)  # type: ignore[list-item]
     result, _ = await run(team)
     assert (result.status, result.output) == ("degraded", "c is done")
 
@@ -498,8 +499,7 @@ async def test_a_judge_and_who_finishes_are_refused_since_nobody_would_hear_them
     steps: list[JsonValue] = [{"id": "s", "agent": "b", "evaluate": {**JUDGED, "judge": "c"}}]
     fakes = FakeMembers()
     members = [fakes.member("a"), fakes.member("b"), FunctionAgent("c", speak)]
-    ladder: JsonValue = {"retry": 0, "finish": "c"}
-    result, events = await run(live(members, steps, on_failure=ladder))  # type: ignore[arg-type]
+    result, events = await run(live(members, steps, on_failure=ladder(0, finish="c")))  # type: ignore[arg-type]
     refused = [event.fact for event in events if event.kind == "agent.failed" and event.fact.member == "c"]  # type: ignore[union-attr]
     assert len(refused) == 2  # as a judge, and when it finishes
     assert all("'c' can't reach colleagues here: no one hears it in this turn" in one.message for one in refused)  # type: ignore[union-attr]

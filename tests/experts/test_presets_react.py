@@ -30,6 +30,7 @@ from teamwright.values.events.team import (
 from teamwright.values.limits import Limits
 from teamwright.values.people import AddMember, RemoveMember, Steer
 from teamwright.values.turns.turn import Turn
+from tests.kit.ladders import ladder
 from tests.kit.members import FakeMembers
 from tests.kit.records import cut_and_resume
 from tests.kit.runs import RUN_ID, TASK, run, speakers
@@ -176,7 +177,7 @@ async def test_a_lost_step_is_shown_without_its_error_and_the_ladder_decides_abo
     assert (result.status, result.output) == ("degraded", "the answer")
     assert fakes.any_received("There is no result of this step.")
     assert not fakes.any_received("the words of an error")
-    failing = react(FakeMembers(), decides(work(step("look"))), wrong, on_failure={"skip_step": False})
+    failing = react(FakeMembers(), decides(work(step("look"))), wrong, on_failure=ladder(skip_step=False))
     result, events = await run(failing)
     assert (result.status, result.stop_reason) == ("failed", "error")
     assert [event.fact.status for event in events if isinstance(event.fact, TeamEnded)] == ["failed"]

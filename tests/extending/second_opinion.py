@@ -1,6 +1,5 @@
 """A preset of plans: the lead may give a step to two members who compete, and finishes where it fails."""
 
-from teamwright.experts import FailureLadder
 from teamwright.strategies import PlanStrategy, options_with
 
 
@@ -14,5 +13,5 @@ class SecondOpinion(PlanStrategy):
         timeout=900.0,
         shared_steps=True,
         revisions=1,
-        on_failure=FailureLadder(retry=1, adjust=True, skip_step=False, finish=True),
+        on_failure=("adjust", "upgrade_model", "finish"),
     )

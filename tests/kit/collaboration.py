@@ -69,8 +69,3 @@ def steps_of(events: list[Event]) -> list[str]:
 def statuses(events: list[Event]) -> list[str]:
     """What became of the plan."""
     return [one.status for one in facts(events, TeamPlanStatus)]
-
-
-def finishing(name: str) -> dict[str, Any]:
-    """The failure ladder of a team that collaborates, with another agent who finishes."""
-    return {"retry": 1, "adjust": True, "downgrade_model": False, "skip_step": False, "finish": name}

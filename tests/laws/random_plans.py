@@ -240,7 +240,6 @@ class PlanDraw:
             "pool": self.pick("pool", None, None, None, None, True, "first", ("a", "b")),
             "timeout": self.pick("timeout", None, None, 600.0),
             "confirm": self.pick("confirm", None, None, True),
-            "replans": self.pick("replans", None, 1, 2) if led else None,
             "proposals": self.pick("proposals", None, 0, 2) if led else None,
             "shared_steps": self.pick("shared", None, True) if led else None,
             "create_roles": self.pick("create_roles", None, None, True) if led else None,
@@ -259,15 +258,14 @@ class PlanDraw:
         if chosen != "ladder":
             return chosen
         finish = (False, False, True, CLOSER) if led else (False, CLOSER)
-        return {
-            "retry": self.pick("retry", 0, 1, 2),
-            "other_member": self.pick("other_member", False, True),
-            "adjust": self.pick("adjust", False, True),
-            "upgrade_model": self.pick("upgrade_model", True, True, False),
-            "downgrade_model": self.pick("downgrade_model", True, False),
-            "skip_step": self.pick("skip_step", False, True),
-            "finish": self.pick("finish", *finish),
-        }
+        attempts = range(self.pick("attempts", 0, 1, 2))
+        rungs = [self.pick("attempt", "retry", "other_member", "adjust") for _ in attempts]
+        rungs += [one for one in ("upgrade_model", "downgrade_model") if self.pick(one, True, False)]
+        rungs += ["replan"] * self.pick("replans", 0, 1, 2) if led else []
+        rungs += ["skip_step"] if self.pick("skip_step", False, True) else []
+        last = self.pick("finish", *finish)
+        rungs += [{"finish": last}] if isinstance(last, str) else ["finish"] if last else []
+        return rungs or None
 
     def _review(self, axis: str, risk: str | None) -> dict[str, Any] | None:
         kinds = (None, None, "non_blank", "criteria", "criteria") + (("judge", "both") if risk != "high" else ("both",))

@@ -23,6 +23,6 @@ from teamwright.strategies.plan.changes.change import (
     pin_conflicts as pin_conflicts,
 )
 from teamwright.strategies.plan.changes.difference import plan_difference as plan_difference
-from teamwright.strategies.plan.options import FailureLadder as FailureLadder, PlanOptions as PlanOptions
+from teamwright.strategies.plan.options import PlanOptions as PlanOptions
 from teamwright.values.specs.members import ExpertProfile as ExpertProfile
 from teamwright.values.specs.plan import Role as Role, Roster as Roster

@@ -6,12 +6,12 @@ Every setting can be changed in each of them.
 from __future__ import annotations
 
 from teamwright.strategies.plan.engine import PlanStrategy
-from teamwright.strategies.plan.options import LEAD, FailureLadder, options_with
+from teamwright.strategies.plan.options import LEAD, options_with
 from teamwright.values.specs.evaluation import Evaluate
 
 NOT_BLANK = Evaluate.model_construct()
-LADDER = FailureLadder.model_construct()
-TOGETHER = FailureLadder.model_construct(retry=1, adjust=True, downgrade_model=False, skip_step=False, finish=True)
+LADDER = ("retry", "upgrade_model", "downgrade_model", "skip_step")
+TOGETHER = ("adjust", "upgrade_model", "finish")
 """A step is tried once more, as the lead changes it; then one agent finishes the task."""
 
 
@@ -29,7 +29,7 @@ class Dispatch(PlanStrategy):
     options = options_with(
         "DispatchOptions",
         evaluate=NOT_BLANK,
-        on_failure=FailureLadder.model_construct(other_member=True, downgrade_model=False),
+        on_failure=("other_member", "upgrade_model", "skip_step"),
         pool=True,
         timeout=600.0,
     )

@@ -13,6 +13,7 @@ from pydantic import JsonValue
 from teamwright.teams.team import Team
 from teamwright.testing.chat import ChatRequest
 from teamwright.values.specs.evaluation import Evaluate
+from tests.kit.ladders import finishing
 from tests.laws.crash.evaluations import CRITERIA, draft, judgement
 from tests.laws.crash.http_members import FAILED, http_member, http_members
 
@@ -45,8 +46,7 @@ def fallback(url: str) -> Team:
     """A part fails, the lead gives it to another member, who fails too, and one agent finishes."""
     parts: list[JsonValue] = [{"id": "one", "agent": "a"}, {"id": "two", "agent": "bad"}]
     steps: list[JsonValue] = [{"id": "draft", "parallel": "subtask_parallel", "parts": parts}, {"id": "c"}]
-    ladder: JsonValue = {"retry": 1, "adjust": True, "downgrade_model": False, "skip_step": False, "finish": "z"}
-    options: dict[str, JsonValue] = {"lead": "lead", "on_failure": ladder, "steps": steps}
+    options: dict[str, JsonValue] = {"lead": "lead", "on_failure": finishing("z"), "steps": steps}
     members = http_members(url, "a bad worse c z")
     return Team("crew", members=members, helpers=http_members(url, "lead"), strategy="collaborate", options=options)
 

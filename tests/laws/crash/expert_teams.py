@@ -10,6 +10,7 @@ from teamwright.agents.review import REVISION
 from teamwright.teams.team import Team
 from teamwright.testing.chat import ChatRequest
 from teamwright.values.limits import Limits
+from tests.kit.ladders import ladder
 from tests.laws.crash.http_members import http_member, http_members
 from tests.laws.crash.mixed_teams import refusal
 
@@ -42,7 +43,7 @@ def plan(request: ChatRequest, times: int) -> str:
 
 def replanned(url: str) -> Team:
     """A step fails while another runs; the second plan fails too, and the third gives its reason once more first."""
-    options: dict[str, JsonValue] = {"lead": "planner", "replans": 2, "on_failure": {"retry": 0}}
+    options: dict[str, JsonValue] = {"lead": "planner", "on_failure": ladder(0, replan=2)}
     members = http_members(url, "a bad z")
     return Team("replanned", members=members, helpers=http_members(url, "planner"), strategy="expert", options=options)
 

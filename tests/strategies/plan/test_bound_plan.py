@@ -90,7 +90,7 @@ def test_a_team_of_high_risk_needs_checks_and_is_warned_of_questions() -> None: 
         {"evaluate": {"threshold": 1.01}},
         {"evaluate": {"criteria": [{**CHECK, "threshold": float("nan")}]}},
         {"evaluate": {"risk": "medium", "on_exceeded": "pass"}},
-        {"on_failure": {"retry": -1}},
+        {"on_failure": ["abort_team"]},
         {"roles": {"no such name!": {}}},
     ],
 )

@@ -14,6 +14,7 @@ from teamwright.teams.team import Team
 from teamwright.values.events.team import TeamStepFailed
 from teamwright.values.turns.turn import Reply, Turn
 from tests.kit.collaboration import facts
+from tests.kit.ladders import ladder
 from tests.kit.members import FakeMembers
 from tests.kit.runs import run
 
@@ -51,14 +52,14 @@ async def test_a_debate_ends_with_a_decision_as_data(preset: str) -> None:
 
 
 async def test_a_decision_for_what_is_no_option_is_asked_for_again() -> None:
-    _, team = debate({**DECIDED, "chosen": "straw"}, DECIDED, on_failure={"retry": 1})
+    _, team = debate({**DECIDED, "chosen": "straw"}, DECIDED, on_failure=ladder())
     result, events = await run(team)
     assert (result.status, result.data) == ("completed", DECIDED)
     assert [(one.rung, one.error) for one in facts(events, TeamStepFailed)] == [("retry", "invalid_output")]
 
 
 async def test_a_lead_that_gives_no_decision_fails_and_says_why() -> None:
-    _, team = debate({"text": "larch"}, on_failure={"retry": 1, "skip_step": False})
+    _, team = debate({"text": "larch"}, on_failure=ladder(skip_step=False))
     result, _ = await run(team)
     assert result.status == "failed"
     assert result.failure is not None

@@ -21,6 +21,7 @@ from teamwright.values.events.team import TeamEnded, TeamStepAssigned, TeamStepC
 from teamwright.values.limits import Limits
 from teamwright.values.turns.results import RunResult
 from teamwright.values.turns.turn import Reply, Turn
+from tests.kit.ladders import ladder
 from tests.kit.members import FakeMembers
 from tests.kit.records import cut_and_resume
 from tests.kit.runs import TASK, run
@@ -135,7 +136,7 @@ async def test_seconds_that_are_set_for_a_run_replace_a_shorter_timeout_of_its_t
 
 async def test_a_step_that_aborts_the_team_cancels_the_others_and_keeps_what_is_done() -> None:
     answers: dict[str, object] = {"z": Refused("no"), "a": never}
-    result, events = await run(expert(FakeMembers(), answers, on_failure={"skip_step": False, "retry": 0}))
+    result, events = await run(expert(FakeMembers(), answers, on_failure=ladder(0, skip_step=False)))
     assert result.status == "failed"
     assert [(step, state) for step, state, _ in states(result)] == [
         ("z", "failed"), ("a", "cancelled"), ("m", "cancelled"), ("n", "cancelled"),
@@ -220,7 +221,7 @@ def test_whatever_is_said_and_fails_the_team_ends_once_and_as_its_steps_and_the_
         "max_parallel": 1,
         "risk": risk,
         "max_feedback_rounds": rounds,
-        "on_failure": {"retry": retry, "skip_step": skip},
+        "on_failure": ladder(retry, skip_step=skip),
         "evaluate": {"criteria": [{"id": "good", "contains": "good"}]},
     }
     result, events = anyio.run(run, Team("t", members=members, strategy="expert", options=options))

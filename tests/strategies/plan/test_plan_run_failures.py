@@ -16,7 +16,8 @@ from teamwright.values.events.team import StepSkipped, TeamEnded, TeamEvaluation
 from teamwright.values.limits import Limits
 from teamwright.values.people import RemoveMember
 from teamwright.values.specs.plan import Step
-from tests.kit.collaboration import RACE, SPLIT, collaboration, deciding, facts, finishing, statuses, steps_of
+from tests.kit.collaboration import RACE, SPLIT, collaboration, deciding, facts, statuses, steps_of
+from tests.kit.ladders import finishing, ladder
 from tests.kit.members import FakeMembers
 from tests.kit.runs import RUN_ID, TASK, contents, run, speakers
 
@@ -263,8 +264,7 @@ async def test_parts_of_a_step_under_review_reach_no_answer_before_they_pass() -
     lead = fakes.member("lead", lambda turn: Refused("no") if "in parts" in turn.task else None)
     parts = [{"id": "x", "agent": "a"}, {"id": "y", "agent": "b"}]
     steps = [{"id": "p", "parallel": SPLIT, "parts": parts, "evaluate": GATE}, {"id": "c"}]
-    ladder = {"retry": 0, "skip_step": True}
-    result, _ = await run(collaboration(fakes, steps, members={"lead": lead}, on_failure=ladder))
+    result, _ = await run(collaboration(fakes, steps, members={"lead": lead}, on_failure=ladder(0)))
     assert result.status == "degraded"
     assert [message.name for message in fakes.last_turn("lead").history] == ["c"]
 
@@ -274,8 +274,7 @@ async def test_parts_that_were_never_put_together_are_not_the_answer() -> None:
     lead = fakes.member("lead", lambda turn: Refused("no") if "in parts" in turn.task else None)
     parts = [{"id": "x", "agent": "a"}, {"id": "y", "agent": "b"}]
     steps = [{"id": "c"}, {"id": "p", "parallel": SPLIT, "parts": parts, "evaluate": GATE}]
-    ladder = {"retry": 0, "skip_step": True}
-    result, _ = await run(collaboration(fakes, steps, members={"lead": lead}, on_failure=ladder, answer="p"))
+    result, _ = await run(collaboration(fakes, steps, members={"lead": lead}, on_failure=ladder(0), answer="p"))
     assert (result.status, result.output) == ("degraded", "c is done")
 
 

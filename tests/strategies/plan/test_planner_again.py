@@ -26,6 +26,7 @@ from teamwright.values.limits import Limits
 from teamwright.values.people import Answer, Question
 from teamwright.values.turns.results import RunResult
 from teamwright.values.turns.turn import Turn
+from tests.kit.ladders import ladder
 from tests.kit.members import FakeMembers
 from tests.kit.records import cut_and_resume
 from tests.kit.runs import RUN_ID, TASK, run
@@ -58,7 +59,7 @@ def planner(*again: object) -> Any:
 def team(fakes: FakeMembers, plan: object, *, ana: object = None, limits: Limits | None = None, **options: Any) -> Team:
     answers: dict[str, object] = {"bad": Refused("the secret reason"), "ana": ana}
     members = [fakes.member(name, answers.get(name)) for name in ("ana", "bad", "ben")]
-    given: dict[str, Any] = {"lead": "planner", "replans": 2, "on_failure": {"retry": 0}, **options}
+    given: dict[str, Any] = {"lead": "planner", "on_failure": ladder(0, replan=2), **options}
     helpers = [fakes.member("planner", plan)]
     return Team("t", members=members, helpers=helpers, strategy="expert", options=given, limits=limits)
 
@@ -140,8 +141,8 @@ async def test_a_planner_can_not_declare_the_plan_done(again: object) -> None:
 
 
 async def test_without_another_plan_a_step_that_can_not_be_skipped_fails_the_team() -> None:
-    ladder = {"retry": 0, "skip_step": False}
-    result, events = await run(team(FakeMembers(), planner("no", "no"), on_failure=ladder))
+    rungs = ladder(0, replan=2, skip_step=False)
+    result, events = await run(team(FakeMembers(), planner("no", "no"), on_failure=rungs))
     assert (result.status, result.stop_reason) == ("failed", "error")
     assert [(one.rung, one.passed_over) for one in facts(events, TeamStepFailed)] == [
         ("replan", ("upgrade_model", "downgrade_model")), ("abort_team", ("replan",)),
@@ -210,7 +211,7 @@ async def test_a_person_confirms_the_difference_alone() -> None:  # K-15
 
 async def test_without_a_planner_nobody_can_plan_again() -> None:
     with pytest.raises(ManifestError, match="only a lead can plan again"):
-        Team("t", members=FakeMembers().members("a b"), strategy="expert", options={"replans": 1})
+        Team("t", members=FakeMembers().members("a b"), strategy="expert", options={"on_failure": ladder(replan=1)})
 
 
 ROLES = st.sampled_from(["ana", "ben", "bad"])
@@ -240,8 +241,8 @@ def test_whatever_is_planned_and_fails_the_team_ends_once_within_its_budget_and_
             return json.dumps(said[2 * (turn.number - 2) + ("could not be used" in turn.task)])
 
         limits = None if calls is None else Limits(calls=calls)
-        ladder = {"retry": 0, "skip_step": skip}
-        return team(fakes, plan, limits=limits, replans=most, on_failure=ladder, max_parallel=2)
+        rungs = ladder(0, replan=most, skip_step=skip)
+        return team(fakes, plan, limits=limits, on_failure=rungs, max_parallel=2)
 
     anyio.run(_check, make, calls, most, skip, cut)
 

@@ -14,7 +14,8 @@ from teamwright.teams.team import Team
 from teamwright.values.events.team import TeamEnded, TeamPlanChanged, TeamReplyRejected
 from teamwright.values.limits import Limits
 from teamwright.values.turns.turn import Turn
-from tests.kit.collaboration import RACE, SPLIT, collaboration, deciding, facts, finishing, statuses, steps_of
+from tests.kit.collaboration import RACE, SPLIT, collaboration, deciding, facts, statuses, steps_of
+from tests.kit.ladders import finishing
 from tests.kit.members import FakeMembers
 from tests.kit.runs import contents, run
 

@@ -97,7 +97,7 @@ class Patient(PlanStrategy):
     """Tries each step again as a manifest would say it."""
 
     name = "patient"
-    options = options_with("PatientOptions", on_failure={"retry": 3})
+    options = options_with("PatientOptions", on_failure=["retry"] * 3)
 
 
 class Confused(PlanStrategy):
@@ -112,7 +112,7 @@ def test_the_defaults_of_a_preset_are_checked_as_settings_are() -> None:
     team = Team("t", members=members, strategy=Patient())
     ladder = team.settings.read(Patient.options).ladder
     assert ladder is not None
-    assert ladder.retry == 3
+    assert ladder.attempts == ("retry",) * 3
     with pytest.raises(UsageError, match="must be more than 0"):
         Team("t", members=members, strategy=Confused())
     with pytest.raises(UsageError, match="A plan has no setting 'retries'"):

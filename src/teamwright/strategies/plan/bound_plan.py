@@ -45,7 +45,7 @@ def ladder_of(options: PlanOptions) -> FailureLadder:
     """Return what happens after failures, also where one word says it."""
     if options.ladder is not None:
         return options.ladder
-    return FailureLadder(retry=0, upgrade_model=False, downgrade_model=False, skip_step=options.on_failure == "skip")
+    return FailureLadder(skip_step=options.on_failure == "skip")
 
 
 def own_judge_flaws(

@@ -174,7 +174,7 @@ class PlanAnswer:
                 return
         turn = replace(state.lead_turn(text, self._history(), schema, closing=True), purpose="work")
         evaluator = evaluator_of_step(step, state.options, state.members)
-        ladder = ladder_of(state.options).model_copy(update={"adjust": False})
+        ladder = ladder_of(state.options).without_adjustments()
         assignment = StepAssignment(step, "", NO_ROLE, evaluator, ladder)
         async with ctx.scope(ANSWER) as inner:
             ending = await board.work(assignment, inner, state.team.lead, turn)

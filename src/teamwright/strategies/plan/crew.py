@@ -98,8 +98,8 @@ class StepCrew:
 
     @property
     def can_adjust(self) -> bool:
-        """Whether the lead may change a step before it is tried again."""
-        return self._options.is_led and self._options.ladder is not None and self._options.ladder.adjust
+        """Whether there is a lead that may change a step before it is tried again."""
+        return self._options.is_led
 
     async def produce(
         self, assignment: StepAssignment, agent: Agent, turn: Turn, key: str, ctx: Context, *, alone: bool

@@ -194,8 +194,8 @@ def _source_flaws(name: str, settings: Settings, options: PlanOptions) -> Iterat
     """Yield settings that need another one, or contradict each other."""
     if not options.steps and "steps" in options.model_fields_set and not (options.is_led or options.roles):
         yield Issue("steps: is empty; write a step, or leave it out", ("steps",))
-    if options.replans and "replans" in options.model_fields_set and not options.is_led:
-        yield Issue("only a lead can plan again; name one in  lead, or remove it", ("replans",))
+    if options.replans and not options.is_led:
+        yield Issue("only a lead can plan again; name one in  lead, or remove 'replan'", ("on_failure",))
     if options.decide == "stepwise" and "on_planner_failure" in options.model_fields_set:
         text = "it says what replaces a plan that is made ahead, and this lead decides stepwise; remove it"
         yield Issue(text, ("on_planner_failure",))

@@ -5,10 +5,12 @@ A preset changes defaults and nothing else: what a team can do does not depend o
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from copy import copy
-from typing import Any, Literal, cast
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Literal, cast
 
-from pydantic import Field, JsonValue, create_model, model_validator
+from pydantic import AfterValidator, Field, JsonValue, create_model, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
 from teamwright.agents.contract.agent import Agent
@@ -35,21 +37,83 @@ ANSWER = "answer"
 """The id of the last step, in which the lead gives the answer."""
 
 
-class FailureLadder(Value):
+RungName = Literal[
+    "retry", "other_member", "adjust", "upgrade_model", "downgrade_model", "replan", "skip_step", "finish"
+]
+RUNGS: dict[RungName, str] = {
+    "retry": "the step is tried again",
+    "other_member": "another member tries it, if one can",
+    "adjust": "the lead may change the step, and it is tried again",
+    "upgrade_model": "it is tried with the member's `stronger` model, if it has one",
+    "downgrade_model": "it is tried with the member's `economy` model, if it has one",
+    "replan": "the lead plans again, as often in a run as the word is there",
+    "skip_step": "the team continues without the step, with a warning",
+    "finish": "the lead finishes the task alone, with everything that was learnt; `{finish: NAME}`: another agent does",
+}
+"""What each rung of a failure ladder does, in their order. The first three can be mixed, and repeated."""
+ATTEMPTS = ("retry", "other_member", "adjust")
+REPEATED = (*ATTEMPTS, "replan")
+MOST_RUNGS = 50
+
+
+class FinishedBy(Value):
+    """The last rung of a ladder, with the agent that finishes the task."""
+
+    finish: AgentName = Field(description="the agent that finishes the task alone, with everything that was learnt")
+
+
+Rung = RungName | FinishedBy
+
+
+def _rung_name(rung: Rung) -> RungName:
+    return "finish" if isinstance(rung, FinishedBy) else rung
+
+
+def _check_rungs(rungs: tuple[Rung, ...]) -> tuple[Rung, ...]:
+    """Refuse rungs in another order than they can be tried, and some that are there twice."""
+    names = [_rung_name(one) for one in rungs]
+    for name in RUNGS:
+        if names.count(name) > 1 and name not in REPEATED:
+            raise ValueError(f"{name!r} is there twice, and it is tried once")
+    known = list[str](RUNGS)
+    places = [max(known.index(name), len(ATTEMPTS) - 1) for name in names]
+    if places != sorted(places):
+        order = [name for _, name in sorted(zip(places, names, strict=True), key=lambda pair: pair[0])]
+        raise ValueError(f"the rungs are tried in this order: write  [{', '.join(order)}]")
+    return rungs
+
+
+Rungs = Annotated[tuple[Rung, ...], Field(min_length=1, max_length=MOST_RUNGS), AfterValidator(_check_rungs)]
+
+
+@dataclass(frozen=True, slots=True)
+class FailureLadder:
     """What happens, rung by rung, when a member fails; what no rung settles fails the team."""
 
-    retry: int = Field(default=1, ge=0, le=20, description="how often a step is tried again")
-    other_member: bool = Field(default=False, description="whether another member tries it, if one can")
-    adjust: bool = Field(default=False, description="whether the lead may change the step before it is tried again")
-    upgrade_model: bool = Field(default=True, description="then once with the member's `stronger` model, if it has one")
-    downgrade_model: bool = Field(
-        default=True, description="then once with the member's `economy` model, if it has one"
-    )
-    skip_step: bool = Field(default=True, description="then the team continues without the step, with a warning")
-    finish: bool | AgentName = Field(
-        default=False,
-        description="then one agent finishes the task alone, with everything that was learnt: the lead, or this one",
-    )
+    attempts: tuple[RungName, ...] = ()
+    upgrade_model: bool = False
+    downgrade_model: bool = False
+    replans: int = 0
+    skip_step: bool = False
+    finish: bool | str = False
+
+    @classmethod
+    def of(cls, rungs: Sequence[Rung]) -> FailureLadder:
+        """Return the ladder of these rungs."""
+        names = [_rung_name(one) for one in rungs]
+        finishers = [one.finish for one in rungs if isinstance(one, FinishedBy)]
+        return cls(
+            attempts=tuple(name for name in names if name in ATTEMPTS),
+            upgrade_model="upgrade_model" in names,
+            downgrade_model="downgrade_model" in names,
+            replans=names.count("replan"),
+            skip_step="skip_step" in names,
+            finish=finishers[0] if finishers else "finish" in names,
+        )
+
+    def without_adjustments(self) -> FailureLadder:
+        """Return the ladder of work that the lead can't change: it is tried again as it is."""
+        return replace(self, attempts=tuple("retry" if one == "adjust" else one for one in self.attempts))
 
 
 class PlanOptions(PlacedParts):
@@ -76,9 +140,6 @@ class PlanOptions(PlacedParts):
     confirm: bool = Field(
         default=False, description="whether a person approves, edits or rejects the plan, and later each difference"
     )
-    replans: int = Field(
-        default=0, ge=0, le=20, description="how often the lead plans again after a step has failed for good"
-    )
     proposals: int = Field(default=0, ge=0, description="how many changes of the plan members may propose to the lead")
     variables: dict[str, JsonValue] = Field(default={}, description="values that tasks use, as `variables.NAME`")
     decide: Decision = Field(
@@ -103,11 +164,11 @@ class PlanOptions(PlacedParts):
     revisions: int = Field(
         default=2, ge=0, le=19, description="how often a member may revise work that did not pass its review"
     )
-    on_failure: OnFailure | FailureLadder = Field(
+    on_failure: OnFailure | Rungs = Field(
         default="fail",
         description="`fail`: the team fails once the others are done; `cancel`: it fails at once, and stops the others;"
         " `skip`: it continues without the failed step; `collect`: it continues, and dependents see that the step"
-        " failed, but not why; or the rungs of a ladder",
+        " failed, but not why; or the rungs of a ladder, in order: `[retry, upgrade_model, skip_step]`",
     )
     answer: str | None = Field(
         default=None,
@@ -162,14 +223,19 @@ class PlanOptions(PlacedParts):
     @property
     def policy(self) -> FailurePolicy:
         """What a failed step does to the others, once the ladder is through with it."""
-        if isinstance(self.on_failure, FailureLadder):
+        if isinstance(self.on_failure, tuple):
             return KEEP_GOING
         return FailurePolicy(on_failure=self.on_failure)
 
     @property
     def ladder(self) -> FailureLadder | None:
         """The rungs after a failure; None where a failed step is not tried again."""
-        return self.on_failure if isinstance(self.on_failure, FailureLadder) else None
+        return FailureLadder.of(self.on_failure) if isinstance(self.on_failure, tuple) else None
+
+    @property
+    def replans(self) -> int:
+        """How often the lead plans again after a step has failed for good."""
+        return 0 if self.ladder is None else self.ladder.replans
 
     @property
     def lead_answers(self) -> bool:
@@ -210,7 +276,7 @@ class PlanOptions(PlacedParts):
     def keeps_states(self) -> bool:
         """Whether the state of each step is recorded: where a step is more than one ask, or the plan may change."""
         return (
-            self.ladder is not None
+            isinstance(self.on_failure, tuple)
             or self.decides
             or self.evaluate is not None
             or self.is_planned_by_lead

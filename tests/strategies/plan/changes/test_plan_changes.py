@@ -23,6 +23,7 @@ from teamwright.values.specs.plan import Plan
 from teamwright.values.turns.results import RunResult
 from teamwright.values.turns.turn import Reply, Turn
 from tests.kit.collaboration import deciding, facts, steps_of
+from tests.kit.ladders import ladder
 from tests.kit.members import FakeMembers
 from tests.kit.runs import RUN_ID, TASK, run
 
@@ -37,8 +38,7 @@ async def replanned(new_plan: list[Any]) -> tuple[RunResult, list[Event], FakeMe
     options: dict[str, Any] = {
         "steps": [{"id": "a"}, {"id": "b", "needs": ["a"]}],
         "lead": "lead",
-        "replans": 1,
-        "on_failure": {"retry": 0},
+        "on_failure": ladder(0, replan=1),
     }
     team = Team("experts", members=members, strategy="expert", options=options)
     await journal.send(RUN_ID, EditPlan(plan={"put": [PINNED]}, by="ann"))
@@ -83,7 +83,7 @@ async def test_what_people_changed_meanwhile_counts_before_the_lead_plans_again(
 
     members: list[Agent] = [fakes.member("lead", lead), fakes.member("a", fail), fakes.member("b")]
     steps: list[Any] = [{"id": "a"}, {"id": "b", "needs": ["a"]}]
-    options: dict[str, Any] = {"steps": steps, "lead": "lead", "replans": 1, "on_failure": {"retry": 0}}
+    options: dict[str, Any] = {"steps": steps, "lead": "lead", "on_failure": ladder(0, replan=1)}
     team = Team("experts", members=members, strategy="expert", options=options)
     async with Engine(journal) as engine:
         result = await engine.run(team, TASK, run_id=RUN_ID)

@@ -22,6 +22,7 @@ from teamwright.values.people import Answer, EditPlan, RemoveMember, RestorePlan
 from teamwright.values.turns.results import RunResult
 from teamwright.values.turns.turn import Turn
 from tests.kit.collaboration import collaboration, deciding, facts, statuses, steps_of
+from tests.kit.ladders import ladder
 from tests.kit.members import FakeMembers
 from tests.kit.records import cut, cut_and_resume
 from tests.kit.runs import RUN_ID, TASK
@@ -402,8 +403,11 @@ async def test_steps_that_a_person_adds_are_answered_from_where_the_lead_decides
     fakes = FakeMembers()
     lead = fakes.member("lead", lambda turn: "no form" if turn.output_schema else None)
     a = fakes.member("a", None if works else Refused("no"))
-    ladder: JsonValue = {"retry": 0, "skip_step": False, "finish": True}
-    options: dict[str, JsonValue] = {"lead": "lead", "on_failure": ladder, "timeout": 600}
+    options: dict[str, JsonValue] = {
+        "lead": "lead",
+        "on_failure": ladder(0, skip_step=False, finish=True),
+        "timeout": 600,
+    }
     team = Team("t", members=[lead, a], strategy="react", options=options)
     journal = MemoryJournal()
     await journal.send(RUN_ID, edit({"id": "more", "agent": "a"}))

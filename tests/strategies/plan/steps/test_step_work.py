@@ -20,6 +20,7 @@ from teamwright.values.events.event import Event
 from teamwright.values.events.team import TeamHandoff, TeamStepCompleted, TeamStepFailed
 from teamwright.values.specs.evaluation import Criterion, Evaluate
 from teamwright.values.turns.turn import Reply, Turn
+from tests.kit.ladders import ladder
 from tests.kit.members import FakeMembers
 from tests.kit.runs import run
 
@@ -72,8 +73,8 @@ BESIDE: dict[str, Any] = {"steps": [{"id": "a"}, {"id": "b", "needs": ["a"]}, {"
 CHEAP: dict[str, Any] = {"steps": [{"id": "e"}]}
 STRONG: dict[str, Any] = {"steps": [{"id": "s"}]}
 REQUIRED: dict[str, Any] = {"steps": [{"id": "a", "required": True}, *STEPS[1:]]}
-KEPT: dict[str, Any] = {"on_failure": {"upgrade_model": False}}
-ABORT: dict[str, Any] = {"on_failure": {"skip_step": False}}
+KEPT: dict[str, Any] = {"on_failure": ladder(upgrade_model=False)}
+ABORT: dict[str, Any] = {"on_failure": ladder(skip_step=False)}
 FALLBACK = {"on_planner_failure": "single_step_fallback"}
 LOW = {"risk": "low"}
 AUTO_PASS = {"risk": "low", "on_exceeded": "pass"}
@@ -82,7 +83,7 @@ TABLE = [
     Cell("planner: fail fast", {"p": "no plan"}, {"lead": "p"}, UNPLANNED, None),
     Cell("planner: single step", {"p": "no plan"}, {"lead": "p", **FALLBACK}, DEGRADED, "a"),
     Cell("generator: retry", {"a": [ERROR]}, {}, COMPLETED, "c", (RETRY,)),
-    Cell("generator: retry twice", {"a": [ERROR, ERROR]}, {"on_failure": {"retry": 2}}, COMPLETED, "c", (RETRY, RETRY)),
+    Cell("generator: retry twice", {"a": [ERROR, ERROR]}, {"on_failure": ladder(2)}, COMPLETED, "c", (RETRY, RETRY)),
     Cell("generator: downgrade", {"e": [ERROR, ERROR]}, {**CHEAP}, DEGRADED, "e", (RETRY, DOWNGRADE)),
     Cell("generator: upgrade", {"s": [ERROR, ERROR]}, {**STRONG}, COMPLETED, "s", (RETRY, UPGRADE)),
     Cell("generator: upgrade, downgrade", {"s": [ERROR] * 3}, {**STRONG}, DEGRADED, "s", (RETRY, UPGRADE, DOWNGRADE)),
@@ -235,7 +236,7 @@ async def test_a_ladder_of_every_preset_tries_the_stronger_model(preset: str) ->
     fakes = FakeMembers()
     weak = fakes.member("s", lambda turn: None if turn.tier == "stronger" else ERROR)
     weak.policy = Policy(stronger="server/strong")
-    options: dict[str, Any] = {"steps": [{"id": "one", "agent": "s"}], "answer": "one", "on_failure": {"retry": 0}}
+    options: dict[str, Any] = {"steps": [{"id": "one", "agent": "s"}], "answer": "one", "on_failure": ladder(0)}
     result, events = await run(Team("t", members=[weak, fakes.member("b")], strategy=preset, options=options))
     assert (result.status, rungs(events)) == ("completed", ("upgrade_model",))
 
@@ -271,7 +272,7 @@ async def test_the_retries_of_a_step_are_counted_over_all_of_its_rounds() -> Non
 async def test_an_optional_member_is_skipped_even_where_the_ladder_would_abort() -> None:
     fakes = FakeMembers()
     members = [fakes.member("a", ERROR, optional=True), *fakes.members("b c")]
-    options: dict[str, Any] = {"steps": STEPS, "on_failure": {"skip_step": False}}
+    options: dict[str, Any] = {"steps": STEPS, "on_failure": ladder(skip_step=False)}
     result, events = await run(Team("t", members=members, strategy="expert", options=options))
     assert (result.status, result.output) == ("degraded", "c is done")
     assert rungs(events) == ("retry", "skip_step")

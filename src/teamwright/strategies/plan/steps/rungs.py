@@ -7,7 +7,7 @@ from typing import Protocol
 from teamwright.agents.approval import REJECTED
 from teamwright.agents.contract.agent import Agent
 from teamwright.agents.contract.retry import FUTILE
-from teamwright.strategies.plan.options import FailureLadder
+from teamwright.strategies.plan.options import FailureLadder, RungName
 from teamwright.strategies.team_conversation import BUDGET
 from teamwright.values.events.team import FailureRung
 from teamwright.values.specs.plan import Step
@@ -47,14 +47,24 @@ class Climb:
         self._tried: list[Tier] = []
 
     @property
-    def may_adjust(self) -> bool:
-        """Whether the lead may change the step before it is tried again."""
-        return self.ladder.adjust and self._helpers.can_adjust
+    def adjusts_next(self) -> bool:
+        """Whether the lead may change the step before the next attempt."""
+        return self._left[:1] == ("adjust",) and self._helpers.can_adjust
 
     @property
     def will_adjust(self) -> bool:
-        """Whether a change of the lead comes next."""
-        return self.may_adjust and self.retries < self.ladder.retry
+        """Whether the lead may change the step before one of the attempts that are left."""
+        return "adjust" in self._left and self._helpers.can_adjust
+
+    @property
+    def _left(self) -> tuple[RungName, ...]:
+        return self.ladder.attempts[self.retries :]
+
+    def seek_adjustment(self) -> bool:
+        """Pass over the attempts before the next change of the lead; return whether there is one."""
+        if self.will_adjust:
+            self.retries += self._left.index("adjust")
+        return self.adjusts_next
 
     def may_upgrade(self, agent: Agent) -> bool:
         """Return whether a stronger model comes next after a review, not a change of the lead."""
@@ -72,23 +82,26 @@ class Climb:
         return f"{' and '.join(self._tried)} model{'s' if len(self._tried) > 1 else ''}"
 
     def successor(self, failure: Failure, agent: Agent, step: Step) -> Agent | None:
-        """Return who makes another attempt, if one is left and may help.
+        """Return who makes the next attempt that may help, if one is left, and pass over those before it.
 
         Where the settings or the input of a member are wrong, only another member may help, or a change of the lead.
         """
-        if failure.error in (BUDGET, REJECTED) or self.retries >= self.ladder.retry:
+        if failure.error in (BUDGET, REJECTED):
             return None
-        if self.may_adjust:
-            return agent
-        other = self._helpers.exchange(step, agent) if self.ladder.other_member else agent
-        return None if failure.error in FUTILE and other is agent else other
+        for passed_over, kind in enumerate(self._left):
+            other = self._helpers.exchange(step, agent) if kind == "other_member" else agent
+            is_adjusted = kind == "adjust" and self._helpers.can_adjust
+            if is_adjusted or other is not agent or failure.error not in FUTILE:
+                self.retries += passed_over
+                return other
+        return None
 
     def next_rung(
         self, failure: Failure, agent: Agent, step: Step, *, is_shared: bool
     ) -> tuple[FailureRung, tuple[FailureRung, ...]]:
         """Return the next rung that applies where no further attempt is made, and those before it that do not."""
         passed_over: list[FailureRung] = []
-        if self.retries < self.ladder.retry or failure.error == BUDGET:
+        if self._left or failure.error == BUDGET:
             passed_over.append("retry")
         is_hopeless = failure.error in (*FUTILE, REJECTED) or is_shared
         for rung, tier in TIERS.items():

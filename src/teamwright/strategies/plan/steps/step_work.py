@@ -233,7 +233,7 @@ class StepExecution:
             if rung in LAST_RUNGS:
                 return await self._give_up(ending, ctx, passed_over)
             await ctx.emit(self._failed(ending, rung, passed_over))
-            if rung == "retry" and self._ladder.may_adjust and not alone:
+            if rung == "retry" and self._ladder.adjusts_next and not alone:
                 self.awaits = "adjustment"
                 return ending
             if successor is not None:
@@ -338,7 +338,7 @@ class StepExecution:
         Without such a rung it fails the team.
         """
         self._outcome = REVIEW_EXCEEDED
-        if self._ladder.will_adjust:
+        if self._ladder.seek_adjustment():
             await ctx.emit(self._failed(failure, "retry", ()))
             self.awaits = "adjustment"
             return failure.changed(optional=False)
