@@ -101,7 +101,6 @@ class RetryPolicy(Value):
         allow_inf_nan=False,
         description="the longest wait in seconds, whatever the provider asks for",
     )
-    jitter: float = Field(default=0.1, ge=0, le=1, description="random share of the wait")
 
 
 DEFAULT_RETRY = RetryPolicy.model_construct()

@@ -41,7 +41,7 @@ PATIENCE = 1.0
 """Seconds that one request may take."""
 ALL_THE_TIME = 15.0
 """The same for a right answer, which has to be taken on a busy machine as well."""
-RETRY = RetryPolicy(attempts=1, backoff=0.01, longest=0.02, jitter=0)
+RETRY = RetryPolicy(attempts=1, backoff=0.01, longest=0.02)
 SCHEMA: JsonValue = {"type": "object", "required": ["score"], "properties": {"score": {"type": "integer"}}}
 MOST_REPLY = 5 << 20
 RUN = "run"

@@ -218,7 +218,7 @@ def test_budgets_and_slots_never_lock_each_other(
             f"m{load.model}",
             load.times,
             load.cap,
-            retry=RetryPolicy(attempts=1, backoff=1, jitter=0),
+            retry=RetryPolicy(attempts=1, backoff=1),
             own_limits=Limits(tokens=tokens[2]),
             own=lambda attempt: ServiceError("once") if load.fails and attempt == 1 else load.takes,
         )

@@ -392,7 +392,7 @@ async def test_what_is_said_of_a_wait_is_what_is_waited(monkeypatch: pytest.Monk
 
     class Named(Model):
         async def respond(self, turn: Turn, ctx: Context) -> Reply:
-            policy = RetryPolicy(attempts=2, backoff=0.01, longest=0.1, jitter=0)
+            policy = RetryPolicy(attempts=2, backoff=0.01, longest=0.1)
             effect = Effect("model", "m", "request", call, 84, 1, 100, policy, model="m")
             return Reply.of(self.name, str((await ctx.effect("request", effect)).value))
 

@@ -46,6 +46,9 @@ FUTILE = frozenset((InvalidRequest.kind, InvalidInput.kind))
 """The kinds of errors that the same member meets again: its settings or its input are wrong. No strategy tries it again
 or hides the mistake behind a cheaper model."""
 
+JITTER = 0.1
+"""The random share that is added to a wait, so that calls which failed together are not repeated together."""
+
 
 def wait_before_retry(policy: RetryPolicy | None, failures: int, error: AgentError, chance: float) -> float | None:
     """Return the backoff in seconds after this many failures, or `None` to give up.
@@ -55,7 +58,7 @@ def wait_before_retry(policy: RetryPolicy | None, failures: int, error: AgentErr
     if policy is None or not error.retryable or failures > policy.attempts:
         return None
     wait = policy.backoff * 2 ** (failures - 1)
-    wait += wait * policy.jitter * chance
+    wait += wait * JITTER * chance
     return min(policy.longest, max(wait, error.retry_after or 0.0))
 
 
