@@ -23,7 +23,7 @@ teams:
   build:
     strategy: dag
     members: [lead, worker]
-    simulation: {latency: {p50: 4, p90: 9}, output: 300, skill: 0.7, rate_limit: 0.02}
+    simulation: {latency: {p50: 4, p90: 9}, output: 300, skill: 0.7, error: {rate_limit: 0.02}}
     dag:
       steps:
         - {id: a, agent: lead}

@@ -26,7 +26,7 @@ from teamwright.lab.observations import Observation
 from teamwright.lab.simulation.simulated_agents import Learnt
 from teamwright.lab.topology_model import EvaluationSettings, evaluate
 from teamwright.lab.topology_profiles import TOPOLOGIES, WORKLOADS, Topology, TopologyProfile
-from teamwright.values.specs.simulation import Data, Simulation
+from teamwright.values.specs.simulation import Simulation
 from tests.lab.journals import Record
 
 SETTINGS = EvaluationSettings(workload="debugging", protocol="transcript")
@@ -196,7 +196,7 @@ CALIBRATION = Calibration(
     runs=("r1", "r2"),
     average_tokens=1200,
     topologies={"star_team": Fit(runs=2, steps=20, execution=1.1)},
-    learnt=Learnt(members={"a": Simulation(skill=0.5, latency=Data(data=(1.0, 2.0)))}),
+    learnt=Learnt(members={"a": Simulation(skill=0.5, latency=(1.0, 2.0))}),
 )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import get_args
 
 from pydantic import ValidationError
 
@@ -23,14 +24,13 @@ from teamwright.values.events.event import Event, fold
 from teamwright.values.events.run import RunEnded, RunStarted
 from teamwright.values.events.team import TeamPlanned, TeamStarted
 from teamwright.values.specs.manifest import Source
-from teamwright.values.specs.simulation import Behaviour, Data, Simulation
+from teamwright.values.specs.simulation import Behaviour, CallError, Measured, Simulation
 from teamwright.values.turns.results import FINAL
 from teamwright.values.turns.turn import Purpose
 from teamwright.values.turns.verdicts import PASSED
 
 MOST_VALUES = 200
 """At most so many values of a distribution are stored, evenly spaced by rank."""
-KINDS = {"rate_limit": "rate_limit", "timeout": "timeout"}
 """Failures that a simulation distinguishes; any other one is an `error`."""
 
 
@@ -55,7 +55,7 @@ class MemberObservations:
             if self.turns[purpose]:
                 given[purpose] = Behaviour.model_validate(self._behaviour(purpose))
         if self.calls:
-            given |= {kind: self.failures[kind] / self.calls for kind in ("rate_limit", "timeout", "error")}
+            given["error"] = {kind: self.failures[kind] / self.calls for kind in get_args(CallError)}
         if (skill := self._skill()) is not None:
             given["skill"] = skill
         return Simulation.model_validate(given)
@@ -96,13 +96,13 @@ def learn(runs: Iterable[Sequence[Event]]) -> Learnt:
     return Learnt(members=known, everybody=everybody.simulation() if known else None)
 
 
-def from_data(values: Iterable[float]) -> Data:
+def from_data(values: Iterable[float]) -> Measured:
     """Values as a distribution, thinned evenly by rank if there are many."""
     ranked = sorted(values)
     if len(ranked) > MOST_VALUES:
         last = len(ranked) - 1
         ranked = [ranked[round(place * last / (MOST_VALUES - 1))] for place in range(MOST_VALUES)]
-    return Data(data=tuple(round(value, 6) for value in ranked))
+    return tuple(round(value, 6) for value in ranked)
 
 
 @dataclass(slots=True)
@@ -124,7 +124,7 @@ class _CallFold:
             case AgentReturned():
                 self._sent.pop(event.key, None)
             case AgentCallFailed(error=error, retry_in=again) if event.key in self._sent:
-                self.failures[event.scope][KINDS.get(error, "error")] += 1
+                self.failures[event.scope][error if error in get_args(CallError) else "server"] += 1
                 self.lost[event.scope] += max(0.0, event.time - self._sent.pop(event.key)) + (again or 0.0)
             case _:
                 pass

@@ -124,7 +124,7 @@ def test_a_limit_on_time_ends_simulated_runs(tmp_path: Path) -> None:
 
 
 def test_calls_that_fail_are_made_again_by_the_teams_own_policy(tmp_path: Path) -> None:
-    failing = {"worker": constant(10, 1.0, error=0.5), "lead": constant(10, 1.0)}
+    failing = {"worker": constant(10, 1.0, error={"server": 0.5}), "lead": constant(10, 1.0)}
     patient = simulate(team_of(tmp_path), "build it", runs=40, members=failing).shape(OWN)
     text = (tmp_path / "team.yaml").read_text(encoding="utf-8")
     hasty = text.replace("strategy: dag", "strategy: dag\n    recovery: {retry: {attempts: 0}}")

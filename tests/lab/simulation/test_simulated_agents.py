@@ -129,7 +129,11 @@ def test_what_runs_taught_comes_before_what_is_declared_and_that_before_what_is_
     assert isinstance(lead, SimulatedAgent)
     assert isinstance(worker, SimulatedAgent)
     assert (lead.simulation.skill, lead.simulation.output) == (0.9, 300.0)
-    assert (worker.simulation.skill, worker.simulation.output, worker.simulation.rate_limit) == (0.33, 300.0, 0.02)
+    assert (worker.simulation.skill, worker.simulation.output, worker.simulation.error) == (
+        0.33,
+        300.0,
+        {"rate_limit": 0.02},
+    )
     assert worker.simulation.coordinate == USUAL_MEMBER.coordinate
 
 
@@ -162,12 +166,9 @@ def test_an_output_cap_cuts_what_a_member_says() -> None:
     assert turn.usage.output_tokens == 20
 
 
-@pytest.mark.parametrize(
-    ("kind", "error", "seconds"),
-    [("rate_limit", "rate_limit", 0.2), ("timeout", "timeout", 60.0), ("error", "server", 0.2)],
-)
-def test_calls_fail_as_often_as_they_should_and_in_their_way(kind: str, error: str, seconds: float) -> None:
-    behaviour = constant(10, 1.0, **{kind: 0.5})
+@pytest.mark.parametrize(("error", "seconds"), [("rate_limit", 0.2), ("timeout", 60.0), ("server", 0.2)])
+def test_calls_fail_as_often_as_they_should_and_in_their_way(error: str, seconds: float) -> None:
+    behaviour = constant(10, 1.0, error={error: 0.5})
     failed, back = 0, 0
     for seed in range(60):
         for event in played(Team("t", members=[member()]), behaviour, seed):

@@ -33,7 +33,15 @@ from teamwright.values.key import request_place
 from teamwright.values.limits import CHARACTERS_PER_TOKEN, Pace, Rate, Usage
 from teamwright.values.specs.manifest import AgentSpec, JsonSchema, Manifest
 from teamwright.values.specs.models import model_key
-from teamwright.values.specs.simulation import Behaviour, Distribution, Percentiles, Simulation, quantile, with_defaults
+from teamwright.values.specs.simulation import (
+    Behaviour,
+    CallError,
+    Distribution,
+    Percentiles,
+    Simulation,
+    quantile,
+    with_defaults,
+)
 from teamwright.values.turns.messages import Message, digest
 from teamwright.values.turns.turn import Purpose, Reply, Turn
 from teamwright.values.value import Value
@@ -101,7 +109,7 @@ class FakeData:
 
     def _items(self, schema: Mapping[str, JsonValue], depth: int) -> JsonValue:
         least, most = int(cast("int", schema.get("minItems", 0))), int(cast("int", schema.get("maxItems", 1000)))
-        wanted = 3.0 if self.simulation.items is None else quantile(self.simulation.items, self.chance.random())
+        wanted = 3.0 if self.simulation.parts is None else quantile(self.simulation.parts, self.chance.random())
         many = min(most, max(least, round(wanted))) if depth else least
         one = cast("JsonSchema", schema.get("items", {}))
         return [self._numbered(one, place, depth) for place in range(1, many + 1)]
@@ -130,16 +138,19 @@ REFUSED_AFTER = 0.2
 """Seconds until a call fails with a rate limit or a server error."""
 NO_ANSWER_AFTER = 60.0
 """Seconds until a call times out, if its agent declares no timeout."""
+CALL_ERRORS: dict[CallError, type[AgentError]] = {
+    "rate_limit": RateLimited,
+    "timeout": AgentTimeout,
+    "server": ServiceError,
+}
 
 USUAL_MEMBER = Simulation(
     skill=0.78,
     latency=Percentiles(p50=6.0, p90=12.0),
     output=Percentiles(p50=400.0, p90=900.0),
-    rate_limit=0.0,
-    timeout=0.0,
-    error=0.0,
+    error={},
     terminate=0.0,
-    items=3.0,
+    parts=3.0,
     coordinate=Behaviour(latency=Percentiles(p50=2.0, p90=4.0), output=120.0),
     judge=Behaviour(latency=Percentiles(p50=3.0, p90=6.0), output=120.0),
 )
@@ -258,14 +269,11 @@ class SimulatedAgent(Agent):
     def _failure(self, fate: float, simulation: Simulation) -> AgentError | None:
         """The error that a call raises, if it fails. One draw decides on all kinds, so that their rates add up."""
         what = f"the simulation of {self.name!r} says so"
-        for share, error in (
-            (simulation.rate_limit, RateLimited),
-            (simulation.timeout, AgentTimeout),
-            (simulation.error, ServiceError),
-        ):
-            if fate < (share or 0.0):
+        shares = simulation.error or {}
+        for kind, error in CALL_ERRORS.items():
+            if fate < (share := shares.get(kind, 0.0)):
                 return error(what)
-            fate -= share or 0.0
+            fate -= share
         return None
 
 

@@ -6,7 +6,7 @@ Amounts are distributions, sampled by their quantile functions: the same random 
 from __future__ import annotations
 
 from math import exp, log
-from typing import Annotated, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, FiniteFloat, JsonValue, model_validator
 
@@ -40,23 +40,22 @@ class Percentiles(Value):
         return self.p50 * exp(min(LARGEST_EXPONENT, log(self.p90 / self.p50) / P90 * _z(chance)))
 
 
-class Data(Value):
-    """The empirical distribution of measured values."""
-
-    data: Annotated[tuple[Amount, ...], AfterValidator(lambda values: tuple(sorted(values)))] = Field(min_length=1)
-
-    def quantile(self, chance: float) -> float:
-        """Return the quantile for a probability."""
-        return self.data[min(len(self.data) - 1, int(chance * len(self.data)))]
-
-
-Distribution = Amount | Percentiles | Data
-"""A plain number is a constant."""
+Measured = Annotated[tuple[Amount, ...], Field(min_length=1), AfterValidator(lambda values: tuple(sorted(values)))]
+Distribution = Amount | Percentiles | Measured
+"""A number is a constant, and a list the empirical distribution of measured values."""
+CallError = Literal["rate_limit", "timeout", "server"]
+"""The kinds of failures that calls have in a simulation; the team's own retries handle them."""
 
 
 def quantile(distribution: Distribution, chance: float) -> float:
     """Return the quantile of a distribution."""
-    return distribution if isinstance(distribution, float | int) else distribution.quantile(chance)
+    match distribution:
+        case float() | int():
+            return distribution
+        case Percentiles():
+            return distribution.quantile(chance)
+        case tuple():
+            return distribution[min(len(distribution) - 1, int(chance * len(distribution)))]
 
 
 class Behaviour(Value):
@@ -71,13 +70,13 @@ class Simulation(Behaviour):
     """The behaviour of a member in a simulation."""
 
     skill: Probability | None = Field(default=None, description="the probability that its work is right")
-    rate_limit: Probability | None = Field(default=None, description="the probability of a rate limit error")
-    timeout: Probability | None = Field(default=None, description="the probability of a timeout")
-    error: Probability | None = Field(default=None, description="the probability of another retryable error")
+    error: dict[CallError, Probability] | None = Field(
+        default=None, description="the probability that a call fails, by the kind of the failure: {rate_limit: 0.03}"
+    )
     terminate: Probability | None = Field(
         default=None, description="the probability that it ends the team, where it can"
     )
-    items: Distribution | None = Field(default=None, description="the number of parts that it splits work into")
+    parts: Distribution | None = Field(default=None, description="the number of parts that it splits work into")
     right: JsonValue = Field(default=None, description="its reply when it is right: text or data")
     wrong: JsonValue = Field(default=None, description="its reply when it is wrong")
     coordinate: Behaviour | None = Field(default=None, description="the behaviour of a turn in which it coordinates")
