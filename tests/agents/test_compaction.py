@@ -206,15 +206,15 @@ def test_the_window_is_the_declared_or_the_published_one() -> None:  # L-C-8
 
 
 def test_settings_that_do_not_fit_are_refused() -> None:  # L-C-8
-    with pytest.raises(UsageError, match="at"):
-        Compact(at=1.5)
+    with pytest.raises(UsageError, match="threshold"):
+        Compact(threshold=1.5)
     with pytest.raises(UsageError, match="keep"):
         Compact(keep=0)
 
 
 def test_an_agent_and_a_team_declare_it() -> None:  # L-C-8
-    agent = ModelAgent("ada", model="openai:gpt-5-mini", compact=Compact(at=0.5))
-    assert agent.spec.compact == Compact(at=0.5)
+    agent = ModelAgent("ada", model="openai:gpt-5-mini", compact=Compact(threshold=0.5))
+    assert agent.spec.compact == Compact(threshold=0.5)
     assert Team("desk", members=[agent], compact=SMALL).spec.compact == SMALL
 
 

@@ -46,7 +46,7 @@ def test_notes_are_listed_searched_and_removed(call: Call, desk: Path) -> None: 
 
 
 def test_a_memory_is_checked_at_load(call: Call, desk: Path) -> None:
-    (desk / "team.yaml").write_text(DESK.replace("memory: own", "memory: {nme: own, notes: 0}"), encoding="utf-8")
+    (desk / "team.yaml").write_text(DESK.replace("memory: own", "memory: {name: own}"), encoding="utf-8")
     wrong = call("validate", desk)
     assert wrong.code == 2
     assert "team.yaml:2" in wrong.err

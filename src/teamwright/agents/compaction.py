@@ -101,7 +101,7 @@ class TurnCompaction:
 
     def is_due(self, prompt_bytes: int) -> bool:
         """Whether a prompt of this size fills more of the window than it may."""
-        return prompt_bytes / self._bytes_per_token > self._compact.at * self._window
+        return prompt_bytes / self._bytes_per_token > self._compact.threshold * self._window
 
     def measure(self, prompt_bytes: int, tokens: int) -> None:
         """Learn the size of a token from the reported size of a prompt."""
@@ -151,7 +151,7 @@ class TurnCompaction:
 
     def _kept(self, turn: Turn) -> int:
         """How many messages of the history stay: as many as are set, as long as they leave room."""
-        room, kept = self._compact.at * self._window * self._bytes_per_token / 2, 0
+        room, kept = self._compact.threshold * self._window * self._bytes_per_token / 2, 0
         for message in reversed(turn.history):
             room -= text_size(message.content)
             if kept == self._compact.keep or room < 0:

@@ -40,7 +40,6 @@ from teamwright.teams.manifests.declarations import Declaration, Declarations
 from teamwright.values.specs.members import EXPERT_NAME, EXPERT_NAME_FORM, ExpertProfile, check_expert_name
 from teamwright.values.specs.model_settings import ModelSettings
 from teamwright.values.specs.models import AnyModel
-from teamwright.values.specs.tools import MemoryTool
 from teamwright.values.text.validation_messages import misfits_of
 
 A = TypeVar("A", bound=Agent)
@@ -108,7 +107,7 @@ class ExpertSettings(ModelKeywords, total=False):
     model: AnyModel
     instructions: str
     tools: Sequence[ToolLike]
-    memory: str | MemoryTool | None
+    memory: str | None
     check_input: CheckFunction | None
     check_output: CheckFunction | None
     max_tokens: int | None

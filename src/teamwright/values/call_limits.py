@@ -126,7 +126,7 @@ class Recovery(Value):
 class Compact(Value):
     """When a conversation is compacted, and how much of it stays."""
 
-    at: float = Field(
+    threshold: float = Field(
         default=0.7, gt=0, lt=1, description="the part of the model's context window that a prompt may fill"
     )
     context: int | None = Field(

@@ -11,10 +11,10 @@ from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCall
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from teamwright import Engine, ModelAgent, Team
+from teamwright.agents.tools import built_in
 from teamwright.errors import UsageError
 from teamwright.journal.agent_notes import Note, Notes
 from teamwright.teams.team_loader import load_team
-from teamwright.values.specs.tools import MemoryTool
 from tests.paths import ROOT
 
 NOTHING = '{"notes":[]}'
@@ -31,7 +31,7 @@ def obey(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
     return ModelResponse(parts=[ToolCallPart(name, arguments, tool_call_id="c1")])
 
 
-def desk(memory: str | MemoryTool = "own", *, name: str = "desk", agent: str = "clerk") -> Team:
+def desk(memory: str = "own", *, name: str = "desk", agent: str = "clerk") -> Team:
     return Team(name, members=[ModelAgent(agent, model=FunctionModel(obey), memory=memory)])
 
 
@@ -75,13 +75,16 @@ async def test_a_memory_belongs_to_a_member_to_a_team_or_to_all_who_name_it(engi
     assert "everybody" in await said(engine, desk("library", name="shop"), "recall everybody")
 
 
-async def test_the_same_note_is_kept_once_and_limits_are_told_to_the_model(engine: Engine) -> None:  # L-C-10
-    small = MemoryTool(notes=2, max_bytes=20)
-    assert await said(engine, desk(small), "remember one") == await said(engine, desk(small), "remember one")
-    assert "longer than 20 bytes" in await said(engine, desk(small), "remember " + "x" * 21)
-    assert "is empty" in await said(engine, desk(small), "remember  ")
-    await engine.run(desk(small), "remember two")
-    assert "it holds 2 notes" in await said(engine, desk(small), "remember three")
+async def test_the_same_note_is_kept_once_and_limits_are_told_to_the_model(  # L-C-10
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(built_in, "MOST_NOTES", 2)
+    monkeypatch.setattr(built_in, "MOST_NOTE_BYTES", 20)
+    assert await said(engine, desk(), "remember one") == await said(engine, desk(), "remember one")
+    assert "longer than 20 bytes" in await said(engine, desk(), "remember " + "x" * 21)
+    assert "is empty" in await said(engine, desk(), "remember  ")
+    await engine.run(desk(), "remember two")
+    assert "it holds 2 notes" in await said(engine, desk(), "remember three")
 
 
 @pytest.mark.parametrize("query", ['"', "a* OR b", "NEAR(x y)", "text:x", "-", "ä ö 漢字", "'; DROP TABLE notes"])
@@ -183,9 +186,7 @@ async def test_a_call_that_was_killed_after_its_write_writes_no_second_note(tmp_
 
 async def test_a_manifest_declares_a_memory_and_a_record_rebuilds_it(tmp_path: Path) -> None:  # L-C-10
     (tmp_path / "team.yaml").write_text(
-        "agents:\n"
-        "  clerk: {model: scripted:replies.yaml, memory: {name: team, notes: 5}}\n"
-        "teams:\n  desk: {members: [clerk]}\n",
+        "agents:\n  clerk: {model: scripted:replies.yaml, memory: team}\nteams:\n  desk: {members: [clerk]}\n",
         encoding="utf-8",
     )
     (tmp_path / "replies.yaml").write_text(
@@ -203,5 +204,3 @@ async def test_a_manifest_declares_a_memory_and_a_record_rebuilds_it(tmp_path: P
 def test_a_memory_that_does_not_fit_is_refused() -> None:  # L-C-10
     with pytest.raises(UsageError, match="name"):
         desk("two words")
-    with pytest.raises(UsageError, match="notes"):
-        MemoryTool(notes=0)

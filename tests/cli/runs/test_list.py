@@ -46,13 +46,13 @@ def test_children_are_counted_with_their_parent_and_listed_on_request(call: Call
     heads, row = call("runs", "list").out.splitlines()
     assert heads.endswith("CHILDREN")
     assert row.endswith("2 (1 paused)")
-    every = call("runs", "list", "--children", "--json").json
+    every = call("runs", "list", "--full", "--json").json
     assert [(one["id"], one.get("parent")) for one in every] == [
         ("whole-2", family),
         ("whole-1", family),
         (family, None),
     ]
-    assert call("runs", "list", "--children").out.splitlines()[0].endswith("PARENT")
+    assert call("runs", "list", "--full").out.splitlines()[0].endswith("PARENT")
     assert [one["id"] for one in call("runs", "list", "--limit", 1, "--json").json] == [family]
 
 

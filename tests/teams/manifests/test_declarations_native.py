@@ -149,10 +149,10 @@ def test_what_has_to_be_a_name_is_reported_with_the_other_mistakes(tmp_path: Pat
         """
         agents:
           a: {model: local, memory: a b, timeot: 3}
-          b: {model: local, memory: {name: "-"}, tools: [{function: "a:b", name: "x y"}]}
+          b: {model: local, memory: "-", tools: [{function: "a:b", name: "x y"}]}
         teams: {t: {members: [a, b]}}
         """,
     )
-    assert [(one.line, one.column) for one in found] == [(3, 29), (3, 34), (4, 36), (4, 74)]
+    assert [(one.line, one.column) for one in found] == [(3, 29), (3, 34), (4, 29), (4, 66)]
     assert "'memory': 'a b' is no name: use letters, digits" in found[0].message
     assert found[0].suggestion == "for example 'a-b'"

@@ -37,7 +37,7 @@ from teamwright.values.names import check_name
 from teamwright.values.specs.manifest import AgentSpec
 from teamwright.values.specs.model_settings import ModelSettings, check_settings
 from teamwright.values.specs.models import AnyModel, CacheMode, NamedModel, PrescribedMode, model_key
-from teamwright.values.specs.tools import MemorySpec, MemoryTool, memory_specs
+from teamwright.values.specs.tools import MemorySpec, memory_specs
 from teamwright.values.turns.turn import Reply, Turn
 from teamwright.values.typed_data import is_data_type
 
@@ -87,7 +87,7 @@ class ModelAgent(Agent):
         check_input: CheckFunction | None = None,
         check_output: CheckFunction | None = None,
         tools: Sequence[ToolLike] = (),
-        memory: str | MemoryTool | None = None,
+        memory: str | None = None,
         max_tokens: int | None = None,
         settings: ModelSettings | None = None,
         models: Models | None = None,
@@ -239,6 +239,6 @@ class ModelAgent(Agent):
         return await models.client(model)
 
 
-def _memory_tools(owner: str, memory: str | MemoryTool | None) -> tuple[MemorySpec, ...]:
+def _memory_tools(owner: str, memory: str | None) -> tuple[MemorySpec, ...]:
     check_arguments(owner, AgentSpec, memory=memory)
     return memory_specs(memory)

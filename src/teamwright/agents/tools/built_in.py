@@ -109,6 +109,10 @@ def transfer_message(arguments: object, text: str = "") -> str:
     return "\n\n".join(filter(None, (text, message if message != text else "")))
 
 
+MOST_NOTES, MOST_NOTE_BYTES = 1000, 4000
+"""The notes that a memory holds, and the bytes of one."""
+
+
 class MemoryMethods:
     """The tools' methods, for one call. Their docstrings are the descriptions that a model sees."""
 
@@ -118,7 +122,7 @@ class MemoryMethods:
             raise UsageError("The journal of this engine keeps no notes, so `memory` can't be used with it.")
         self._notes: Notes = shared.notes
         self._memory = memory_name(settings.name, shared.team, context.member)
-        self._settings, self._context = settings, context
+        self._context = context
 
     async def remember(self, text: str) -> JsonValue:
         """Write a note that you can find again in later conversations, and get its id.
@@ -128,16 +132,15 @@ class MemoryMethods:
         Args:
             text: the fact
         """
-        settings = self._settings
         if not text.strip():
             raise ToolError("The note is empty; write what is to be remembered.")
-        if text_size(text) > settings.max_bytes:
-            raise ToolError(f"The note is longer than {settings.max_bytes} bytes; write a shorter one.")
+        if text_size(text) > MOST_NOTE_BYTES:
+            raise ToolError(f"The note is longer than {MOST_NOTE_BYTES} bytes; write a shorter one.")
         call = self._context
         note = Note(0, self._memory, text.strip(), call.member, call.run_id, time.time())
-        added = await self._notes.add(note, key=call.idempotency_key, most=settings.notes)
+        added = await self._notes.add(note, key=call.idempotency_key, most=MOST_NOTES)
         if added is None:
-            raise ToolError(f"The memory is full: it holds {settings.notes} notes. Forget some that are of no use.")
+            raise ToolError(f"The memory is full: it holds {MOST_NOTES} notes. Forget some that are of no use.")
         return {"id": added.id}
 
     async def recall(self, query: str = "", limit: int = 5) -> JsonValue:

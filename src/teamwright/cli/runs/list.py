@@ -25,15 +25,13 @@ if TYPE_CHECKING:
 def list_runs(
     limit: Annotated[int, typer.Option("--limit", "-n", min=0, help="Show at most this many; 0 is all.")] = 0,
     status: Annotated[list[str] | None, typer.Option("--status", help="Only this status; may be repeated.")] = None,
-    children: Annotated[
-        bool, typer.Option("--children", help="Show child runs too, which are branches on workers.")
-    ] = False,
+    full: Annotated[bool, typer.Option("--full", help="Show child runs too, which are branches on workers.")] = False,
     json: Json = False,
     out: Out = None,
 ) -> int:
     """List runs, newest first.
 
-    Child runs are counted with their parent, whose tokens and price include theirs; --children lists them.
+    Child runs are counted with their parent, whose tokens and price include theirs; --full lists them.
 
     Example:
       teamwright runs list --limit 10 --status paused
@@ -45,10 +43,10 @@ def list_runs(
 
     async def work(journal: Journal) -> int:
         most = None if wanted or not limit else limit
-        every = await _runs(journal, most, children=children)
+        every = await _runs(journal, most, children=full)
         runs = [run for run in every if not wanted or run.status in wanted][: limit or None]
         answered = await answered_runs(journal, runs)
-        found = {} if children else await _children(journal, runs)
+        found = {} if full else await _children(journal, runs)
         if json:
             write_json([_fields(run, answered, found) for run in runs], out)
         elif runs:

@@ -15,7 +15,7 @@ from teamwright.errors import UsageError
 from teamwright.strategies.registry import find_strategy, options_schema, strategy_names
 from teamwright.values.specs.manifest import JsonSchema, Manifest
 from teamwright.values.specs.model_settings import MAX_TOKENS, ModelSettings, settings_schema
-from teamwright.values.specs.plan import Step
+from teamwright.values.specs.plan import BOOKKEEPING, Step
 
 AGENT, MODEL = "agent", "model"
 SECTION_WORDS = {
@@ -50,7 +50,17 @@ def manifest_schema() -> JsonSchema:
             _add_tool_settings(schema, name)
     _add_model_settings(schema)
     cast("JsonSchema", part(team, "properties", "strategy"))["examples"] = [*strategy_names()]
+    _drop_bookkeeping(schema)
     return schema
+
+
+def _drop_bookkeeping(schema: JsonSchema) -> None:
+    """Remove what a run keeps of a step, which the loader refuses in a manifest."""
+    steps = [part(schema, "properties", "tasks", "items")]
+    steps += [cast("JsonSchema", one) for name, one in part(schema, "$defs").items() if name.endswith(".Step")]
+    for step in steps:
+        for name in BOOKKEEPING:
+            cast("JsonSchema", step["properties"]).pop(name, None)
 
 
 def definitions() -> Mapping[str, JsonValue]:

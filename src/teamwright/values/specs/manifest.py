@@ -24,7 +24,7 @@ from teamwright.values.specs.members import (
 )
 from teamwright.values.specs.models import OUTPUT_MODE, SETTINGS, AnyModel, CacheMode, CheckedSettings, OutputChoice
 from teamwright.values.specs.simulation import Simulation
-from teamwright.values.specs.tools import AgentName, DeclaredTool, MemoryTool, Name
+from teamwright.values.specs.tools import AgentName, DeclaredTool, Name
 from teamwright.values.turns.envelope import EnvelopeSettings
 from teamwright.values.value import Value
 
@@ -81,9 +81,7 @@ class AgentSpec(AgentSettings):
     tools: tuple[str | DeclaredTool, ...] = Field(
         default=(), description="names from `tools`, `terminate`, `workspace`, `files`, or tools written here"
     )
-    memory: Name | MemoryTool | None = Field(
-        default=None, description="notes across runs: `own`, `team`, a shared name, or {name, notes, max_bytes}"
-    )
+    memory: Name | None = Field(default=None, description="notes across runs: `own`, `team`, or a shared name")
     capabilities: tuple[str, ...] = ()
     input_schema: JsonSchema | None = None
     output_schema: JsonSchema | None = None

@@ -120,8 +120,6 @@ class MemoryTool(Value):
     name: Name = Field(
         default="own", description="`own`, `team` for all members of the team, or a name that other teams may share"
     )
-    notes: int = Field(default=1000, ge=1, description="notes that the memory can hold")
-    max_bytes: int = Field(default=4000, ge=1, description="bytes of one note")
 
 
 class MemorySpec(Value):
@@ -130,11 +128,9 @@ class MemorySpec(Value):
     memory: MemoryTool
 
 
-def memory_specs(memory: str | MemoryTool | None) -> tuple[MemorySpec, ...]:
-    """Return the tool of an agent's memory, given by name or with its settings, if it has one."""
-    if memory is None:
-        return ()
-    return (MemorySpec(memory=MemoryTool(name=memory) if isinstance(memory, str) else memory),)
+def memory_specs(memory: str | None) -> tuple[MemorySpec, ...]:
+    """Return the tool of an agent's memory, if it has one."""
+    return () if memory is None else (MemorySpec(memory=MemoryTool(name=memory)),)
 
 
 class AgentTool(Value):

@@ -11,8 +11,8 @@ from teamwright.errors import UsageError
 from tests.teams.manifests.manifests import loaded, only_problem, problems
 
 OF_MODELS = {
-    "settings": "{seed: 1}", "cache": "'off'", "output_mode": "tool", "max_requests": "3", "compact": "{at: 0.5}",
-    "max_tokens": "5", "economy": "local", "priority": "1",
+    "settings": "{seed: 1}", "cache": "'off'", "output_mode": "tool", "max_requests": "3",
+    "compact": "{threshold: 0.5}", "max_tokens": "5", "economy": "local", "priority": "1",
     "instructions": "Hello", "check_input": "m:f", "check_output": "m:f", "memory": "own",
 }  # fmt: skip
 
