@@ -72,7 +72,7 @@ async def test_an_author_that_is_chosen_at_run_time_does_not_judge_its_own_work(
 
 
 async def test_the_author_is_asked_again_with_its_answers_and_all_verdicts() -> None:
-    made, writer = drafts("first", "second", "a good third", evaluate=WordEvaluator(words(rounds=3)))
+    made, writer = drafts("first", "second", "a good third", evaluate=WordEvaluator(words(revisions=2)))
     result, events = await run(Team("t", members=[writer]))
     assert (result.status, result.output) == ("completed", "a good third")
     assert [one.outcome for one in verdicts(events)] == ["revise", "revise", "pass"]
@@ -84,7 +84,7 @@ async def test_the_author_is_asked_again_with_its_answers_and_all_verdicts() -> 
 
 
 async def test_rounds_count_how_often_the_author_is_asked() -> None:
-    made, writer = drafts("first", "second", "third", evaluate=WordEvaluator(words(rounds=2)))
+    made, writer = drafts("first", "second", "third", evaluate=WordEvaluator(words(revisions=1)))
     result, events = await run(Team("t", members=[writer]))
     assert made.calls == ["writer", "writer"]
     assert (result.status, result.stop_reason, result.exit_code) == ("failed", "review_exceeded", 1)
@@ -110,7 +110,7 @@ def looks_up(**options: Any) -> ScriptedAgent:
 
 
 async def test_a_reviser_has_the_results_of_the_tools_that_it_has_called() -> None:
-    evaluator = WordEvaluator(words(rounds=2))
+    evaluator = WordEvaluator(words(revisions=1))
     journal = MemoryJournal()
     async with Engine(journal) as engine:
         result = await engine.run(Team("t", members=[looks_up(evaluate=evaluator)]), TASK, run_id="r")
@@ -127,7 +127,7 @@ async def test_a_reviser_has_the_results_of_the_tools_that_it_has_called() -> No
 async def test_tool_results_are_kept_for_reviews_alone_and_never_twice() -> None:
     _, events = await run(Team("t", members=[looks_up()]))
     assert not any(event.fact.tool_uses for event in events if isinstance(event.fact, AgentReplied))
-    _, events = await run(Team("t", members=[looks_up(evaluate=WordEvaluator(words(rounds=2)))]))
+    _, events = await run(Team("t", members=[looks_up(evaluate=WordEvaluator(words(revisions=1)))]))
     (use,) = (one for event in events if isinstance(event.fact, AgentReplied) for one in event.fact.tool_uses)
     results = [body for event in events if isinstance(event.fact, AgentReturned) for body in event.fact.bodies]
     assert use.result in results
@@ -180,7 +180,7 @@ async def test_work_that_does_not_pass_may_count_with_a_warning() -> None:
 
 
 async def test_at_low_risk_work_whose_review_broke_off_may_pass_with_a_warning() -> None:  # K-08
-    _, writer = drafts("first", evaluate=AnyEvaluator(words(risk="low", on_exceeded="pass", rounds=2), crash))
+    _, writer = drafts("first", evaluate=AnyEvaluator(words(risk="low", on_exceeded="pass", revisions=1), crash))
     result, events = await run(Team("t", members=[writer]))
     assert (result.status, result.output, result.exit_code) == ("degraded", "first", 3)
     assert "could not be reviewed" in result.warnings[0]
@@ -245,7 +245,7 @@ async def test_what_is_not_explicitly_passed_does_not_pass(answer: Any, outcome:
 
 
 async def test_the_text_of_a_broken_evaluator_reaches_no_member() -> None:
-    made, writer = drafts("one", "two", evaluate=AnyEvaluator(words(rounds=2), crash))
+    made, writer = drafts("one", "two", evaluate=AnyEvaluator(words(revisions=1), crash))
     await run(Team("t", members=[writer]))
     assert not made.any_received("broken")
 
@@ -312,7 +312,7 @@ def test_weights_threshold_and_required_criteria_decide(required: bool, threshol
 @pytest.mark.parametrize("level", ["outermost", "nested"])
 async def test_the_work_of_a_team_is_evaluated_as_a_whole(level: str) -> None:
     made, writer = drafts("first", "a good second")
-    team = Team("inner", members=[made.member("planner"), writer], evaluate=WordEvaluator(words(rounds=2)))
+    team = Team("inner", members=[made.member("planner"), writer], evaluate=WordEvaluator(words(revisions=1)))
     result, events = await run(team if level == "outermost" else Team("outer", members=[team]))
     assert made.calls == ["planner", "writer"] * 2
     assert (result.status, result.output) == ("completed", "a good second")
@@ -324,7 +324,7 @@ async def test_a_run_that_is_cut_anywhere_resumes_to_the_same_verdicts_and_repea
         writer = ScriptedAgent(
             "writer",
             [Rule(reply="first", times=1), Rule(reply="a good second")],
-            evaluate=WordEvaluator(words(rounds=2)),
+            evaluate=WordEvaluator(words(revisions=1)),
         )
         return Team("t", members=[writer], evaluate=WordEvaluator(words("whole")))
 
@@ -404,7 +404,7 @@ def asking(note: str = "say good") -> tuple[FakeMembers, Team]:
         )
 
     return made, Team(
-        "t", members=[made.member("writer", write, evaluate=WordEvaluator(words(rounds=2, on_exceeded="ask")))]
+        "t", members=[made.member("writer", write, evaluate=WordEvaluator(words(revisions=1, on_exceeded="ask")))]
     )
 
 

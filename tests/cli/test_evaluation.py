@@ -16,7 +16,7 @@ agents:
   writer:
     model: scripted:replies.yaml
     evaluate:
-      rounds: 2
+      revisions: 1
       judge: critic
       criteria:
         - {id: cites, regex: '\\[\\d+\\]'}

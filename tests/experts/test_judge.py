@@ -88,7 +88,7 @@ async def test_a_judge_that_always_passes_is_not_asked_about_work_that_fails_a_c
 
 async def test_a_judge_that_always_revises_ends_at_the_limit_of_rounds() -> None:
     never = says(("clear", False, 0.1), ("true", False, 0.3), feedback="Try again.")
-    result, verdict, events = await evaluated(judge_that(never), rounds=3)
+    result, verdict, events = await evaluated(judge_that(never), revisions=2)
     assert (result.stop_reason, len(asked(events, "writer"))) == ("review_exceeded", 3)
     assert verdict.score == pytest.approx(0.2)
 

@@ -518,7 +518,7 @@ async def test_a_member_with_an_evaluation_of_its_own_is_heard_in_each_of_its_ro
         await ctx.ask_member("c", "?", key="q")
         return "I wait"
 
-    own = Rubric(Evaluate.model_validate({"rounds": 2, "criteria": [{"id": "good", "contains": "GOOD"}]}))
+    own = Rubric(Evaluate.model_validate({"revisions": 1, "criteria": [{"id": "good", "contains": "GOOD"}]}))
     fakes = FakeMembers()
     members = [fakes.member("a"), FunctionAgent("b", respond, evaluate=own), fakes.member("c")]
     _, events = await run(live(members, [{"id": "s", "agent": "b"}]))  # type: ignore[arg-type]

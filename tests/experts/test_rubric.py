@@ -158,7 +158,7 @@ agents:
   writer:
     model: scripted:replies.yaml
     evaluate:
-      rounds: 3
+      revisions: 2
       judge: critic
       criteria:
         - {id: cites, regex: '\\[\\d+\\]'}
@@ -217,7 +217,7 @@ async def test_a_judge_works_under_the_budget_of_the_team() -> None:
     assert result.stop_reason == "review_exceeded"
 
 
-@pytest.mark.parametrize("declared", [Evaluate(), Evaluate(rounds=2, risk="high")], ids=["default", "high"])
+@pytest.mark.parametrize("declared", [Evaluate(), Evaluate(revisions=1, risk="high")], ids=["default", "high"])
 async def test_work_for_which_nobody_declared_a_criterion_is_not_reviewed(declared: Evaluate) -> None:
     writer = FakeMembers().member("writer", "a text", evaluate=Rubric(declared))
     result, events = await run(Team("t", members=[writer]))

@@ -544,7 +544,7 @@ def test_what_goes_into_envelopes_is_coordination_and_no_work() -> None:  # Z-12
 
 async def test_a_step_and_its_revisions_are_one_step_and_the_last_verdict_decides() -> None:
     texts = iter(("first", "a good second", "third"))
-    one, other = WordEvaluator(words(rounds=2)), WordEvaluator(words(risk="low"))
+    one, other = WordEvaluator(words(revisions=1)), WordEvaluator(words(risk="low"))
     members = [
         FunctionAgent("a", lambda _: next(texts), evaluate=one),
         FunctionAgent("b", lambda _: next(texts), evaluate=other),

@@ -37,7 +37,7 @@ async def outcomes(engine: Engine, run_id: str) -> list[str]:
 
 @pytest.mark.parametrize("place", ["member", "team", "step"])
 async def test_work_that_did_not_pass_is_asked_for_again_with_the_earlier_verdicts(place: str) -> None:
-    made, evaluator = FakeMembers(), WordEvaluator(words(rounds=2))
+    made, evaluator = FakeMembers(), WordEvaluator(words(revisions=1))
     planner, texts = made.member("planner"), ("first", "second", "a good third")
     match place:
         case "member":
@@ -45,7 +45,7 @@ async def test_work_that_did_not_pass_is_asked_for_again_with_the_earlier_verdic
         case "team":
             team = Team("t", members=[drafts(made, *texts)], evaluate=evaluator)
         case _:
-            declared = words(rounds=2).model_dump(mode="json", exclude_unset=True)
+            declared = words(revisions=1).model_dump(mode="json", exclude_unset=True)
             steps: list[Any] = [{"id": "planner"}, {"id": "writer", "needs": ["planner"], "evaluate": declared}]
             team = Team("t", members=[planner, drafts(made, *texts)], strategy="dag", options={"steps": steps})
     assert await failed_and_retried(team) == (["revise", "revise"], "a good third", ["revise", "pass"])

@@ -294,7 +294,7 @@ class PlanDraw:
             step["needs"] = [f"s{one}" for one in range(1, place) if self.of(True, False)]
             step |= self._who(members, options)
             if self.of(True, False, False) and (review := self._review("review", options["risk"])) is not None:
-                review |= {"rounds": self.of(1, 2)} if self.of(True, False) else {}
+                review |= {"revisions": self.of(0, 1)} if self.of(True, False) else {}
                 step["evaluate"] = review
             if self.of(True, *[False] * 7):
                 step["when"] = self.pick("when", "1 == 1", "1 == 2")

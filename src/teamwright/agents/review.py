@@ -138,7 +138,7 @@ class EvaluationRounds:
     @property
     def are_over(self) -> bool:
         """Whether the author was asked as often as it may be."""
-        return len(self.verdicts) >= self._evaluator.declaration.rounds
+        return len(self.verdicts) > self._evaluator.declaration.revisions
 
     async def evaluate(self, reply: Reply) -> EvaluationVerdict:
         """Ask the evaluator; record what it was asked and its verdict, completed to the criteria of the rubric."""

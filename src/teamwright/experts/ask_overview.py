@@ -65,8 +65,8 @@ def _review(options: PlanOptions) -> str:
     asked = [one.id for one in declared.criteria if one.judge is not None]
     parts = sum(one.startswith(PART_ID) for one in asked)
     of_task = f", {parts} of them parts of the task" if parts else ""
-    rounds = declared.rounds - 1
-    again = "one revision" if rounds == 1 else f"{rounds} revisions"
+    most = declared.revisions
+    again = "one revision" if most == 1 else f"{most} revisions"
     return f"{what}, by {declared.judge}: {len(asked)} criteria{of_task}; at most {again}"
 
 

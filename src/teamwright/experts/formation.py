@@ -115,7 +115,7 @@ def review_by(judge: str, demands: Sequence[str] = ()) -> dict[str, JsonValue]:
         {"id": "task", JUDGE: WHOLE, "required": True},
         {"id": "grounded", JUDGE: GROUNDED},
     ]
-    bounds: dict[str, JsonValue] = {"threshold": THRESHOLD, "rounds": 2, "risk": "low", "on_exceeded": "pass"}
+    bounds: dict[str, JsonValue] = {"threshold": THRESHOLD, "revisions": 1, "risk": "low", "on_exceeded": "pass"}
     return {JUDGE: judge, "criteria": criteria, **bounds}
 
 

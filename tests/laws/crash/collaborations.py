@@ -23,7 +23,7 @@ ARE_INSTALLED = find_spec("teamwright.experts") is not None
 def competition(url: str) -> Team:
     """Two of three answers are enough; their votes are tied, and the winner revises its answer for the milestone."""
     milestone = Evaluate(
-        evaluator="tests.laws.crash.evaluations:AskingEvaluator", criteria=CRITERIA, rounds=2, judge="judge"
+        evaluator="tests.laws.crash.evaluations:AskingEvaluator", criteria=CRITERIA, revisions=1, judge="judge"
     )
     race: JsonValue = {
         "id": "race",

@@ -41,7 +41,7 @@ def evaluated(url: str) -> Team:
     """A member and a step whose first work does not pass, side by side, and a team whose work passes at once."""
     judge = http_member(url, "judge", calls=2)
     declared = Evaluate(
-        evaluator="tests.laws.crash.evaluations:AskingEvaluator", criteria=CRITERIA, rounds=2, judge=judge.name
+        evaluator="tests.laws.crash.evaluations:AskingEvaluator", criteria=CRITERIA, revisions=1, judge=judge.name
     )
     writer = http_member(url, "a", evaluate=AskingEvaluator(declared, judge=judge))
     step = declared.model_dump(mode="json", exclude_unset=True)

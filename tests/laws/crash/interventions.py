@@ -81,7 +81,7 @@ def talking(url: str) -> Team:
     tell: dict[str, JsonValue] = {"type": "message", "text": "Wood is short."}
     ask: dict[str, JsonValue] = {"type": "assist", "to": "c", "text": "Which wood?"}
     hand_over: dict[str, JsonValue] = {"type": "hand_over", "to": "d", "text": "You do it."}
-    steps: list[JsonValue] = [{"id": "b"}, {"id": "c", "needs": ["b"], "evaluate": {"rounds": 2}}, {"id": "d"}]
+    steps: list[JsonValue] = [{"id": "b"}, {"id": "c", "needs": ["b"], "evaluate": {"revisions": 1}}, {"id": "d"}]
     members = [
         http_member(url, "a"),
         talking_member(url, "b", ask, hand_over),

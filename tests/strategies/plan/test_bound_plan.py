@@ -36,15 +36,15 @@ def test_a_step_without_a_declaration_has_that_of_its_team_and_else_must_not_be_
 def test_the_defaults_are_medium_risk_three_rounds_ten_minutes_and_to_fail_fast() -> None:  # K-11
     options = ExpertOptions()
     declared = evaluation_of(Step(id="a"), options)
-    assert (declared.risk, declared.rounds, declared.evaluator) == ("medium", 3, "auto")
+    assert (declared.risk, declared.revisions, declared.evaluator) == ("medium", 2, "auto")
     assert (options.timeout, options.on_planner_failure) == (600, "fail_fast")
 
 
 def test_rounds_of_a_step_are_never_more_than_those_of_its_team() -> None:  # K-11
     options = ExpertOptions.model_validate({"max_feedback_rounds": 2})
-    assert evaluation_of(Step(id="a", evaluate=Evaluate(rounds=5)), options).rounds == 2
-    assert evaluation_of(Step(id="a", evaluate=Evaluate(rounds=1)), options).rounds == 1
-    assert evaluation_of(Step(id="a", evaluate=Evaluate()), options).rounds == 2
+    assert evaluation_of(Step(id="a", evaluate=Evaluate(revisions=4)), options).revisions == 1
+    assert evaluation_of(Step(id="a", evaluate=Evaluate(revisions=0)), options).revisions == 0
+    assert evaluation_of(Step(id="a", evaluate=Evaluate()), options).revisions == 1
 
 
 @pytest.mark.parametrize(

@@ -55,7 +55,7 @@ async def test_a_phase_whose_condition_does_not_hold_is_skipped_with_those_that_
 async def test_a_milestone_has_to_pass_before_dependants_start() -> None:  # A-05
     fakes, answers = FakeMembers(), ["bad", "still bad", "good"]
     a = fakes.member("a", lambda turn: answers.pop(0))
-    steps = [{"id": "a", "evaluate": {**GATE, "rounds": 3}}, {"id": "b", "needs": ["a"]}]
+    steps = [{"id": "a", "evaluate": {**GATE, "revisions": 2}}, {"id": "b", "needs": ["a"]}]
     result, events = await run(collaboration(fakes, steps, members={"a": a}))
     assert result.status == "completed", result.warnings
     assert fakes.calls == ["a", "a", "a", "b", "lead"]
@@ -75,7 +75,7 @@ async def test_the_milestone_of_a_phase_judges_what_became_of_it(phase: dict[str
     """Who wrote the result revises it: the lead what it put together or merged, and the winner its own answer."""
     fakes = FakeMembers(default=lambda name, turn: "good" if "Review 1" in turn.task else "bad")
     lead = fakes.member("lead", deciding(winner={"winner": "answer-2", "reason": "."}))
-    steps = [{"id": "p", "evaluate": {**GATE, "rounds": 2}, **phase}]
+    steps = [{"id": "p", "evaluate": {**GATE, "revisions": 1}, **phase}]
     result, events = await run(collaboration(fakes, steps, members={"lead": lead}))
     assert [(one.member, one.verdict.outcome) for one in facts(events, TeamEvaluationResult)] == [
         (author, "revise"),

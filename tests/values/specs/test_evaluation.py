@@ -16,7 +16,7 @@ from teamwright.values.turns.verdicts import CriterionResult, EvaluationVerdict,
 @pytest.mark.parametrize(
     "fields",
     [
-        {"rounds": 0}, {"rounds": True}, {"threshold": 0}, {"threshold": 1.01}, {"threshold": nan}, {"times": 0},
+        {"revisions": -1}, {"revisions": True}, {"threshold": 0}, {"threshold": 1.01}, {"threshold": nan}, {"times": 0},
         {"times": 26}, {"merge": "max"}, {"on_exceeded": "stop"}, {"judges": "x"},
         {"risk": "none"}, {"on_exceeded": "warn"}, {"on_exceeded": "warn", "risk": "high"},
         {"on_exceeded": "pass"}, {"on_exceeded": "pass", "risk": "medium"},
@@ -99,7 +99,7 @@ def test_the_digest_changes_with_criteria_and_threshold() -> None:
         Evaluate(criteria=(one,), threshold=0.5),
     )
     assert len({variant.rubric_digest for variant in variants}) == len(variants)
-    assert Evaluate(criteria=(one,), rounds=3).rubric_digest == variants[0].rubric_digest
+    assert Evaluate(criteria=(one,), revisions=2).rubric_digest == variants[0].rubric_digest
 
 
 CHECK, QUESTION = Criterion(id="cites", contains="[1]"), Criterion(id="clear", judge="Is it clear?")

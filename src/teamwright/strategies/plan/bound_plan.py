@@ -28,11 +28,11 @@ def evaluation_of(step: Step, options: PlanOptions) -> Evaluate | None:
     declared = step.evaluate or options.evaluate
     if declared is None:
         return None
-    declared, most = declared.at_risk(options.risk), options.revisions + 1
+    declared, most = declared.at_risk(options.risk), options.revisions
     if not options.keeps_states and "revisions" not in options.model_fields_set:
         return declared
-    rounds = min(declared.rounds, most) if "rounds" in declared.model_fields_set else most
-    return declared.model_copy(update={"rounds": rounds})
+    revisions = min(declared.revisions, most) if "revisions" in declared.model_fields_set else most
+    return declared.model_copy(update={"revisions": revisions})
 
 
 def evaluator_of_step(step: Step, options: PlanOptions, members: Members) -> Evaluator | None:

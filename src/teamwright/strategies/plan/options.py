@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any, Literal, Self, cast
 
-from pydantic import AfterValidator, Field, JsonValue, create_model, model_validator
+from pydantic import Field, JsonValue, create_model, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
 from teamwright.agents.contract.agent import Agent
@@ -69,21 +69,20 @@ def _rung_name(rung: Rung) -> RungName:
     return "finish" if isinstance(rung, FinishedBy) else rung
 
 
-def _check_rungs(rungs: tuple[Rung, ...]) -> tuple[Rung, ...]:
+def _check_rungs(rungs: tuple[Rung, ...]) -> None:
     """Refuse rungs in another order than they can be tried, and some that are there twice."""
     names = [_rung_name(one) for one in rungs]
     for name in RUNGS:
         if names.count(name) > 1 and name not in REPEATED:
-            raise ValueError(f"{name!r} is there twice, and it is tried once")
+            raise ValueError(f"on_failure has {name!r} twice, and it is tried once")
     known = list[str](RUNGS)
     places = [max(known.index(name), len(ATTEMPTS) - 1) for name in names]
     if places != sorted(places):
         order = [name for _, name in sorted(zip(places, names, strict=True), key=lambda pair: pair[0])]
-        raise ValueError(f"the rungs are tried in this order: write  [{', '.join(order)}]")
-    return rungs
+        raise ValueError(f"on_failure is tried in this order: write  [{', '.join(order)}]")
 
 
-Rungs = Annotated[tuple[Rung, ...], Field(min_length=1, max_length=MOST_RUNGS), AfterValidator(_check_rungs)]
+Rungs = Annotated[tuple[Rung, ...], Field(min_length=1, max_length=MOST_RUNGS)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,6 +218,12 @@ class PlanOptions(PlacedParts):
             raise ValueError("max_feedback_rounds counts the first attempt, so it is at least 1")
         fields["revisions"] = rounds - 1 if isinstance(rounds, int) and not isinstance(rounds, bool) else rounds
         return fields
+
+    @model_validator(mode="after")
+    def _rungs_in_order(self) -> Self:
+        if isinstance(self.on_failure, tuple):
+            _check_rungs(self.on_failure)
+        return self
 
     @property
     def policy(self) -> FailurePolicy:

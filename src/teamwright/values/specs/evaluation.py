@@ -117,7 +117,7 @@ class Evaluate(Value):
     times: int = Field(default=1, ge=1, le=25, description="how often a judge is asked")
     merge: Reducer = Field(default="median", description="how several scores become one")
     require_other_model: bool = Field(default=False, description="whether a judge may not have its author's model")
-    rounds: int = Field(default=1, ge=1, le=20, description="how often the author is asked, the first time included")
+    revisions: int = Field(default=0, ge=0, le=19, description="how often the author may revise work that did not pass")
     risk: Risk = Field(default="medium", description="what bad work would cost; with `high`, checks alone decide")
     on_exceeded: Literal["fail", "warn", "pass", "ask"] | None = Field(
         default=None,

@@ -49,7 +49,7 @@ class Formation(Value):
     warnings: tuple[str, ...] = ()
 
 
-EVALUATE = "how its work is evaluated before it counts: a rubric, judges, rounds"
+EVALUATE = "how its work is evaluated before it counts: a rubric, judges, revisions"
 EXPERT = "a template of an expert by name, or {template, persona, thinking_style, collaboration_strategy, skills, …}"
 
 JsonSchema = dict[str, JsonValue]

@@ -121,8 +121,8 @@ def test_a_change_of_the_lead_is_sought_after_a_review() -> None:
     [
         (["upgrade_model", "retry"], "write  [retry, upgrade_model]"),
         (["finish", "skip_step", "replan"], "write  [replan, skip_step, finish]"),
-        (["skip_step", "skip_step"], "'skip_step' is there twice"),
-        ([{"finish": "b"}, "finish"], "'finish' is there twice"),
+        (["skip_step", "skip_step"], "has 'skip_step' twice"),
+        ([{"finish": "b"}, "finish"], "has 'finish' twice"),
         ([], "on_failure"),
         (["abort"], "on_failure"),
     ],

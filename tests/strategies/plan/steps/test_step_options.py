@@ -32,7 +32,10 @@ def drafts(made: FakeMembers, *texts: str) -> Any:
 async def test_a_step_is_revised_until_it_passes_and_its_dependents_get_the_last_result() -> None:
     made = FakeMembers()
     team = Team(
-        "t", members=[drafts(made, "first", "a good second"), made.member("b")], strategy="dag", options=steps(rounds=2)
+        "t",
+        members=[drafts(made, "first", "a good second"), made.member("b")],
+        strategy="dag",
+        options=steps(revisions=1),
     )
     result, events = await run(team)
     assert (result.status, made.calls) == ("completed", ["a", "a", "b"])
@@ -82,13 +85,13 @@ teams:
   t:
     strategy: dag
     members: [a]
-    dag: {steps: [{id: a, evaluate: {evaluator: "x:Y", final_judge: nobody, rounds: 0}}]}
+    dag: {steps: [{id: a, evaluate: {evaluator: "x:Y", final_judge: nobody, revisions: -1}}]}
 """
     )
     with pytest.raises(ManifestError) as caught:
         load_team(tmp_path / "team.yaml")
     texts = "\n".join(map(str, caught.value.problems))
-    assert "rounds" in texts
+    assert "revisions" in texts
     assert "nobody" in texts
 
 

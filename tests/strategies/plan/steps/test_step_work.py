@@ -215,10 +215,10 @@ async def test_a_stronger_model_tries_work_that_failed_the_own_evaluation_of_its
 @pytest.mark.parametrize("strategy", ["expert", "dag"])
 async def test_work_that_passed_the_own_evaluation_of_its_member_is_reviewed_by_the_step_too(strategy: str) -> None:
     fakes = FakeMembers()
-    done = Evaluate(criteria=(Criterion(id="done", contains="done"),), rounds=2)
+    done = Evaluate(criteria=(Criterion(id="done", contains="done"),), revisions=1)
     texts = iter(["not yet", "done, and now", "done and good"])
     member = fakes.member("a", lambda _: next(texts), evaluate=Rubric(done))
-    good = {"criteria": [{"id": "good", "contains": "good"}], "rounds": 2}
+    good = {"criteria": [{"id": "good", "contains": "good"}], "revisions": 1}
     options: dict[str, Any] = {"steps": [{"id": "a", "evaluate": good}]}
     result, _ = await run(Team("t", members=[member], strategy=strategy, options=options))
     assert (result.status, result.output) == ("completed", "done and good")

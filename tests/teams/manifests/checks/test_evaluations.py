@@ -26,8 +26,8 @@ def manifest(evaluate: str) -> str:
 @pytest.mark.parametrize(
     ("evaluate", "message", "suggestion"),
     [
-        ("{evaluator: 'x:Y', rouds: 2}", "'rouds' is not a field here", "did you mean 'rounds'?"),
-        ("{evaluator: 'x:Y', rounds: 0}", "'rounds' must be at least 1", ""),
+        ("{evaluator: 'x:Y', revison: 2}", "'revison' is not a field here", "did you mean 'revisions'?"),
+        ("{evaluator: 'x:Y', revisions: -1}", "'revisions' must be at least 0", ""),
         ("{evaluator: 'x:Y', threshold: 1.01}", "'threshold' must be at most 1", ""),
         ("{evaluator: 'x:Y', criteria: [{id: a, non_blank: false}]}", "can only be true", ""),
         ("{evaluator: 'x:Y', judge: critc}", "there is no agent or team 'critc'", "did you mean 'critic'?"),
@@ -72,7 +72,7 @@ def test_a_team_is_checked_as_an_agent_is(tmp_path: Path) -> None:
 
 
 def test_a_declared_evaluation_is_a_part_of_the_manifest(tmp_path: Path) -> None:
-    made = loaded(tmp_path, manifest("{evaluator: 'x:Y', rounds: 2, criteria: [{id: a, contains: x}]}")).manifest
+    made = loaded(tmp_path, manifest("{evaluator: 'x:Y', revisions: 1, criteria: [{id: a, contains: x}]}")).manifest
     declared = made.agents["writer"].evaluate
     assert declared is not None
-    assert (declared.rounds, declared.criteria[0].contains) == (2, "x")
+    assert (declared.revisions, declared.criteria[0].contains) == (1, "x")
