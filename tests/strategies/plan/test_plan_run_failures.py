@@ -211,7 +211,7 @@ def test_options_are_the_same_as_a_value_and_as_a_mapping() -> None:  # A-03
     assert made.settings.options == collaboration(fakes, rows, "lead a b").settings.options
 
 
-@pytest.mark.parametrize("on_failure", ["skip", "collect", {"retry": 0}])
+@pytest.mark.parametrize("on_failure", ["skip", "collect", ladder(0)])
 @pytest.mark.parametrize(
     "steps",
     [
