@@ -290,7 +290,6 @@ async def _teamwright(url: str, size: int, chunks: int, at_once: bool, database:
                 options: dict[str, JsonValue] = {
                     "chunks": list(range(turns)),
                     "max_parallel": AT_ONCE,
-                    "max_chunks": turns,
                 }
                 team = Team("t", members=[agent], strategy="fan_out", options=options)
             else:

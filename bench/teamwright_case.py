@@ -24,7 +24,7 @@ class Teamwright:
 
     async def fan_out(self, members: int, database: Database) -> float:
         replies = texts(members)
-        options: dict[str, JsonValue] = {"chunks": list(range(members)), "max_parallel": members, "max_chunks": members}
+        options: dict[str, JsonValue] = {"chunks": list(range(members)), "max_parallel": members}
         team = Team("fan-out", members=_members(replies), strategy="fan_out", options=options)
         return await _run(team, replies, database)
 

@@ -91,7 +91,7 @@ async def test_a_run_whose_record_is_damaged_is_left_out(tmp_path: Path) -> None
 async def test_steps_that_were_judged_are_counted_with_those_that_passed() -> None:
     journal, texts = MemoryJournal(), iter(("first", "a good text", "bad", "unjudged"))
     members = [
-        FunctionAgent("a", lambda _: next(texts), evaluate=WordEvaluator(words(rounds=2))),
+        FunctionAgent("a", lambda _: next(texts), evaluate=WordEvaluator(words(revisions=1))),
         FunctionAgent("b", lambda _: next(texts), evaluate=WordEvaluator(words(risk="low"))),
         FunctionAgent("c", lambda _: next(texts)),
     ]
