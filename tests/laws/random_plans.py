@@ -311,7 +311,7 @@ class PlanDraw:
     def _who(self, members: tuple[str, ...], options: dict[str, Any]) -> dict[str, Any]:
         roles, pooled = bool(options.get("roles")), options["pool"] is not None
         kinds = ["agent", "agent", "race", "parts", "split"]
-        kinds += ["role"] if roles else []
+        kinds += ["role", "role"] if roles else []
         kinds += ["pool", "pool"] if pooled else []
         others = [name for name in members if name != "boss"]
         match self.pick("who", *kinds):
