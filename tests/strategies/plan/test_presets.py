@@ -196,7 +196,7 @@ async def test_no_judge_of_a_step_takes_it_over_from_a_member_that_failed() -> N
     members = [FunctionAgent("a", lambda turn: asked.append("a") or "good"), FunctionAgent("b", fail)]
     options: dict[str, JsonValue] = {
         "pool": True,
-        "on_failure": {"retry": 1, "other_member": True},
+        "on_failure": ["other_member", "upgrade_model", "downgrade_model", "skip_step"],
         "steps": [{"id": "b", "evaluate": REVIEW}],
     }
     async with Engine("memory") as engine:
