@@ -101,8 +101,8 @@ def test_what_is_no_decision_is_named(changed: dict[str, object], why: str) -> N
 
 
 async def test_no_member_of_a_pool_decides_in_place_of_the_lead() -> None:
-    ladder = {"retry": 1, "other_member": True}
-    fakes, team = debate({**DECIDED, "chosen": "straw"}, DECIDED, pool=True, on_failure=ladder)
+    rungs = ladder(attempt="other_member")
+    fakes, team = debate({**DECIDED, "chosen": "straw"}, DECIDED, pool=True, on_failure=rungs)
     result, _ = await run(team)
     assert (result.status, result.data) == ("completed", DECIDED)
     assert fakes.calls[-2:] == ["lead", "lead"]
