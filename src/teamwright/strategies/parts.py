@@ -66,7 +66,8 @@ class PartResults:
         self.required: Collection[str] = ()
         """The parts without which the team fails, whatever the policy says."""
         self.is_over = False
-        self._terminated_by: str | None = None
+        self.terminated_by: str | None = None
+        """The part whose reply has ended the team."""
 
     async def run(
         self,
@@ -103,8 +104,8 @@ class PartResults:
 
     def add(self, name: str, reply: Reply) -> None:
         self.replies[name] = reply
-        if reply.signal == "terminate" and self._terminated_by is None:
-            self._terminated_by, self.is_over = name, True
+        if reply.signal == "terminate" and self.terminated_by is None:
+            self.terminated_by, self.is_over = name, True
 
     def fail(self, name: str, failure: Failure) -> None:
         self.failures[name] = failure
@@ -138,10 +139,10 @@ class PartResults:
                 talk.add(reply)
             if name in self.failures:
                 failed.append(name)
-            elif name in self.replies and name != self._terminated_by:
+            elif name in self.replies and name != self.terminated_by:
                 talk.add(self.replies[name])
-        if self._terminated_by is not None:
-            talk.add(self.replies[self._terminated_by])
+        if self.terminated_by is not None:
+            talk.add(self.replies[self.terminated_by])
         unpaid = [name for name in failed if self.failures[name].error == BUDGET]
         broken = [name for name in failed if name not in unpaid]
         fatal = [name for name in (broken if closes else (*broken, *unpaid)) if self.is_fatal(name)]
@@ -153,7 +154,7 @@ class PartResults:
             talk.short_of_budget = True
             short = self._unpaid(unpaid, count)
             talk.warnings += (short.message, *short.warnings)
-        return None if self._terminated_by is None else talk.ended("terminated")
+        return None if self.terminated_by is None else talk.ended("terminated")
 
     def _failure(self, names: list[str]) -> Failure:
         """Return the first failure, with its part and the other parts that failed."""

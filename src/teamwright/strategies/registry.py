@@ -6,6 +6,7 @@ an import path `module:Class`. Manifests and teams made in Python go through the
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -15,10 +16,10 @@ from typing import Literal, NamedTuple, cast
 from pydantic import JsonValue, ValidationError
 
 from teamwright.agents.contract.agent import Context
-from teamwright.errors import MissingExtra, UnknownName, UsageError
+from teamwright.errors import MissingExtra, UnknownName, UsageError, nearest
 from teamwright.strategies.protocol import Issue, Members, Settings, Strategy, Task, require_strategy
 from teamwright.values.names import FieldPath, plain_strategy_name
-from teamwright.values.text.validation_messages import misfits_of
+from teamwright.values.text.validation_messages import hint_for, misfits_of
 from teamwright.values.turns.results import Outcome
 from teamwright.values.value import Value
 from teamwright.wings import Registered, entry_points_of
@@ -127,6 +128,8 @@ def _import_strategy(path: str) -> Strategy:
 
 
 Schema = Mapping[str, JsonValue]
+MOST_SUGGESTIONS = 10
+"""How many wrong names get a suggestion, which takes time."""
 
 
 class NamedAgent(NamedTuple):
@@ -141,16 +144,26 @@ def settings_flaws(strategy: Strategy, settings: Settings, members: Members) -> 
     """Return every problem in a team's settings, without those that only follow from another one."""
     found, known = list[Issue](), {member.name for member in members}
     for named in named_agents(strategy, settings.options):
-        if named.kind == "member" and named.name not in known:
-            found.append(Issue(f"{named.name!r} is not a member", named.at))
-        elif named.name not in members.names:
-            found.append(Issue(f"{named.name!r} is neither a member nor a helper", named.at))
+        kind = "not a member" if named.kind == "member" else "neither a member nor a helper"
+        possible = known if named.kind == "member" else members.names
+        if named.name not in possible:
+            hint = f"; {nearest(named.name, possible).rstrip('.')}" if len(found) < MOST_SUGGESTIONS else ""
+            found.append(Issue(f"{'.'.join(map(str, named.at))}: {named.name!r} is {kind}{hint}", named.at))
     wrong = option_flaws(strategy, settings.options)
     usable = valid_options(strategy, settings.options, wrong)
     if found or usable is None:
         return [*wrong, *found]
     objections = strategy.problems(replace(settings, options=usable), members)
-    return [*wrong, *(Issue(one) if isinstance(one, str) else one for one in objections)]
+    return [*wrong, *(Issue(one) if isinstance(one, str) else _with_setting(one) for one in objections)]
+
+
+def _with_setting(issue: Issue) -> Issue:
+    """Return an issue whose text names the setting; one about an item of a list names the item already."""
+    setting = ".".join(map(str, issue.at))
+    is_item = any(isinstance(step, int) for step in issue.at)
+    if not setting or is_item or re.search(rf"\b{re.escape(str(issue.at[-1]))}\b", issue.text):
+        return issue
+    return issue._replace(text=f"{setting}: {issue.text}")
 
 
 def option_flaws(strategy: Strategy, options: Mapping[str, JsonValue]) -> list[Issue]:
@@ -162,7 +175,7 @@ def option_flaws(strategy: Strategy, options: Mapping[str, JsonValue]) -> list[I
         model.model_validate(options)
     except ValidationError as error:
         return [
-            Issue(f"{'.'.join(map(str, one.at)) or 'options'}: {one.text}", one.at)
+            Issue(f"{'.'.join(map(str, one.at)) or 'options'}: {one.text}{hint_for(one, model)}", one.at)
             for one in misfits_of(error, options)
         ]
     return []

@@ -202,3 +202,37 @@ async def test_no_judge_of_a_step_takes_it_over_from_a_member_that_failed() -> N
     async with Engine("memory") as engine:
         await engine.run(Team("t", members=members, strategy="plan", options=options), "Go.")
     assert "a" not in asked
+
+
+MISTAKES: list[tuple[dict[str, JsonValue], str]] = [
+    ({"pool": []}, "pool: is empty; list members, write  true"),
+    ({"pool": ["z"]}, "pool.0: 'z' is not a member; known are a, b"),
+    ({"lead": "z"}, "lead: 'z' is neither a member nor a helper; known are a, b"),
+    ({"answer": "z"}, "answer: there is no step 'z'; known are a"),
+    ({"replans": 2}, "replans: is not a field here (write  on_failure: [replan])"),
+    ({"decide": "stepwise"}, "decide: the plan is either fixed in  steps  or decided  stepwise; remove one"),
+    ({"lead": "a", "pool": ["a"]}, "pool: 'a' leads, so others have to work: list them, or name another  lead"),
+    ({"on_failure": [{"finish": "z"}]}, "on_failure.0.finish: 'z' is neither a member nor a helper"),
+    ({"planner": "a"}, "planner: is not a field here (write  lead)"),
+    ({"confirm_plan": True}, "confirm_plan: is not a field here (write  confirm)"),
+    ({"polo": True}, "polo: is not a field here (did you mean 'pool'?)"),
+    ({"steps": [{"id": "a", "after": ["b"]}]}, "steps.0.after: is not a field here (write  needs)"),
+    ({"steps": [{"id": "a", "task": "{{ variables.x }}"}]}, "the step 'a' reads variables.x, which is not set; add it"),
+    (
+        {"variables": {"city": 1}, "steps": [{"id": "a", "when": "variables.ctiy == 1"}]},
+        "the step 'a' reads variables.ctiy, which is not set; did you mean 'city'?",
+    ),
+]
+
+
+@pytest.mark.parametrize(("wrong", "said"), MISTAKES, ids=lambda one: str(one)[:40])
+def test_a_mistake_in_the_settings_names_the_setting_and_the_remedy(wrong: dict[str, JsonValue], said: str) -> None:
+    members = [FunctionAgent(name, lambda turn: "done") for name in ("a", "b")]
+    with pytest.raises(UsageError) as caught:
+        Team("t", members=members, strategy="plan", options={"steps": [{"id": "a"}], **wrong})
+    assert said in str(caught.value)
+
+
+def test_a_variable_that_is_missing_may_have_a_default() -> None:
+    step: JsonValue = {"id": "a", "task": "{{ variables.x | default('none') }}"}
+    assert Team("t", members=[FunctionAgent("a", lambda turn: "done")], strategy="plan", options={"steps": [step]})

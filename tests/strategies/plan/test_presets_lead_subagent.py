@@ -81,5 +81,5 @@ def test_a_member_besides_the_lead_is_required() -> None:
     fakes = FakeMembers()
     with pytest.raises(ManifestError, match="needs a member besides 'one', who leads"):
         Team("t", members=[fakes.member("one")], strategy="lead_subagent", options={"steps": STEPS})
-    with pytest.raises(ManifestError, match="'lead' leads, so another member has to work"):
+    with pytest.raises(ManifestError, match="pool: 'lead' leads, so others have to work"):
         team(fakes, options={"pool": ["lead"]})

@@ -139,18 +139,19 @@ class PlanAnswer:
     async def _answer_at_once(self, key: str, ctx: Context) -> Outcome:
         """Let the lead answer in one ask, in a team that keeps no states of steps; return the outcome."""
         state, talk, by = self._state, TeamConversation(self._state.task), self._state.ended_by
+        self._note_cut_off()
         ended = state.results.finish(talk, self._order, closes=True)
         talk.warnings += state.warnings
         talk.short_of_budget |= state.is_short_of_budget
         if ended is not None:
-            return ended.changed(warnings=tuple(talk.warnings))
+            return _degraded(ended.changed(warnings=tuple(talk.warnings)))
         if is_unaffordable(by):
             talk.cut_short(by)
         elif isinstance(by, Failure):
             return talk.failed(by)
         if isinstance(by, Reply):
             talk.add(by)
-            return talk.ended("terminated")
+            return _degraded(talk.ended("terminated"))
         if not state.results.replies:
             return talk.ended("done", "every step was skipped")
         if self._lead is None:
@@ -217,6 +218,8 @@ class PlanAnswer:
         state, board = self._state, self._board
         if self._ended is not None:
             return self._ended
+        if not timed_out:
+            self._note_cut_off()
         if board is not None:
             await board.settle(ctx, timed_out=timed_out)
         talk = TeamConversation(state.task)
@@ -238,9 +241,9 @@ class PlanAnswer:
         ended = state.results.finish(talk, order, closes=closes, before=before)
         if isinstance(state.ended_by, Failure) and ended is None:
             ended = talk.failed(state.ended_by)
-        if isinstance(state.ended_by, Reply):
+        if isinstance(state.ended_by, Reply) and state.results.failures.keys().isdisjoint(state.results.required):
             talk.add(state.ended_by)
-            ended = talk.ended("done" if talk.warnings else "terminated")
+            ended = _degraded(talk.ended("terminated"))
             return ended if board is None else ended.changed(status="degraded" if talk.warnings else "completed")
         if timed_out and board is not None:
             if state.versions is None:
@@ -252,7 +255,29 @@ class PlanAnswer:
             return talk.failed(Failure(member="", error="planning", message=message)).changed(status="failed")
         elif ended is None:
             ended = self._ended_well(talk, answer)
+        ended = _degraded(ended)
         return ended if board is None else board.with_status(ended)
+
+    def _note_cut_off(self) -> None:
+        """Fail required steps that a reply left without a result when it ended the team, and warn of cut off reviews.
+
+        `terminate` ends a turn, and never what has to be done or reviewed.
+        """
+        state, queue = self._state, self._runner.queue
+        by = state.results.terminated_by
+        reply = state.results.replies[by] if by is not None else state.ended_by
+        if not isinstance(reply, Reply):
+            return
+        author = reply.full.messages[-1].name if reply.full.messages else ""
+        for step in queue.steps.values():
+            if step.id in queue.ended:
+                continue
+            if step.required:
+                text = f"it is required, and {author!r} ended the team before it had a result"
+                member = step.agent or step.id
+                state.results.failures[step.id] = Failure(member=member, error="needs", message=text)
+            elif step.id in queue.running and state.is_reviewed(step.id):
+                state.warn([f"the step {step.id!r} was cut off before its review was over: {author!r} ended the team"])
 
     def _ended_well(self, talk: TeamConversation, answer: str | None) -> Outcome:
         replies, options = self._state.results.replies, self._state.options
@@ -282,6 +307,12 @@ class PlanAnswer:
             if ended is None or isinstance(ending, Reply):  # a signal of the last one ends nothing more
                 ended = talk.ended("done")
         return ended if self._board is None else self._board.with_status(ended)
+
+
+def _degraded(outcome: Outcome) -> Outcome:
+    """Return the outcome of a team that a member has ended: with warnings, it is done and no more."""
+    is_short = outcome.stop_reason == "terminated" and bool(outcome.warnings)
+    return outcome.changed(stop_reason="done") if is_short else outcome
 
 
 def planning_outcome(failure: Failure, warnings: Sequence[str] = ()) -> Outcome:

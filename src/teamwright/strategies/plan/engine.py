@@ -67,7 +67,7 @@ class PlanStrategy(Strategy):
             return list(_answer_flaws(options, options.steps))
         roles, steps = _roles_of(options, members), _known_steps(options, members)
         found = [
-            *steps_flaws(options.steps, options.roster(members), options, roles),
+            *steps_flaws(options.steps, options.roster(members), options, roles, options.variables),
             *_answer_flaws(options, steps),
             *_decision_flaws(options, members),
             *_source_flaws(self.name, settings, options),
@@ -192,6 +192,8 @@ def _decision_flaws(options: PlanOptions, members: Members) -> Iterator[Issue]:
 
 def _source_flaws(name: str, settings: Settings, options: PlanOptions) -> Iterator[Issue]:
     """Yield settings that need another one, or contradict each other."""
+    if options.pool == ():
+        yield Issue("pool: is empty; list members, write  true  for all of them, or leave it out", ("pool",))
     if not options.steps and "steps" in options.model_fields_set and not (options.is_led or options.roles):
         yield Issue("steps: is empty; write a step, or leave it out", ("steps",))
     if options.replans and not options.is_led:
@@ -232,7 +234,7 @@ def _team_flaws(name: str, options: PlanOptions, members: Members) -> Iterator[I
         needed = "a member" if least == 1 else f"{least} members"
         yield Issue(f"{name!r} needs {needed} besides {lead!r}, who leads", ("lead",) if options.lead else ())
     elif options.pool and lead in (worker.name for worker in options.workers_of(members)):
-        yield Issue(f"{lead!r} leads, so another member has to work", ("pool",))
+        yield Issue(f"{lead!r} leads, so others have to work: list them, or name another  lead", ("pool",))
 
 
 def _answer_judge_flaws(options: PlanOptions, members: Members, roles: Mapping[str, Role]) -> Iterator[Issue]:

@@ -10,7 +10,7 @@ from copy import copy
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal, Self, cast
 
-from pydantic import Field, JsonValue, create_model, model_validator
+from pydantic import ConfigDict, Field, JsonValue, create_model, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
 from teamwright.agents.contract.agent import Agent
@@ -35,8 +35,24 @@ LEAD, DECISION = "lead", "decision"
 """The values of `answer` that let the lead give the answer, or decide between what was proposed."""
 ANSWER = "answer"
 """The id of the last step, in which the lead gives the answer."""
-
-
+INSTEAD = {
+    "planner": "write  lead",
+    "manager": "write  lead",
+    "plan": "write  steps",
+    "tasks": "write  steps",
+    "phases": "write  steps",
+    "confirm_plan": "write  confirm",
+    "judge": "write  evaluate: {judge: …}",
+    "criteria": "write  evaluate: {criteria: […]}",
+    "retry": "write  on_failure: [retry]",
+    "fallback": "write  on_failure: [finish]",
+    "on_error": "write  on_failure",
+    "replans": "write  on_failure: [replan]",
+    "max_replans": "write  on_failure: [replan]",
+    "max_phases": "write  max_steps",
+    "max_revisions": "write  revisions",
+}
+"""What to write for words that users may expect."""
 RungName = Literal[
     "retry", "other_member", "adjust", "upgrade_model", "downgrade_model", "replan", "skip_step", "finish"
 ]
@@ -117,6 +133,8 @@ class FailureLadder:
 
 class PlanOptions(PlacedParts):
     """The steps of a plan, who works on them, how they are reviewed, what they see of each other, and who answers."""
+
+    model_config = ConfigDict(json_schema_extra={"instead": cast("JsonValue", INSTEAD)})
 
     steps: tuple[Step, ...] = Field(
         default=(), description="the steps, in any order; without them the lead plans, or else there is one for a role"

@@ -8,7 +8,13 @@ from teamwright.errors import nearest
 from teamwright.strategies.expressions.conditions_and_templates import Template, literal_template
 from teamwright.strategies.plan.options import ANSWER, PlanOptions
 from teamwright.strategies.plan.schedule.graph import MOST_SUGGESTIONS
-from teamwright.strategies.plan.steps.step_options import STEP_VARIABLES, STEPS, plan_flaws, template_flaws
+from teamwright.strategies.plan.steps.step_options import (
+    STEP_VARIABLES,
+    STEPS,
+    plan_flaws,
+    template_flaws,
+    variable_flaws,
+)
 from teamwright.strategies.protocol import Issue
 from teamwright.values.names import NAME
 from teamwright.values.specs.evaluation import Evaluate
@@ -27,7 +33,11 @@ def task_template(text: str) -> str:
 
 def plan_problems(plan: Plan, team: Roster) -> list[str]:
     """Return every mistake in a plan of this team, as sentences."""
-    return [flaw.text for flaw in steps_flaws(plan.steps, team, PlanOptions.model_construct()) if not flaw.is_warning]
+    return [
+        flaw.text
+        for flaw in steps_flaws(plan.steps, team, PlanOptions.model_construct(), EMPTY, plan.variables)
+        if not flaw.is_warning
+    ]
 
 
 def size_problems(before: Plan | None, after: Plan, most: int) -> list[str]:
@@ -53,9 +63,16 @@ def crowd_problems(steps: Iterable[Step], most: int) -> list[str]:
 
 
 def steps_flaws(
-    steps: Sequence[Step], team: Roster, options: PlanOptions, roles: Mapping[str, Role] = EMPTY
+    steps: Sequence[Step],
+    team: Roster,
+    options: PlanOptions,
+    roles: Mapping[str, Role] = EMPTY,
+    variables: Collection[str] | None = None,
 ) -> list[Issue]:
-    """Return every mistake in the steps, with its path: `steps`, the index of the step, and the field."""
+    """Return every mistake in the steps, with its path: `steps`, the index of the step, and the field.
+
+    `variables` are those of the plan, if they are known.
+    """
     found = [*plan_flaws(steps), *template_flaws(steps)]
     near = _Suggestions(team.members, options.roles)
     judges = {*team.members, *team.helpers, team.lead}
@@ -68,6 +85,7 @@ def steps_flaws(
             found.append(Issue(text, (STEPS, index, "id")))
         for field, text in flaws:
             found.append(Issue(f"the step {name_text(step.id)} {text}", (STEPS, index, field)))
+        found += variable_flaws(index, step, variables) if variables is not None else ()
         own = own_judges(step.evaluate, options.authors_of(step, team))
         found += (Issue(own_judge_text(step, name, options), (STEPS, index, "evaluate")) for name in own)
         for field, name in _strangers(step, near.members, judges) if not options.has_one_worker else ():

@@ -152,11 +152,12 @@ class PlanState:
             reply = self.results.replies.get(step)
             if reply is not None:
                 found.append(as_message(step, reply))
-            elif step in self.said and (unreviewed or not self._is_reviewed(step)):
+            elif step in self.said and (unreviewed or not self.is_reviewed(step)):
                 found += self.unfinished(step)
         return found
 
-    def _is_reviewed(self, id_: str) -> bool:
+    def is_reviewed(self, id_: str) -> bool:
+        """Return whether the work on a step has to pass a review."""
         step = self.plan.by_id.get(id_)
         declared = (step.evaluate if step is not None else None) or self.options.evaluate
         return declared is not None and declared.reviews

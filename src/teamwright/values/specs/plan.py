@@ -5,9 +5,9 @@ One vocabulary for every team that works through a plan. Names, needs and cycles
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple, cast
 
-from pydantic import AliasChoices, Field, JsonValue, StringConstraints
+from pydantic import AliasChoices, ConfigDict, Field, JsonValue, StringConstraints
 
 from teamwright.values.limits import Limits
 from teamwright.values.specs.evaluation import Evaluate
@@ -24,6 +24,25 @@ SETTLED: frozenset[StepStatus] = frozenset(("completed", "skipped"))
 """Steps that are over: their dependents may start."""
 BOOKKEEPING = frozenset(("status", "version", "pins"))
 """Fields of steps and plans that a run keeps, which are no part of what people and planners write."""
+
+
+INSTEAD = {
+    "after": "write  needs",
+    "depends_on": "write  needs",
+    "member": "write  agent",
+    "members": "write  agents",
+    "assignee": "write  agent",
+    "expert": "write  agent",
+    "prompt": "write  task",
+    "description": "write  task",
+    "condition": "write  when",
+    "if": "write  when",
+    "title": "write  name",
+    "milestone": "write  evaluate",
+    "judge": "write  evaluate: {judge: …}",
+    "timeout": "write  limits: {seconds: …}",
+}
+"""What to write for words of a step that users may expect."""
 
 
 class Roster(NamedTuple):
@@ -69,6 +88,8 @@ class Step(Value):
 
     One member works on it, or several: in parts, or all on the same task in competition.
     """
+
+    model_config = ConfigDict(json_schema_extra={"instead": cast("JsonValue", INSTEAD)})
 
     id: str = Field(description="the name of the step, under which other steps get its output")
     name: str = Field(default="", description="a title for people")

@@ -72,21 +72,31 @@ def misfits_of(error: ValidationError, value: object) -> list[Misfit]:
 
 def reasons_of(error: ValidationError, value: object, model: type[BaseModel]) -> list[str]:
     """Return the validation errors of a value as texts; an unknown field of the model gets the nearest known one."""
-    reasons: list[str] = []
-    for one in misfits_of(error, value):
-        known = _fields_beside(one.at, model) if one.text == SAYINGS["extra_forbidden"] else ()
-        reasons.append(f"{one} ({nearest(str(one.at[-1]), known).rstrip('.')})" if known else str(one))
-    return reasons
+    return [f"{one}{hint_for(one, model)}" for one in misfits_of(error, value)]
 
 
-def _fields_beside(path: FieldPath, model: type[BaseModel]) -> set[str]:
-    """The fields of the models that may stand where the path ends."""
+def hint_for(misfit: Misfit, model: type[BaseModel]) -> str:
+    """Return what to write for an unknown field: what its model says, or the nearest known one; else nothing."""
+    if misfit.text != SAYINGS["extra_forbidden"] or not misfit.at:
+        return ""
+    name, models = str(misfit.at[-1]), _models_beside(misfit.at, model)
+    for one in models:
+        more = cast("object", one.model_config.get("json_schema_extra"))
+        instead = cast("dict[str, object]", more).get("instead") if isinstance(more, dict) else None
+        if isinstance(instead, dict) and name in instead:
+            return f" ({instead[name]})"
+    known = {field for one in models for field in one.model_fields}
+    return f" ({nearest(name, known).rstrip('.')})" if known else ""
+
+
+def _models_beside(path: FieldPath, model: type[BaseModel]) -> list[type[BaseModel]]:
+    """The models that may stand where the path ends."""
     models = [model]
     for step in path[:-1]:
         if isinstance(step, str):
             fields = [one.model_fields[step] for one in models if step in one.model_fields]
             models = [inner for field in fields for inner in _models_in(field.annotation)]
-    return {name for one in models for name in one.model_fields}
+    return models
 
 
 def _models_in(annotation: object) -> list[type[BaseModel]]:

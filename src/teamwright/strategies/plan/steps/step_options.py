@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import cast
 
@@ -27,6 +27,9 @@ STEP_VARIABLES = ("task", "outputs", "data", "failed", "variables")
 MOST_SHOWN = 10
 """How many needs of a step an error message lists."""
 
+VARIABLES = "variables"
+MAYBE = ("default", "defined")
+"""What a text contains that says what happens where a variable is missing."""
 BY_STEP = ("outputs", "data", "failed")
 """The variables that are indexed by the id of a step."""
 
@@ -55,13 +58,7 @@ def template_flaws(steps: Sequence[Step]) -> Iterator[Issue]:
     suggestions = 0
     for index, step in enumerate(steps):
         needs = frozenset(step.needs)
-        texts: list[tuple[str, Condition | Template]] = []
-        if step.when is not None:
-            texts.append(("when", Condition(step.when)))
-        if step.task is not None:
-            texts.append(("task", Template(step.task)))
-        texts += [("parts", Template(part.task)) for part in step.parts if part.task is not None]
-        for field, text in texts:
+        for field, text in _texts_of(step):
             if problem := text.problem(STEP_VARIABLES):
                 yield Issue(problem, (STEPS, index, field))
                 continue
@@ -71,6 +68,28 @@ def template_flaws(steps: Sequence[Step]) -> Iterator[Issue]:
                 suggestions += key not in ids
                 known = step.needs if suggestions <= MOST_SUGGESTIONS else ()
                 yield Issue(_unseen(step, key, known, is_step=key in ids), (STEPS, index, field))
+
+
+def _texts_of(step: Step) -> list[tuple[str, Condition | Template]]:
+    """Return the conditions and templates of a step, each with its field."""
+    texts: list[tuple[str, Condition | Template]] = []
+    if step.when is not None:
+        texts.append(("when", Condition(step.when)))
+    if step.task is not None:
+        texts.append(("task", Template(step.task)))
+    return texts + [("parts", Template(part.task)) for part in step.parts if part.task is not None]
+
+
+def variable_flaws(index: int, step: Step, known: Collection[str]) -> Iterator[Issue]:
+    """Yield variables of the plan that a step reads and that there are not; a text may name its own default."""
+    for field, text in _texts_of(step):
+        if any(word in text.text for word in MAYBE) or text.problem(STEP_VARIABLES) is not None:
+            continue
+        for name in dict.fromkeys(key for _, key in text.keys((VARIABLES,)) if key not in known):
+            hint = nearest(name, known, f"add it:  variables: {{{name}: …}}").rstrip(".")
+            yield Issue(
+                f"the step {name_text(step.id)} reads variables.{name}, which is not set; {hint}", (STEPS, index, field)
+            )
 
 
 def _unseen(step: Step, key: str, known: Sequence[str], *, is_step: bool) -> str:
