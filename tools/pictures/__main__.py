@@ -7,7 +7,7 @@ from pathlib import Path
 
 import anyio
 
-from tools.pictures import ask, expert_team, first_run, key_tree, layers, replay, steering, step_states
+from tools.pictures import ask, expert_team, first_run, key_tree, layers, replay, steering, step_states, strategies
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 FOLDER = ROOT / "docs" / "pictures"
@@ -24,6 +24,7 @@ async def draw_all(root: Path = ROOT) -> dict[str, str]:
         "step_states.svg": step_states.draw(),
         "expert_team.svg": expert_team.draw(await expert_team.record()),
         "steering.svg": steering.draw(await steering.record()),
+        "strategies.svg": strategies.draw(root),
     }
 
 
