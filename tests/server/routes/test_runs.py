@@ -132,6 +132,9 @@ async def test_a_run_that_has_ended_is_followed_up_in_a_conversation_of_its_name
         ]
         named = {one["id"]: one["conversation"] for one in (await client.get("/api/runs")).json()}
         assert named == {started[0]: "", started[1]: started[0], started[2]: started[0]}
+        related = [(await client.get(f"/api/runs/{one}/related")).json() for one in started]
+        assert [[one["id"] for one in found["turns"]] for found in related] == [started[1:]] * 3
+        assert [(found["parent"], found["children"]) for found in related] == [("", [])] * 3
 
 
 async def test_a_run_is_followed_up_after_its_end_by_those_who_may_start_runs(tmp_path: Path, teams: Path) -> None:

@@ -32,7 +32,7 @@ export function url(path: string, query: Query = {}): string {
 /** The path of a run's route, with the run's id escaped. */
 export const runPath = (runId: string, rest = '') => `/api/runs/${encodeURIComponent(runId)}${rest}`
 
-async function request<T>(method: string, path: string, body?: unknown): Promise<T> {
+async function answer(method: string, path: string, body?: unknown): Promise<Response> {
   let response: Response
   try {
     response = await fetch(path, {
@@ -44,8 +44,13 @@ async function request<T>(method: string, path: string, body?: unknown): Promise
   } catch {
     throw new ApiError(0, 'unreachable', '')
   }
-  if (response.ok) return (response.status === 204 ? undefined : await response.json()) as T
+  if (response.ok) return response
   throw await errorOf(response)
+}
+
+async function request<T>(method: string, path: string, body?: unknown): Promise<T> {
+  const response = await answer(method, path, body)
+  return (response.status === 204 ? undefined : await response.json()) as T
 }
 
 async function errorOf(response: Response): Promise<ApiError> {
@@ -57,5 +62,6 @@ async function errorOf(response: Response): Promise<ApiError> {
 export const api = {
   get: <T>(path: string, query?: Query) => request<T>('GET', url(path, query)),
   post: <T>(path: string, body: unknown = {}) => request<T>('POST', path, body),
+  blob: async (path: string) => (await answer('GET', path)).blob(),
   delete: <T>(path: string) => request<T>('DELETE', path),
 }

@@ -1,5 +1,5 @@
 // A run in a few lines: its task, team, status, cost, and the experts in it.
-import type { PageEvent, PageExpert, PageRun, PageWait } from '@/api/page_events'
+import type { PageEvent, PageExpert, PageFailure, PageOrigin, PageRun, PageWait } from '@/api/page_events'
 import type { Fold } from '@/state/fold'
 
 export interface ExpertState {
@@ -19,12 +19,20 @@ export interface Summary {
   status: string
   reason: string
   conversation: string
+  origin: PageOrigin | null
+  /** Whether workers of a queue drive it. */
+  queued: boolean
   startedAt: number
   endedAt: number
+  /** How long it was driven, as its end says. */
+  seconds: number | null
   tokens: number
   usd: number | null
   experts: Map<string, ExpertState>
 }
+
+/** Whether a turn has no reply because a person stopped it, or the run. */
+export const isCancelled = (failure: PageFailure | null | undefined) => failure?.error === 'cancelled'
 
 const STATUSES: Record<string, string> = { started: 'running', resumed: 'running', paused: 'paused', interrupted: 'interrupted', queued: 'queued' }
 
@@ -77,6 +85,9 @@ function applyRun(state: Summary, event: PageRun): void {
   state.team = event.team || state.team
   state.strategy = event.strategy || state.strategy
   state.conversation = event.conversation || state.conversation
+  state.origin ??= event.origin
+  state.queued ||= event.state === 'queued'
+  state.seconds = event.seconds
   state.reason = event.reason
   state.startedAt ||= event.time
   state.status = STATUSES[event.state] ?? event.status
@@ -98,8 +109,11 @@ export const summary: Fold<Summary> = {
     status: 'unknown',
     reason: '',
     conversation: '',
+    origin: null,
+    queued: false,
     startedAt: 0,
     endedAt: 0,
+    seconds: null,
     tokens: 0,
     usd: null,
     experts: new Map(),

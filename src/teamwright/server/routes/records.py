@@ -16,6 +16,7 @@ from teamwright.history.kpis import read_kpis
 from teamwright.runtime.rebuilt_prompts import rebuild_prompt
 from teamwright.server.client_connection import require_run
 from teamwright.server.error_responses import responses
+from teamwright.server.page.export import export_html
 from teamwright.server.page.page_events import encode
 from teamwright.server.page.projection import list_artifacts, read_artifact, read_page_events
 from teamwright.server.security.audit import AuditLine
@@ -93,6 +94,15 @@ async def artifact(server: Server, run_id: str, hash: str) -> Response:
     name = quote(found.name.replace("/", "_")[:100] or "artifact", safe="")
     headers = {**DOWNLOAD, "Content-Disposition": f"attachment; filename*=UTF-8''{name}"}
     return Response(content, media_type=media_type, headers=headers)
+
+
+@page_router.get("/export", responses=CONTENT | responses(404), response_class=Response, dependencies=[MAY_READ])
+async def export_run(server: Server, run_id: str) -> Response:
+    """Return the run as one HTML file, to be saved: the views of the page without a server."""
+    await require_run(server.engine, run_id)
+    text = await export_html(server.engine, run_id, prompts=False)
+    headers = {**DOWNLOAD, "Content-Disposition": f"attachment; filename*=UTF-8''{quote(run_id, safe='')}.html"}
+    return Response(text, media_type="text/html", headers=headers)
 
 
 @page_router.get("/page-events", responses=FOUND | responses(404), response_class=Response, dependencies=[MAY_READ])

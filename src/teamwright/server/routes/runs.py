@@ -33,6 +33,8 @@ EVENTS: dict[int | str, dict[str, Any]] = {
         "description": "journal events",
     }
 }
+MOST_TURNS = 100
+"""How many of the newest turns of a conversation are listed."""
 StatusFilter = Literal[
     "completed", "failed", "degraded", "timeout", "cancelled", "paused", "interrupted", "queued", "running",
 ]  # fmt: skip
@@ -174,6 +176,28 @@ async def read_run(server: Server, run_id: str) -> dict[str, JsonValue]:
     """Return the result of a run, or its present status."""
     await require_run(server.engine, run_id)
     return masked((await server.engine.runs.result(run_id)).to_json())
+
+
+class RelatedRuns(BaseModel):
+    """The runs that a run belongs to: its parent, its children, and the turns of its conversation in order."""
+
+    parent: str
+    children: list[RunRow]
+    turns: list[RunRow]
+
+
+@router.get("/{run_id}/related", responses=responses(404), dependencies=[MAY_READ])
+async def related_runs(server: Server, run_id: str) -> RelatedRuns:
+    """Return the parent and the child runs of a run, and the other turns of its conversation."""
+    found = await require_run(server.engine, run_id)
+    journal, row = server.engine.journal, server.overview.row
+    turns = await journal.runs(MOST_TURNS, conversation=found.conversation or run_id)
+    related = RelatedRuns(
+        parent=found.parent,
+        children=[await row(one) for one in await journal.children([run_id])],
+        turns=[await row(one) for one in reversed(turns)],
+    )
+    return RelatedRuns.model_validate(masked(related.model_dump()))
 
 
 @router.get("/{run_id}/events", responses=EVENTS | responses(404), response_class=Response, dependencies=[MAY_READ])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 from playwright.sync_api import Browser, Page, WebSocketRoute, expect
 
@@ -218,3 +219,57 @@ def test_a_server_that_was_killed_and_started_again_goes_on_with_the_run(
     own_server.sign_in(own_page)
     own_server.open(own_page, "runs", run_id)
     expect(feed).to_contain_text("That was all.", timeout=40_000)
+
+
+def test_a_run_says_what_it_is_and_can_be_taken_away(server: PageServer, page: Page, tmp_path: Path) -> None:
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    run_id = server.show_run(page, "talk", "Explain boiling water")
+    expect(page.get_by_text("Completed").first).to_be_visible()
+    expect(page.locator(".head")).to_contain_text("Explain boiling water")
+    page.get_by_role("button", name="Copy the id").click()
+    assert page.evaluate("navigator.clipboard.readText()") == run_id
+    page.get_by_role("button", name="Copy the link to this view").click()
+    assert page.evaluate("navigator.clipboard.readText()") == page.url
+    with page.expect_download() as started:
+        page.get_by_role("button", name="Export").click()
+    assert started.value.suggested_filename == f"{run_id}.html"
+    started.value.save_as(tmp_path / "run.html")
+    page.goto((tmp_path / "run.html").as_uri())
+    expect(page.get_by_role("feed")).to_contain_text("at less on a mountain")
+
+
+def test_a_run_names_the_run_that_it_continues_and_the_other_turns(server: PageServer, page: Page) -> None:
+    first = server.show_run(page, "talk", "Explain boiling water")
+    page.get_by_role("textbox", name="Follow up").fill("And on the moon?")
+    page.get_by_role("button", name="Send", exact=True).click()
+    origin = page.get_by_role("list", name="Belongs to")
+    origin.get_by_role("link", name=first).click()
+    expect(page).to_have_url(re.compile(first))
+    origin.get_by_role("link", name="And on the moon?").click()
+    expect(page.get_by_role("feed")).to_contain_text("And on the moon?")
+
+
+def test_the_files_of_a_run_are_previewed_and_downloaded(
+    own_server: PageServer, own_page: Page, tmp_path: Path
+) -> None:
+    team = tmp_path / "teams" / "talk"
+    (team / "notes.md").write_text("# Notes\n\nWater is **wet**.", encoding="utf-8")
+    manifest = (team / "team.yaml").read_text(encoding="utf-8")
+    (team / "team.yaml").write_text(manifest.replace("limits:", "attachments: [notes.md], limits:"), encoding="utf-8")
+    own_server.sign_in(own_page)
+    run_id = own_server.show_run(own_page, "talk")
+    own_page.get_by_role("button", name="Files").click()
+    files = own_page.get_by_role("dialog", name="Files")
+    files.get_by_role("button", name="Preview: notes.md").click()
+    expect(files.locator("strong", has_text="wet")).to_be_visible()
+    with own_page.expect_download() as started:
+        files.get_by_role("button", name="Download: notes.md").click()
+    assert started.value.path().read_text(encoding="utf-8").startswith("# Notes")
+    own_page.keyboard.press("Escape")
+    own_server.show_run(own_page, "hostile")
+    own_page.get_by_role("button", name="Files").click()
+    expect(files).to_contain_text("No files")
+    own_page.route("**/artifacts", lambda route: route.abort())
+    own_server.open(own_page, "runs", run_id, "plan")
+    own_page.get_by_role("button", name="Files").click()
+    expect(files.get_by_role("alert")).to_contain_text("can’t be reached")

@@ -221,6 +221,13 @@ def test_a_running_step_is_stopped_and_what_needs_it_is_skipped(server: PageServ
     expect(page.get_by_role("button", name="walls Cancelled")).to_be_visible()
     expect(page.get_by_role("button", name="roof Skipped")).to_be_visible()
     expect(page.get_by_role("button", name="Stop this step")).to_be_hidden()
+    work = page.get_by_role("region", name=re.compile("^walls"))
+    expect(work.get_by_text("Failed")).to_be_hidden()
+    expect(work).to_contain_text("stopped by others")
+    turn = page.get_by_role("region", name="Timeline").get_by_role(
+        "button", name=re.compile("^joiner; Work; walls; .*Cancelled")
+    )
+    expect(turn).to_be_visible()
     server.open(page, "runs", run_id, "steer")
     expect(deed(page, "Step stopped")).to_contain_text("Took effect")
 

@@ -51,6 +51,7 @@ export const conversation = {
   'turn.told': 'Exact prompt',
   'turn.toldOf': 'The exact prompt of {name}',
   'turn.failed': 'Failed: {error}',
+  'turn.cancelled': 'Cancelled: {reason}',
   'turn.truncated': 'The reply was cut at a limit.',
   'turn.attempt': 'attempt {count}',
   'turn.data': 'Data',

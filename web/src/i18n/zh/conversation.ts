@@ -53,6 +53,7 @@ export const conversation: Record<keyof typeof english, string> = {
   'turn.told': '完整提示词',
   'turn.toldOf': '{name} 的完整提示词',
   'turn.failed': '失败：{error}',
+  'turn.cancelled': '已取消：{reason}',
   'turn.truncated': '回复在达到限制时被截断。',
   'turn.attempt': '第 {count} 次尝试',
   'turn.data': '数据',

@@ -1,6 +1,7 @@
 // What a run spends: over time, by expert and by purpose; the limits, the forecast, and the rungs of the ladder.
 import type { PageAmounts, PageBudget, PageEvent, PageExpert, PageExpertResult, PageForecast, PageVerdict } from '@/api/page_events'
 import type { Fold } from '@/state/fold'
+import { isCancelled } from '@/state/summary'
 import { withLimits } from '@/views/money/limits'
 
 export interface Point {
@@ -56,7 +57,7 @@ function add(before: Spending, event: PageExpertResult): void {
   before.usd += event.cost ?? 0
   before.saved += usage.saved_usd ?? 0
   before.turns += 1
-  before.failed += event.failure ? 1 : 0
+  before.failed += event.failure && !isCancelled(event.failure) ? 1 : 0
 }
 
 function spend(state: Money, event: PageExpertResult): void {

@@ -1,6 +1,7 @@
 // Who did what when: a lane for each expert, with its turns, its waits, and the pauses of the run.
-import type { PageEvent, PageExpert } from '@/api/page_events'
+import type { PageEvent, PageExpert, PageFailure } from '@/api/page_events'
 import type { Fold } from '@/state/fold'
+import { isCancelled } from '@/state/summary'
 
 export interface Span {
   key: string
@@ -11,6 +12,7 @@ export interface Span {
   attempt: number
   text: string
   failed: boolean
+  cancelled: boolean
   from: number
   /** `null` while it lasts. */
   to: number | null
@@ -37,6 +39,8 @@ export interface Timeline {
   isOver: boolean
 }
 
+const FRESH = { failed: false, cancelled: false }
+
 function lane(state: Timeline, expert: PageExpert | null): Lane {
   const id = expert?.id ?? ''
   let found = state.lanes.get(id)
@@ -44,10 +48,10 @@ function lane(state: Timeline, expert: PageExpert | null): Lane {
   return found
 }
 
-function close(state: Timeline, key: string, kind: Span['kind'], time: number, failed = false): void {
+function close(state: Timeline, key: string, kind: Span['kind'], time: number, failure: PageFailure | null = null): void {
   for (const one of state.lanes.values()) {
     const span = one.spans.findLast((span) => span.key === key && span.kind === kind && span.to === null)
-    if (span) Object.assign(span, { to: time, failed })
+    if (span) Object.assign(span, { to: time, failed: failure !== null && !isCancelled(failure), cancelled: isCancelled(failure) })
   }
 }
 
@@ -58,17 +62,17 @@ function apply(state: Timeline, event: PageEvent): void {
     case 'expert_step': {
       close(state, event.key, 'turn', event.time)
       const { key, step, attempt, task, time } = event
-      lane(state, event.expert).spans.push({ key, kind: 'turn', what: event.purpose, step, attempt, text: task, failed: false, from: time, to: null })
+      lane(state, event.expert).spans.push({ key, kind: 'turn', what: event.purpose, step, attempt, text: task, ...FRESH, from: time, to: null })
       break
     }
     case 'expert_result':
-      close(state, event.key, 'turn', event.time, event.failure !== null)
+      close(state, event.key, 'turn', event.time, event.failure)
       break
     case 'wait':
       if (event.ended) close(state, event.key, 'wait', event.time)
       else {
         const { key, what, step, text, time } = event
-        lane(state, event.expert).spans.push({ key, kind: 'wait', what, step, attempt: 1, text, failed: false, from: time, to: null })
+        lane(state, event.expert).spans.push({ key, kind: 'wait', what, step, attempt: 1, text, ...FRESH, from: time, to: null })
       }
       break
     case 'run':
@@ -116,6 +120,12 @@ export function workingTime(state: Pick<Timeline, 'pauses' | 'startedAt'>): (tim
     return Math.max(0, seconds)
   }
 }
+
+/** The positions whose labels end before the axis does: one that sticks out makes a narrow page scroll sideways. */
+export const fitting = (marks: readonly number[], length: number, width: number, label: (mark: number) => string) =>
+  marks.filter((mark) => width * (1 - mark / length) >= label(mark).length * CHARACTER)
+/** The width of a character of a label, in pixels; rather too much. */
+const CHARACTER = 7
 
 /** Round positions for about `count` marks on an axis of this length. */
 export function ticks(length: number, count = 6): number[] {

@@ -2,6 +2,7 @@
 import type { PageEvent } from '@/api/page_events'
 import { named, t } from '@/i18n'
 import { formatCompact } from '@/i18n/format'
+import { isCancelled } from '@/state/summary'
 
 const LONGEST = 160
 const short = (text: string) => {
@@ -28,6 +29,7 @@ export function eventLine(event: PageEvent): string {
     case 'expert_step':
       return `${event.step ? `${event.step} · ` : ''}${named('purpose', event.purpose)}: ${short(event.task)}`
     case 'expert_result':
+      if (isCancelled(event.failure)) return t('turn.cancelled', { reason: event.failure!.message })
       return event.failure ? t('turn.failed', { error: event.failure.message }) : short(event.text)
     case 'message':
       return `${named('message', event.type)}: ${short(event.text)}`

@@ -4,10 +4,10 @@ import approvals from '@/fixtures/approvals.json'
 import review from '@/fixtures/expert_review.json'
 import selector from '@/fixtures/selector.json'
 import { foldAll } from '@/state/fold'
-import { inRows, ticks, timeline, workingTime, type Span } from '@/views/plan/timeline'
+import { fitting, inRows, ticks, timeline, workingTime, type Span } from '@/views/plan/timeline'
 
 const of = (sample: { events: unknown[] }) => foldAll(timeline, sample.events as PageEvent[])
-const span = (from: number, to: number | null): Span => ({ key: '', kind: 'turn', what: 'work', step: '', attempt: 1, text: '', failed: false, from, to })
+const span = (from: number, to: number | null): Span => ({ key: '', kind: 'turn', what: 'work', step: '', attempt: 1, text: '', failed: false, cancelled: false, from, to })
 
 test('each expert that was asked has a lane, with or without a plan', () => {
   expect([...of(review).lanes.keys()].sort()).toEqual(['advocate', 'architect', 'chief', 'guard', 'tester'])
@@ -35,6 +35,19 @@ test('turns at the same time stand in rows of their own', () => {
 test('pauses take no room', () => {
   const place = workingTime({ startedAt: 100, pauses: [{ from: 110, to: 4000 }, { from: 4010, to: null }] })
   expect([100, 105, 110, 2000, 4000, 4005, 4010, 9000].map(place)).toEqual([0, 5, 10, 10, 10, 15, 20, 20])
+})
+
+test('a turn that was stopped is cancelled, and not failed', () => {
+  const { events } = review as unknown as { events: PageEvent[] }
+  const stopped = events.map((event) => (event.kind === 'expert_result' ? { ...event, failure: { error: 'cancelled', message: 'stopped by others' } } : event))
+  const spans = [...foldAll(timeline, stopped).lanes.values()].flatMap((lane) => lane.spans).filter((one) => one.kind === 'turn')
+  expect(spans.some((one) => one.failed)).toBe(false)
+  expect(spans.every((one) => one.cancelled)).toBe(true)
+})
+
+test('a mark has a label where the label ends before the axis', () => {
+  expect(fitting([0, 100, 200], 220, 250, () => '1 min 40 s')).toEqual([0, 100])
+  expect(fitting([0, 100, 200], 220, 250, () => '1 s')).toEqual([0, 100, 200])
 })
 
 test('marks stand at round places', () => {
