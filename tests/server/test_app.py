@@ -54,3 +54,14 @@ async def test_without_a_wing_its_addresses_are_refused_by_its_name(
     for answer in (refused, unknown):
         said = answer.json()["error"]["message"].partition("; extras that are not installed here may serve it: ")[2]
         assert {"cluster", "lab"} <= set(said.split(", "))
+
+
+async def test_long_answers_are_compressed_for_those_who_take_it(tmp_path: Path, teams: Path) -> None:
+    async with serving(MemoryJournal(), tmp_path, [teams]) as server:
+        client = server.client("run")
+        plain = await client.get("/api/openapi.json", headers={"Accept-Encoding": "identity"})
+        packed = await client.get("/api/openapi.json", headers={"Accept-Encoding": "gzip"})
+        assert "content-encoding" not in plain.headers
+        assert packed.headers["content-encoding"] == "gzip"
+        assert int(packed.headers["content-length"]) < len(plain.content) / 4
+        assert packed.json() == plain.json()

@@ -18,6 +18,7 @@ from typing import cast
 import anyio
 import uvicorn
 from fastapi import APIRouter, FastAPI
+from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from typing_extensions import override
@@ -54,6 +55,8 @@ OWN_ROUTERS = (
     records.router,
     chat_completions.router,
 )
+COMPRESSED_BYTES, COMPRESSION = 1000, 5
+"""The smallest body that is compressed, and how hard: a history of page events becomes a thirtieth of its size."""
 LARGEST_MESSAGE = 64 * 1024
 """The largest message that a socket takes, in bytes."""
 HEAD_SECONDS = 10.0
@@ -83,7 +86,8 @@ def make_app(state: ServerState, hosts: Collection[str] = LOOPBACK) -> Guard:
             return None
         return None if visitor is None else visitor.name
 
-    return Guard(Audited(Drain(app, state.feeds), state.audit), hosts, identify)
+    compressed = GZipMiddleware(Drain(app, state.feeds), COMPRESSED_BYTES, COMPRESSION)  # no streams of events
+    return Guard(Audited(compressed, state.audit), hosts, identify)
 
 
 class Drain:

@@ -28,13 +28,16 @@ export class RunSocket {
   private wait = FIRST_WAIT
   private closed = false
 
+  private after = 0
+
   constructor(
     private readonly runId: string,
-    private after: number,
     private readonly follower: Follower,
   ) {}
 
-  open(): void {
+  /** Connect, after the event with this number. */
+  open(after = this.after): void {
+    this.after = after
     this.follower.onConnection('connecting')
     const address = new URL(url(runPath(this.runId, '/socket'), { after: Math.max(0, this.after - 1) }), location.href)
     address.protocol = address.protocol.replace('http', 'ws')

@@ -2,6 +2,7 @@
 import { defineStore } from 'pinia'
 import { computed, ref, shallowRef, triggerRef } from 'vue'
 import type { PageEvent, PageItem } from '@/api/page_events'
+import { ApiError, api, runPath } from '@/api/client'
 import { RunSocket, type Connection } from '@/api/socket'
 import { useFold, type Fold } from '@/state/fold'
 import { live } from '@/state/live'
@@ -36,13 +37,21 @@ function setup(runId: string) {
     triggerRef(writing)
   }
 
-  function follow(): void {
+  /** Read what is recorded, in one answer, and follow the run from there; one that has ended needs no socket. */
+  async function follow(): Promise<void> {
     if (socket) return
-    socket = new RunSocket(runId, events.value.at(-1)?.number ?? 0, {
-      onItems: add,
-      onConnection: (state) => (connection.value = state),
-    })
-    socket.open()
+    const mine = (socket = new RunSocket(runId, { onItems: add, onConnection: (state) => (connection.value = state) }))
+    const last = () => events.value.at(-1)
+    try {
+      add(await api.get<PageEvent[]>(runPath(runId, '/page-events'), { after: Math.max(0, (last()?.number ?? 0) - 1) }))
+    } catch (failure) {
+      // The socket says what is wrong, and tries again.
+      if (failure instanceof ApiError && failure.status === 404) connection.value = 'refused'
+    }
+    if (socket !== mine || connection.value === 'refused') return
+    const event = events.value.findLast((one) => one.kind === 'run')
+    if (event?.kind === 'run' && event.state === 'ended') connection.value = 'ended'
+    else mine.open(last()?.number ?? 0)
   }
 
   function leave(): void {

@@ -32,7 +32,7 @@ SAFE_TYPES = frozenset(("text/plain", "text/csv", "text/markdown", "application/
 CONTENT: dict[int | str, dict[str, Any]] = {200: {"content": {"*/*": {}}, "description": "the content, to be saved"}}
 DOWNLOAD = {"X-Content-Type-Options": "nosniff", "Content-Security-Policy": "default-src 'none'; sandbox"}
 JSON = "application/json"
-MOST_EVENTS = 10_000
+MOST_EVENTS = 50_000
 PAGE_EVENT: dict[str, Any] = {
     "type": "object",
     "description": "a page event, as docs/reference/page-events.schema.json describes it",

@@ -96,7 +96,24 @@ def test_a_socket_that_is_cut_comes_back_at_its_event(server: PageServer, page: 
     opened[0].close(code=1001)
     expect(feed).to_contain_text("That was all.")
     assert feed.get_by_text("The run starts").count() == 1
-    assert [int(one.url.rpartition("after=")[2]) > 0 for one in opened] == [False, True]
+    first, second = (int(one.url.rpartition("after=")[2]) for one in opened)
+    assert second >= max(first, 1)
+
+
+def test_the_history_of_a_run_comes_in_one_answer_and_one_that_has_ended_needs_no_socket(
+    server: PageServer, page: Page
+) -> None:
+    run_id = server.show_run(page, "talk")
+    expect(page.get_by_text("Completed").first).to_be_visible()
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.on("websocket", lambda socket: asked.append(socket.url))
+    server.open(page)
+    page.reload()
+    server.open(page, "runs", run_id)
+    expect(page.get_by_role("feed")).to_contain_text("at less on a mountain")
+    assert len([one for one in asked if "page-events" in one]) == 1
+    assert not [one for one in asked if f"{run_id}/socket" in one]
 
 
 def test_the_slider_shows_the_run_as_it_was(server: PageServer, page: Page) -> None:
