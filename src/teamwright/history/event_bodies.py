@@ -8,20 +8,7 @@ from pydantic import JsonValue
 from pydantic_core import from_json
 
 from teamwright.history.record.asks import RecordedBodies
-from teamwright.values.events.agent import (
-    AgentAsked,
-    AgentCalled,
-    AgentCallRejected,
-    AgentCompacted,
-    AgentFailed,
-    AgentReplied,
-    AgentReturned,
-    Body,
-    MessageRef,
-    WorkspaceConflicted,
-    WorkspaceKept,
-    WorkspaceWritten,
-)
+from teamwright.values.events import agent
 from teamwright.values.events.event import Event
 from teamwright.values.events.run import PersonAsked, RunEnded, RunStarted
 from teamwright.values.key import is_request
@@ -30,18 +17,18 @@ Texts = dict[str, JsonValue]
 """The texts of an event by name; arguments and data are JSON values."""
 
 
-def bodies_of(event: Event) -> Iterator[Body]:
+def bodies_of(event: Event) -> Iterator[agent.Body]:
     """The hashes of the texts that an event refers to."""
     match event.fact:
         case RunStarted() as fact:
             yield from (fact.task, fact.manifest, *(ref.body for ref in fact.history))
-        case AgentReplied() as fact:
+        case agent.AgentReplied() as fact:
             yield from (ref.body for ref in fact.messages)
             yield from [fact.data] if fact.data is not None else ()
             yield from fact.tool_bodies
-        case AgentFailed() as fact:
+        case agent.AgentFailed() as fact:
             yield from (ref.body for ref in fact.messages)
-        case AgentReturned() as fact:
+        case agent.AgentReturned() as fact:
             yield from fact.bodies
         case _:
             yield from _named(event).values()
@@ -53,42 +40,42 @@ def texts_of(event: Event, bodies: RecordedBodies) -> Texts:
         case RunStarted() as fact:
             task, manifest = bodies.value(fact.task), bodies.value(fact.manifest)
             return {"task": task, "manifest": manifest, "history": _messages(fact.history, bodies)}
-        case AgentReplied(data=data, messages=messages):
+        case agent.AgentReplied(data=data, messages=messages):
             found: Texts = {"messages": _messages(messages, bodies)}
             return found if data is None else {**found, "data": bodies.value(data)}
-        case AgentFailed(messages=messages):
+        case agent.AgentFailed(messages=messages):
             return {"messages": _messages(messages, bodies)}
-        case AgentReturned() as fact:
+        case agent.AgentReturned() as fact:
             return _result(event.place, bodies.result(fact))
-        case AgentCallRejected(arguments=arguments):
+        case agent.AgentCallRejected(arguments=arguments):
             return {"arguments": _arguments(bodies.value(arguments))}
         case _:
             return {name: bodies.value(body) for name, body in _named(event).items()}
 
 
-def _named(event: Event) -> dict[str, Body]:
+def _named(event: Event) -> dict[str, agent.Body]:
     """The hashes of an event whose fields hold one text each."""
     match event.fact:
         case RunEnded(output=output, data=data):
             named = {"output": output, "data": data}
-        case AgentAsked(task=task):
+        case agent.AgentAsked(task=task):
             named = {"task": task}
-        case AgentCalled(arguments=arguments) | AgentCallRejected(arguments=arguments):
+        case agent.AgentCalled(arguments=arguments) | agent.AgentCallRejected(arguments=arguments):
             named = {"arguments": arguments}
-        case AgentCompacted(summary=summary):
+        case agent.AgentCompacted(summary=summary):
             named = {"summary": summary}
         case PersonAsked(draft=draft):
             named = {"draft": draft}
-        case WorkspaceWritten(body=body) | WorkspaceConflicted(body=body):
+        case agent.WorkspaceWritten(body=body) | agent.WorkspaceConflicted(body=body):
             named = {"value": body}
-        case WorkspaceKept(artifact=artifact):
+        case agent.WorkspaceKept(artifact=artifact):
             named = {"content": artifact.hash}
         case _:
             named = {}
     return {name: body for name, body in named.items() if body is not None}
 
 
-def _messages(refs: tuple[MessageRef, ...], bodies: RecordedBodies) -> JsonValue:
+def _messages(refs: tuple[agent.MessageRef, ...], bodies: RecordedBodies) -> JsonValue:
     return [{"name": one.name, "role": one.role, "content": one.content} for one in bodies.messages(refs)]
 
 

@@ -13,75 +13,8 @@ from teamwright.history.team_wording import (
     plan_note,
 )
 from teamwright.values.call_limits import is_reply_cut_warning
-from teamwright.values.events.agent import (
-    AgentAbandoned,
-    AgentCalled,
-    AgentCallFailed,
-    AgentCallRejected,
-    AgentChecked,
-    AgentCompacted,
-    AgentFailed,
-    AgentModeRefused,
-    AgentRecovered,
-    AgentReplied,
-    WorkspaceConflicted,
-    WorkspaceKept,
-    WorkspaceWritten,
-)
-from teamwright.values.events.budget import (
-    BudgetAwaited,
-    BudgetDegraded,
-    BudgetEased,
-    BudgetExceeded,
-    BudgetMisreported,
-    BudgetRefused,
-    BudgetThrottled,
-    BudgetUnpriced,
-    exceeded_text,
-)
+from teamwright.values.events import agent, budget, run, team
 from teamwright.values.events.event import Event
-from teamwright.values.events.run import (
-    Custom,
-    Origin,
-    PersonAnswered,
-    PersonAsked,
-    RunAborted,
-    RunApplied,
-    RunCheckpoint,
-    RunEnded,
-    RunInterrupted,
-    RunIntervened,
-    RunLogged,
-    RunNotified,
-    RunPaused,
-    RunQueued,
-    RunRefused,
-    RunResumed,
-    RunStarted,
-    ScopeExpired,
-)
-from teamwright.values.events.team import (
-    FailureRung,
-    StepHeldUp,
-    StepSkipped,
-    TeamBounded,
-    TeamChannelClosed,
-    TeamChannelOpened,
-    TeamDecided,
-    TeamEmitted,
-    TeamEscalated,
-    TeamEvaluationResult,
-    TeamGoalReached,
-    TeamHandoff,
-    TeamLife,
-    TeamMessage,
-    TeamPlanned,
-    TeamReplyRejected,
-    TeamRoleBound,
-    TeamRouted,
-    TeamSelected,
-    TeamStepFailed,
-)
 from teamwright.values.key import is_tool_call, parent_key
 from teamwright.values.limits import refusal_text
 from teamwright.values.people import Mark
@@ -166,7 +99,7 @@ def _answer_detail(answer: Answer) -> str:
             return ""
 
 
-RUNG_TEXTS: dict[FailureRung, str] = {
+RUNG_TEXTS: dict[team.FailureRung, str] = {
     "retry": "it is tried again",
     "upgrade_model": "it is tried with a stronger model",
     "downgrade_model": "it is tried with a cheaper model",
@@ -177,15 +110,15 @@ RUNG_TEXTS: dict[FailureRung, str] = {
 }
 
 USUAL = (
-    TeamDecided, TeamEmitted, TeamGoalReached, TeamHandoff, TeamPlanned, TeamRoleBound, TeamChannelOpened,
-    TeamChannelClosed,
-    StepSkipped, StepHeldUp, RunCheckpoint, PersonAnswered, AgentModeRefused, RunApplied, TeamLife, TeamMessage,
+    team.TeamDecided, team.TeamEmitted, team.TeamGoalReached, team.TeamHandoff, team.TeamPlanned,
+    team.TeamRoleBound, team.TeamChannelOpened, team.TeamChannelClosed, team.StepSkipped, team.StepHeldUp,
+    run.RunCheckpoint, run.PersonAnswered, agent.AgentModeRefused, run.RunApplied, team.TeamLife, team.TeamMessage,
 )  # fmt: skip
 
 
 def mark_of(event: Event) -> Literal["·", "!"]:
     """The mark before a note: `!` for something out of the ordinary."""
-    if isinstance(event.fact, TeamEvaluationResult):
+    if isinstance(event.fact, team.TeamEvaluationResult):
         return "·" if is_plain_pass(event.fact.verdict) else "!"
     if plan_note(event) is not None:
         return "·" if is_plan_progress(event) else "!"
@@ -195,19 +128,19 @@ def mark_of(event: Event) -> Literal["·", "!"]:
 def note_text(event: Event) -> str | None:
     """A note about an event that a reader should know besides the replies; none for routine events."""
     match event.fact:
-        case RunStarted(origin=origin) if origin is not None:
+        case run.RunStarted(origin=origin) if origin is not None:
             return _origin_text(origin)
-        case RunResumed(driver=driver):
+        case run.RunResumed(driver=driver):
             return f"run resumed{f' by {driver}' if driver else ''}"
-        case RunPaused(stop_reason=reason, why=why):
+        case run.RunPaused(stop_reason=reason, why=why):
             return f"run paused: {why}" if why else _pause_text(reason)
-        case RunIntervened(intervention=Mark()):
+        case run.RunIntervened(intervention=Mark()):
             return None  # the checkpoint has an event of its own
-        case RunIntervened() | RunApplied() | RunRefused() | RunAborted() as fact:
+        case run.RunIntervened() | run.RunApplied() | run.RunRefused() | run.RunAborted() as fact:
             return intervention_text(fact)
-        case ScopeExpired(seconds=seconds):
+        case run.ScopeExpired(seconds=seconds):
             return f"time limit of {seconds:g} seconds reached"
-        case RunEnded():
+        case run.RunEnded():
             return None
         case _:
             return _note_of_member(event)
@@ -221,21 +154,21 @@ def _pause_text(reason: StopReason) -> str:
 
 def _note_of_member(event: Event) -> str | None:
     match event.fact:
-        case AgentCalled(in_doubt=True, name=name, effect=effect):
+        case agent.AgentCalled(in_doubt=True, name=name, effect=effect):
             again = "" if effect == "tool" else ", so it is made again"  # `once` and `check` decide about a tool
             return f"the last call to {name} is in doubt (it may or may not have arrived){again}"
-        case AgentCalled(waited=waited, name=name) if waited >= LONG_WAIT:
+        case agent.AgentCalled(waited=waited, name=name) if waited >= LONG_WAIT:
             return f"waited {seconds_text(waited)} in the queue for {name}"
-        case AgentCallFailed() | AgentCallRejected() as fact:
+        case agent.AgentCallFailed() | agent.AgentCallRejected() as fact:
             return _failed_call_text(event.place, fact)
-        case AgentFailed(error="budget"):
+        case agent.AgentFailed(error="budget"):
             return None  # the refused call has an event of its own
-        case AgentFailed(error=error, message=message):
+        case agent.AgentFailed(error=error, message=message):
             return "cancelled before it finished" if error == "cancelled" else f"failed: {message}"
-        case AgentReplied(truncated=True, warnings=warnings):
+        case agent.AgentReplied(truncated=True, warnings=warnings):
             by_size = any(map(is_reply_cut_warning, warnings))
             return f"the reply was cut at its {'size' if by_size else 'output'} cap"
-        case AgentAbandoned(name=name, grace=grace):
+        case agent.AgentAbandoned(name=name, grace=grace):
             return f"{name} did not stop within {seconds_text(grace)} and was abandoned"
         case _:
             return (
@@ -250,9 +183,9 @@ def _note_of_member(event: Event) -> str | None:
             )
 
 
-def _failed_call_text(place: str, failed: AgentCallFailed | AgentCallRejected) -> str:
+def _failed_call_text(place: str, failed: agent.AgentCallFailed | agent.AgentCallRejected) -> str:
     """Why a call failed and what happens next. A member whose tool call failed sees the error and continues."""
-    if isinstance(failed, AgentCallRejected):
+    if isinstance(failed, agent.AgentCallRejected):
         return f"the tool {failed.name} was not called: {failed.message}"
     why = failed.message
     if failed.error != "tool":  # the message of a tool says that it failed
@@ -265,23 +198,23 @@ def _failed_call_text(place: str, failed: AgentCallFailed | AgentCallRejected) -
 
 def _note_of_people(event: Event) -> str | None:
     match event.fact:
-        case PersonAsked(question=question):
+        case run.PersonAsked(question=question):
             return f"asks {visible(question.to or 'a person')}: {question_text(question)}"
-        case PersonAnswered(answer=answer):
+        case run.PersonAnswered(answer=answer):
             return f"was answered{f' by {answer.by}' if answer.by else ''}: {answer.text}{_answer_detail(answer)}"
-        case RunInterrupted():
+        case run.RunInterrupted():
             return "the process that drives the run was asked to stop"
-        case RunQueued(queue=queue, waits_for=needed, starts=starts):
+        case run.RunQueued(queue=queue, waits_for=needed, starts=starts):
             with_what = f" with {visible(', '.join(needed))}" if needed else ""
             since = "" if starts is None else f", from {minute_text(starts)} on"
             return f"waits in the queue {visible(queue)!r} for a worker{with_what}{since}"
-        case RunNotified() as fact:
+        case run.RunNotified() as fact:
             return _note_of_webhook(fact)
         case _:
             return None
 
 
-def _note_of_webhook(fact: RunNotified) -> str:
+def _note_of_webhook(fact: run.RunNotified) -> str:
     if fact.error is None:
         return "webhook notified that the run waits" + (f" (attempt {fact.attempt})" if fact.attempt > 1 else "")
     if fact.retry_in is None:
@@ -291,20 +224,20 @@ def _note_of_webhook(fact: RunNotified) -> str:
 
 def _note_of_recovery(event: Event) -> str | None:
     match event.fact:
-        case AgentRecovered(member=member, error=error, how="fell_back", to=to):
+        case agent.AgentRecovered(member=member, error=error, how="fell_back", to=to):
             fallback = "another model" if to == member else to
             return f"{member} failed ({error}); falling back to {fallback}"
-        case AgentRecovered(member=member, how="summarised"):
+        case agent.AgentRecovered(member=member, how="summarised"):
             return f"the conversation is too long for {member}; retrying with a summary"
-        case AgentCompacted(member=member, messages=messages):
+        case agent.AgentCompacted(member=member, messages=messages):
             return f"{member} replaced {count_text(messages, 'older message')} by a summary"
-        case AgentRecovered(member=member, error=error):
+        case agent.AgentRecovered(member=member, error=error):
             return f"{member} failed ({error}), and the team can't continue without it"
-        case AgentModeRefused(model=model, refused=refused, mode=mode):
+        case agent.AgentModeRefused(model=model, refused=refused, mode=mode):
             return f"{model} takes no answers in the mode {' or '.join(refused)}; asked in the mode {mode} instead"
-        case AgentChecked(check=check, verdict="mended"):
+        case agent.AgentChecked(check=check, verdict="mended"):
             return f"check_{check} replaced the text"
-        case AgentChecked(check=check, verdict=verdict, text=text):
+        case agent.AgentChecked(check=check, verdict=verdict, text=text):
             return f"check_{check} {verdict}: {text}"
         case _:
             return None
@@ -312,16 +245,16 @@ def _note_of_recovery(event: Event) -> str | None:
 
 def _note_of_budget(event: Event) -> str | None:
     match event.fact:
-        case BudgetRefused(level=level, what=what, needed=needed, left=left, limit=limit, kept=kept, why=why):
+        case budget.BudgetRefused(level=level, what=what, needed=needed, left=left, limit=limit, kept=kept, why=why):
             return f"a call was refused: {refusal_text(level, what, needed, left, limit, kept, why)}"
-        case BudgetExceeded(level=level, over=over, what=what):
-            return exceeded_text(level, what, over)
-        case BudgetUnpriced() | BudgetMisreported() as fact:
+        case budget.BudgetExceeded(level=level, over=over, what=what):
+            return budget.exceeded_text(level, what, over)
+        case budget.BudgetUnpriced() | budget.BudgetMisreported() as fact:
             return fact.warning
-        case BudgetDegraded(rung=rung, after=after, reason=reason, undone=undone):
+        case budget.BudgetDegraded(rung=rung, after=after, reason=reason, undone=undone):
             restored = f"budget recovered: {RESTORED.get(rung, rung)}"
             return f"{restored if undone else DEGRADED.get(rung, rung).format(after=after)} ({reason})"
-        case Custom(domain=domain, name=name):
+        case run.Custom(domain=domain, name=name):
             return f"{domain} {name}"
         case _:
             return _note_of_waits(event)
@@ -329,15 +262,15 @@ def _note_of_budget(event: Event) -> str | None:
 
 def _note_of_waits(event: Event) -> str | None:
     match event.fact:
-        case BudgetAwaited(member=member, level=level, what=what, needed=needed, held=held, holders=holders):
+        case budget.BudgetAwaited(member=member, level=level, what=what, needed=needed, held=held, holders=holders):
             wanted, kept = (price_text(one) if what == "usd" else f"{one} {what}" for one in (needed, held))
             whom = ", ".join(holders) or "others"
             return f"{member} waits for {wanted} of {level or 'the run'!r}: {whom} reserved {kept}"
-        case BudgetThrottled(model=model, before=before, after=after, seconds=seconds):
+        case budget.BudgetThrottled(model=model, before=before, after=after, seconds=seconds):
             rest = f"no calls for {seconds_text(seconds)}" if seconds else ""
             fewer = f"at most {after} at once instead of {before}" if after != before else ""
             return f"{model} is rate limited: {', then '.join(filter(None, (rest, fewer)))}"
-        case BudgetEased(model=model, concurrency=count):
+        case budget.BudgetEased(model=model, concurrency=count):
             return f"{model} accepts {count} calls at once again"
         case _:
             return None
@@ -345,21 +278,21 @@ def _note_of_waits(event: Event) -> str | None:
 
 def _note_of_team(event: Event) -> str | None:
     match event.fact:
-        case TeamDecided(by=by, action=action, iteration=number, to=to):
+        case team.TeamDecided(by=by, action=action, iteration=number, to=to):
             whom = f" to {', '.join(to)}" if to else ""
             return f"decision {number} of {by}: {action}{whom}"
-        case TeamReplyRejected(member=member, problem=problem):
+        case team.TeamReplyRejected(member=member, problem=problem):
             return f"{member} is asked again because its answer can't be used: {problem}"
-        case TeamEmitted(type=kind, by=by, to=to):
+        case team.TeamEmitted(type=kind, by=by, to=to):
             subscribers = f"to {', '.join(to)}" if to else "no subscribers"
             return f"event {kind}{f' from {by}' if by else ''}, {subscribers}"
-        case TeamBounded(limit=limit, most=most, type=kind, by=by) as fact:
+        case team.TeamBounded(limit=limit, most=most, type=kind, by=by) as fact:
             return f"stopped by {limit} ({most}): {kind} from {by} is dropped, {fact.chain_text}"
-        case TeamGoalReached(by=by, at_work=at_work, waiting=waiting):
+        case team.TeamGoalReached(by=by, at_work=at_work, waiting=waiting):
             return f"{by} reached the goal; {at_work} running are cancelled, {count_text(waiting, 'reaction')} dropped"
-        case TeamEvaluationResult() as fact:
+        case team.TeamEvaluationResult() as fact:
             return evaluation_text(fact)
-        case TeamEscalated(member=member, risk_level=risk, to=to, reason=reason):
+        case team.TeamEscalated(member=member, risk_level=risk, to=to, reason=reason):
             why = f", because {reason}" if reason else ""
             return f"{member} reports {risk} risk; its reply counts only if {to or 'a person'} approves it{why}"
         case _:
@@ -368,11 +301,11 @@ def _note_of_team(event: Event) -> str | None:
 
 def _note_of_next_speaker(event: Event) -> str | None:
     match event.fact:
-        case TeamHandoff(source=source, to="", reason=reason):
+        case team.TeamHandoff(source=source, to="", reason=reason):
             return f"a person is needed for the work of {source}: {reason}"
-        case TeamHandoff(source=source, to=to, reason=reason):
+        case team.TeamHandoff(source=source, to=to, reason=reason):
             return f"{source} hands off to {to}" + (f": {reason}" if reason else "")
-        case TeamSelected(member=member, turn=turn, how="fallback", reason=reason):
+        case team.TeamSelected(member=member, turn=turn, how="fallback", reason=reason):
             return f"turn {turn} goes to {member}, the first eligible member, because {reason}"
         case _:
             return None
@@ -380,17 +313,17 @@ def _note_of_next_speaker(event: Event) -> str | None:
 
 def _note_of_plan(event: Event) -> str | None:
     match event.fact:
-        case TeamPlanned(topology=topology, steps=steps, rounds=rounds, width=width, lead=lead):
+        case team.TeamPlanned(topology=topology, steps=steps, rounds=rounds, width=width, lead=lead):
             led = f", led by {lead}" if lead else ""
             side = f"{width} at once" if width > 1 else "one at a time"
             return f"{topology}: {count_text(steps, 'step')} in {count_text(rounds, 'round')}, {side}{led}"
-        case TeamRoleBound(role=role, member=member) if role != member:
+        case team.TeamRoleBound(role=role, member=member) if role != member:
             return f"{member} has the role {role}"
-        case TeamStepFailed(step=step, member=member, error=error, rung=rung):
+        case team.TeamStepFailed(step=step, member=member, error=error, rung=rung):
             return f"{member} failed at step {step} ({error}): {RUNG_TEXTS[rung]}"
-        case TeamChannelOpened(step=step, between=between, reason=reason):
+        case team.TeamChannelOpened(step=step, between=between, reason=reason):
             return f"{' and '.join(between)} may talk with each other about step {step}: {reason}"
-        case TeamChannelClosed(between=between, messages=messages, settled=settled):
+        case team.TeamChannelClosed(between=between, messages=messages, settled=settled):
             how = "and agreed" if settled else "and did not agree"
             return f"{' and '.join(between)} exchanged {count_text(messages, 'message')} {how}; the lead decides"
         case _:
@@ -400,17 +333,17 @@ def _note_of_plan(event: Event) -> str | None:
 def detail_text(event: Event) -> str | None:
     """A routing decision or a workspace write, which only explanations and logs show; none for other events."""
     match event.fact:
-        case TeamSelected(member=member, turn=turn, how="only"):
+        case team.TeamSelected(member=member, turn=turn, how="only"):
             return f"turn {turn} goes to {member}, the only eligible member"
-        case TeamSelected(member=member, turn=turn, how=how, by=by) if how != "fallback":
+        case team.TeamSelected(member=member, turn=turn, how=how, by=by) if how != "fallback":
             return f"turn {turn} goes to {member}, chosen by {by} ({READ_BY[how]})"
-        case TeamRouted(source=source, to=None):
+        case team.TeamRouted(source=source, to=None):
             return f"the route ends at {source}: none of its conditions holds"
-        case TeamRouted(source=source, to=to, when=when) if when is not None:
+        case team.TeamRouted(source=source, to=to, when=when) if when is not None:
             return f"from {source} to {to}, because {when}"
-        case WorkspaceWritten(name=name, revision=version):
+        case agent.WorkspaceWritten(name=name, revision=version):
             return f"writes {name}, version {version}"
-        case WorkspaceKept(artifact=artifact):
+        case agent.WorkspaceKept(artifact=artifact):
             return f"stores {artifact.name} ({artifact.media_type}, {size_text(artifact.size)})"
         case _:
             return None
@@ -418,15 +351,15 @@ def detail_text(event: Event) -> str | None:
 
 def _note_of_step(event: Event) -> str | None:
     match event.fact:
-        case StepSkipped(step=step, reason="stopped"):
+        case team.StepSkipped(step=step, reason="stopped"):
             return f"step {step} was skipped: a person stopped it"
-        case StepSkipped(step=step, reason="condition"):
+        case team.StepSkipped(step=step, reason="condition"):
             return f"step {step} was skipped: its condition does not hold"
-        case StepSkipped(step=step, reason="needs", because=needs):
+        case team.StepSkipped(step=step, reason="needs", because=needs):
             return f"step {step} was skipped: there is no output from {', '.join(needs)}, which it needs"
-        case StepSkipped(step=step, because=needs):
+        case team.StepSkipped(step=step, because=needs):
             return f"step {step} was skipped: it depends on {', '.join(needs)}, where a step failed"
-        case StepHeldUp(step=step, keys=keys, by=by):
+        case team.StepHeldUp(step=step, keys=keys, by=by):
             return f"{f'step {step}' if step else 'it'} waits for {', '.join(keys)}, queued behind {', '.join(by)}"
         case _:
             return None
@@ -434,18 +367,18 @@ def _note_of_step(event: Event) -> str | None:
 
 def _note_of_record(event: Event) -> str | None:
     match event.fact:
-        case RunCheckpoint(name=name, by=by):
+        case run.RunCheckpoint(name=name, by=by):
             return f"checkpoint {name}{f', set by {by}' if by else ''}"
-        case RunLogged(level="warning" | "error" as level, text=text):
+        case run.RunLogged(level="warning" | "error" as level, text=text):
             return f"{level}: {text}"
-        case WorkspaceConflicted(name=name, based_on=base, revision=now, by=by):
+        case agent.WorkspaceConflicted(name=name, based_on=base, revision=now, by=by):
             current = f"{now}, written by {by}" if by else f"{now}"
             return f"a write to {name} was refused: it was based on version {base}, but the current one is {current}"
         case _:
             return None
 
 
-def _origin_text(origin: Origin) -> str:
+def _origin_text(origin: run.Origin) -> str:
     match origin.how:
         case "fork":
             return f"forked from run {origin.run_id} {_point_of(origin)}"
@@ -455,7 +388,7 @@ def _origin_text(origin: Origin) -> str:
             return f"answers {parent_key(origin.key)} of run {origin.run_id}"
 
 
-def _point_of(origin: Origin) -> str:
+def _point_of(origin: run.Origin) -> str:
     return f"at {origin.checkpoint} (event {origin.number})" if origin.checkpoint else f"(event {origin.number})"
 
 

@@ -16,24 +16,9 @@ from teamwright.history.checkpoints import checkpoint_name
 from teamwright.history.history import RunHistory
 from teamwright.journal.protocol import Batch
 from teamwright.teams.team import Team
-from teamwright.values.events.agent import AgentCalled, AgentCallFailed, AgentFailed, AgentReplied, AgentReturned
+from teamwright.values.events import agent, run
 from teamwright.values.events.budget import BudgetOpened, BudgetRaised
 from teamwright.values.events.event import Event
-from teamwright.values.events.run import (
-    Origin,
-    PersonAnswered,
-    RunAborted,
-    RunEnded,
-    RunInterrupted,
-    RunIntervened,
-    RunNotified,
-    RunPaused,
-    RunQueued,
-    RunRefused,
-    RunResumed,
-    RunStarted,
-    ScopeWaited,
-)
 from teamwright.values.events.team import TeamEnded, TeamReopened
 from teamwright.values.limits import Bounds, Limits, lowered
 from teamwright.values.people import SMALLER, YES, Answer, confirmation_key, lower_ceiling
@@ -41,8 +26,9 @@ from teamwright.values.text.secret_names import without_secrets
 from teamwright.values.turns.messages import digest
 
 NOT_COPIED = (
-    RunStarted, RunResumed, RunPaused, RunInterrupted, RunQueued, RunEnded, RunIntervened, RunRefused, RunAborted,
-    RunNotified, ScopeWaited, BudgetRaised, TeamEnded, BudgetOpened,
+    run.RunStarted, run.RunResumed, run.RunPaused, run.RunInterrupted, run.RunQueued, run.RunEnded,
+    run.RunIntervened, run.RunRefused, run.RunAborted, run.RunNotified, run.ScopeWaited, BudgetRaised, TeamEnded,
+    BudgetOpened,
 )  # fmt: skip
 """Facts about one run alone: its drivers, its limits and its end."""
 
@@ -110,14 +96,14 @@ def _is_left_out(history: RunHistory, event: Event, cancelled_at: float) -> bool
     """
     if history.started.confirm is not None and event.key == confirmation_key(history.started.team):
         return True
-    if isinstance(event.fact, AgentReplied | AgentFailed):
+    if isinstance(event.fact, agent.AgentReplied | agent.AgentFailed):
         ask = history.record.asks[event.key]
         return not event.scope or (ask.is_cancelled and (ask.is_team or event.number > cancelled_at))
     return isinstance(event.fact, NOT_COPIED)
 
 
 def _ends_a_team(history: RunHistory, event: Event) -> bool:
-    return isinstance(event.fact, AgentReplied | AgentFailed) and history.record.asks[event.key].is_team
+    return isinstance(event.fact, agent.AgentReplied | agent.AgentFailed) and history.record.asks[event.key].is_team
 
 
 def _cancelled_at(history: RunHistory) -> float:
@@ -125,8 +111,8 @@ def _cancelled_at(history: RunHistory) -> float:
     ends = (
         event.number
         for event in history.events
-        if isinstance(event.fact, RunAborted)
-        or (isinstance(event.fact, RunIntervened) and event.fact.intervention.kind == "cancel")
+        if isinstance(event.fact, run.RunAborted)
+        or (isinstance(event.fact, run.RunIntervened) and event.fact.intervention.kind == "cancel")
     )
     return next(ends, inf)
 
@@ -137,9 +123,9 @@ def calls_returned_after(events: Sequence[Event], last: int) -> set[int]:
     found: set[int] = set()
     for event in events:
         match event.fact:
-            case AgentCalled() if event.number <= last:
+            case agent.AgentCalled() if event.number <= last:
                 open_[event.key] = event.number
-            case AgentReturned() | AgentCallFailed() if event.key in open_:
+            case agent.AgentReturned() | agent.AgentCallFailed() if event.key in open_:
                 number = open_.pop(event.key)
                 if event.number > last:
                     found.add(number)
@@ -148,12 +134,12 @@ def calls_returned_after(events: Sequence[Event], last: int) -> set[int]:
     return found
 
 
-def _origin(history: RunHistory, number: int) -> Origin:
+def _origin(history: RunHistory, number: int) -> run.Origin:
     """Return the origin of a fork at an event."""
     before = history.started.origin
     root = before.root_run if before is not None and before.how == "fork" else ""
     checkpoint = checkpoint_name(number, history.checkpoints())
-    return Origin(run_id=history.events[0].run_id, number=number, how="fork", checkpoint=checkpoint, root=root)
+    return run.Origin(run_id=history.events[0].run_id, number=number, how="fork", checkpoint=checkpoint, root=root)
 
 
 def fork_limits(history: RunHistory, given: Limits | None, last: int) -> Bounds | None:
@@ -177,6 +163,6 @@ def _confirmation(history: RunHistory, last: int) -> Answer | None:
     A fork of a confirmed run is not confirmed again; one of a run that was not to begin is.
     """
     event = history.record.answers.get(confirmation_key(history.started.team))
-    if event is None or event.number > last or not isinstance(event.fact, PersonAnswered):
+    if event is None or event.number > last or not isinstance(event.fact, run.PersonAnswered):
         return None
     return event.fact.answer if event.fact.answer.text in {YES, SMALLER} else None

@@ -6,37 +6,10 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import assert_never
 
+from teamwright.values import people
+from teamwright.values.events import team
 from teamwright.values.events.event import Event
 from teamwright.values.events.run import RunAborted, RunApplied, RunIntervened, RunRefused
-from teamwright.values.events.team import (
-    TeamEvaluationResult,
-    TeamLife,
-    TeamMerged,
-    TeamMessage,
-    TeamPlanChanged,
-    TeamPlanProposed,
-    TeamPlanStatus,
-    TeamStepAssigned,
-    TeamStepCompleted,
-)
-from teamwright.values.people import (
-    ActionClaim,
-    AddMember,
-    Answered,
-    Cancel,
-    EditPlan,
-    Intervention,
-    Mark,
-    Pause,
-    PauseMember,
-    RaiseBudget,
-    RemoveMember,
-    RestorePlan,
-    ResumeMember,
-    StopStep,
-    Tell,
-    Undo,
-)
 from teamwright.values.text.control_characters import visible
 from teamwright.values.text.display import count_text, cut
 from teamwright.values.turns.verdicts import EvaluationVerdict, JudgeRecord
@@ -47,15 +20,15 @@ FIRST = 1
 def plan_note(event: Event) -> str | None:
     """Return the line for a change of a plan, of its status or of a competition; none for other events."""
     match event.fact:
-        case TeamPlanChanged(plan_version=version, difference=lines, by=by, reason=repaired):
+        case team.TeamPlanChanged(plan_version=version, difference=lines, by=by, reason=repaired):
             if version == FIRST:
                 steps = sum(line.startswith("+ ") for line in lines)
                 said = f"the plan{f' of {by}' if by else ''} has {count_text(steps, 'step')}"
                 return f"{said}; {repaired}" if repaired else said
             return f"{by or 'a person'} changes the plan (version {version}): {'; '.join(lines)}"
-        case TeamPlanStatus(status="failed" | "fallback" as status, reason=reason):
+        case team.TeamPlanStatus(status="failed" | "fallback" as status, reason=reason):
             return f"the plan is {status}{f': {reason}' if reason else ''}"
-        case TeamPlanProposed(by=by, to=to, approved=approved, reason=reason):
+        case team.TeamPlanProposed(by=by, to=to, approved=approved, reason=reason):
             decided = f"{to or 'a person'} {'approves' if approved else 'refuses'}"
             return f"{by} proposes to change the plan; {decided}{f': {reason}' if reason else ''}"
         case _:
@@ -65,13 +38,13 @@ def plan_note(event: Event) -> str | None:
 def is_plan_progress(event: Event) -> bool:
     """Whether a plan goes on as planned: nothing failed, was refused, or has to be tried again."""
     match event.fact:
-        case TeamPlanChanged(plan_version=version):
+        case team.TeamPlanChanged(plan_version=version):
             return version == FIRST
-        case TeamStepAssigned(attempt=attempt):
+        case team.TeamStepAssigned(attempt=attempt):
             return attempt == FIRST
-        case TeamStepCompleted(state=state):
+        case team.TeamStepCompleted(state=state):
             return state == "completed"
-        case TeamMerged():
+        case team.TeamMerged():
             return True
         case _:
             return False
@@ -80,15 +53,15 @@ def is_plan_progress(event: Event) -> bool:
 def _step_note(event: Event) -> str | None:
     """Return the line for a step that starts or ends; how it failed is said where that is recorded."""
     match event.fact:
-        case TeamStepAssigned(step=step, member=member, members=members, attempt=attempt):
+        case team.TeamStepAssigned(step=step, member=member, members=members, attempt=attempt):
             again = f", attempt {attempt}" if attempt > FIRST else ""
             who = "" if not members and member == step else f": {', '.join(members or (member,))}"
             return f"step {step} starts{again}{who}"
-        case TeamStepCompleted(step=step, state="completed", nothing_found=nothing_found):
+        case team.TeamStepCompleted(step=step, state="completed", nothing_found=nothing_found):
             return f"step {step} is completed{': there is nothing to find' if nothing_found else ''}"
-        case TeamStepCompleted(step=step, state="degraded" | "timeout" | "cancelled" as state):
+        case team.TeamStepCompleted(step=step, state="degraded" | "timeout" | "cancelled" as state):
             return f"step {step} ended {'with a warning' if state == 'degraded' else 'by ' + state}"
-        case TeamMerged(step=step, winner=winner, by=by, tied=tied, votes=votes, entries=entries):
+        case team.TeamMerged(step=step, winner=winner, by=by, tied=tied, votes=votes, entries=entries):
             if not winner:
                 return f"step {step}: {by} merged the answers"
             given = sum(one == winner for one in votes.values())
@@ -106,13 +79,13 @@ LONGEST_MESSAGE = 120
 def live_note(event: Event) -> str | None:
     """Return the line for a message between members, or a change of the team; none for other events."""
     match event.fact:
-        case TeamMessage(type=kind, by=by, to=to, text=text):
+        case team.TeamMessage(type=kind, by=by, to=to, text=text):
             words = {"chat": "tells", "assist_request": "asks", "assist": "answers", "decision": "decides for"}
             return f"{by} {words[kind]} {', '.join(to)}: {cut(visible(text), LONGEST_MESSAGE)}"
-        case TeamLife(reason=reason, members=members, left=left) if reason:
+        case team.TeamLife(reason=reason, members=members, left=left) if reason:
             gone = f"; left: {', '.join(left)}" if left else ""
             return f"{reason}: {', '.join(members)}{gone}"
-        case TeamLife(state="dissolved"):
+        case team.TeamLife(state="dissolved"):
             return "the team is dissolved; its outputs stay"
         case _:
             return None
@@ -128,7 +101,7 @@ def intervention_text(fact: RunIntervened | RunApplied | RunRefused | RunAborted
         case RunAborted(member=member):
             return f"aborted by a person after {member} failed"
         case RunIntervened(intervention=intervention):
-            by = "" if isinstance(intervention, Answered | ActionClaim) else intervention.by
+            by = "" if isinstance(intervention, people.Answered | people.ActionClaim) else intervention.by
             return f"{visible(by) if by else 'a person'} sent: {_text(intervention)}"
         case RunApplied(intervention=intervention):
             return f"in effect: {_text(intervention)}"
@@ -138,27 +111,29 @@ def intervention_text(fact: RunIntervened | RunApplied | RunRefused | RunAborted
             assert_never(fact)
 
 
-def _text(intervention: Intervention) -> str:
+def _text(intervention: people.Intervention) -> str:
     match intervention:
-        case Tell(text=text, to=to):
+        case people.Tell(text=text, to=to):
             return f"{f'to {to}: ' if to else ''}{cut(visible(text), LONGEST)!r}"
-        case PauseMember() | ResumeMember() | AddMember() | RemoveMember():
+        case people.PauseMember() | people.ResumeMember() | people.AddMember() | people.RemoveMember():
             return f"{intervention.kind.removesuffix('_member')} {intervention.member}"
-        case RaiseBudget() as raise_:
+        case people.RaiseBudget() as raise_:
             return f"raise the budget to {_amounts(raise_)}"
-        case EditPlan():
+        case people.EditPlan():
             return "another plan"
-        case StopStep(step=step, reason=reason):
+        case people.StopStep(step=step, reason=reason):
             return f"stop the step {visible(step)}{f': {cut(visible(reason), LONGEST)!r}' if reason else ''}"
-        case RestorePlan(plan_version=version):
+        case people.RestorePlan(plan_version=version):
             return f"version {version} of the plan again"
-        case Answered() | Cancel() | Pause() | Mark() | Undo() | ActionClaim():
+        case (
+            people.Answered() | people.Cancel() | people.Pause() | people.Mark() | people.Undo() | people.ActionClaim()
+        ):
             return intervention.kind
         case _:
             assert_never(intervention)
 
 
-def _amounts(limits: RaiseBudget) -> str:
+def _amounts(limits: people.RaiseBudget) -> str:
     """Say limits in words: `$2.5 and 40 calls`."""
     money = f"${limits.usd:g}" if limits.usd is not None else ""
     others = {"tokens": limits.tokens, "calls": limits.calls, "seconds": limits.seconds}
@@ -169,7 +144,7 @@ LONGEST_REASON = 160
 MOST_NAMED = 8
 
 
-def evaluation_text(result: TeamEvaluationResult) -> str:
+def evaluation_text(result: team.TeamEvaluationResult) -> str:
     """The verdict on the work of a member, as one line."""
     verdict = result.verdict
     again = f" (attempt {result.attempt})" if result.attempt > 1 else ""

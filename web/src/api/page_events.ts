@@ -427,7 +427,7 @@ export interface PageThinking {
   part: "text" | "thinking";
 }
 
-/** A tool is called in a `turn`. With a `method`, the MCP server `tool` is asked for tools or context. */
+/** A tool is called in a `turn`. With a `method`, the MCP server `tool` is asked for its tools. */
 export interface PageToolCall {
   kind: "tool_call";
   number: number;

@@ -22,52 +22,12 @@ from teamwright.server.page.page_events import (
 )
 from teamwright.server.page.state import EventBuilder, page_value
 from teamwright.server.page.teams import propose_plan
-from teamwright.values.events.agent import (
-    AgentAsked,
-    AgentCalled,
-    AgentCallFailed,
-    AgentFailed,
-    AgentReplied,
-    AgentReturned,
-)
-from teamwright.values.events.budget import BudgetAwaited, BudgetDegraded, BudgetOpened, BudgetRaised, BudgetRefused
+from teamwright.values import people
+from teamwright.values.events import agent, budget, run
 from teamwright.values.events.event import Fact
-from teamwright.values.events.run import (
-    PersonAnswered,
-    PersonAsked,
-    RunAborted,
-    RunApplied,
-    RunCheckpoint,
-    RunEnded,
-    RunInterrupted,
-    RunIntervened,
-    RunPaused,
-    RunQueued,
-    RunRefused,
-    RunResumed,
-    RunStarted,
-)
 from teamwright.values.events.team import StepHeldUp, StepSkipped
 from teamwright.values.key import in_scope, join_key, key_and_parents
 from teamwright.values.limits import NOTHING, Usage
-from teamwright.values.people import (
-    ActionClaim,
-    AddMember,
-    Answered,
-    Cancel,
-    EditPlan,
-    Intervention,
-    Mark,
-    Pause,
-    PauseMember,
-    RaiseBudget,
-    RemoveMember,
-    RestorePlan,
-    ResumeMember,
-    StopStep,
-    Tell,
-    Undo,
-)
 from teamwright.values.text.secret_patterns import mask_text, mask_value
 from teamwright.values.value import JsonValue
 
@@ -77,25 +37,25 @@ NONE_RESERVED = PageAmounts(tokens=0, usd=0.0, calls=0)
 def project_run(builder: EventBuilder, fact: Fact) -> bool:
     """Add what a fact about the run or a person shows; returns whether the fact is one."""
     match fact:
-        case RunStarted():
+        case run.RunStarted():
             _started(builder, fact)
-        case RunPaused(stop_reason=reason, waiting_for=keys):
+        case run.RunPaused(stop_reason=reason, waiting_for=keys):
             builder.add(PageRun(**builder.head(), state="paused", status="paused", reason=reason, waiting_for=keys))
-        case RunResumed():
+        case run.RunResumed():
             builder.add(PageRun(**builder.head(), state="resumed", status="running"))
-        case RunInterrupted():
+        case run.RunInterrupted():
             builder.add(PageRun(**builder.head(), state="interrupted", status="interrupted"))
-        case RunQueued():
+        case run.RunQueued():
             builder.add(PageRun(**builder.head(), state="queued", status="queued"))
-        case RunEnded():
+        case run.RunEnded():
             _ended(builder, fact)
-        case RunCheckpoint(name=name, by=by):
+        case run.RunCheckpoint(name=name, by=by):
             builder.add(PageCheckpoint(**builder.head(), name=mask_text(name), by=mask_text(by)))
-        case RunIntervened() | RunApplied() | RunRefused() | RunAborted():
+        case run.RunIntervened() | run.RunApplied() | run.RunRefused() | run.RunAborted():
             _intervention(builder, fact)
-        case PersonAsked():
+        case run.PersonAsked():
             _question(builder, fact)
-        case PersonAnswered(answer=answer):
+        case run.PersonAnswered(answer=answer):
             ask = builder.state.ask_around(builder.key)
             expert = None if ask is None or ask.is_team else ask.expert
             text, data = mask_text(answer.text), mask_value(answer.data)
@@ -105,7 +65,7 @@ def project_run(builder: EventBuilder, fact: Fact) -> bool:
     return True
 
 
-def _started(builder: EventBuilder, fact: RunStarted) -> None:
+def _started(builder: EventBuilder, fact: run.RunStarted) -> None:
     strategy = builder.state.start(fact, builder.source.value(fact.manifest))
     origin = fact.origin
     builder.add(
@@ -128,7 +88,7 @@ def _started(builder: EventBuilder, fact: RunStarted) -> None:
     )
 
 
-def _ended(builder: EventBuilder, fact: RunEnded) -> None:
+def _ended(builder: EventBuilder, fact: run.RunEnded) -> None:
     failure = None
     if fact.error is not None:
         failure = PageFailure(error=fact.error, message=mask_text(fact.message or ""))
@@ -148,17 +108,27 @@ def _ended(builder: EventBuilder, fact: RunEnded) -> None:
     )
 
 
-def _intervention(builder: EventBuilder, fact: RunIntervened | RunApplied | RunRefused | RunAborted) -> None:
-    if isinstance(fact, RunAborted):
+def _intervention(
+    builder: EventBuilder, fact: run.RunIntervened | run.RunApplied | run.RunRefused | run.RunAborted
+) -> None:
+    if isinstance(fact, run.RunAborted):
         text = mask_text(fact.message)
         builder.add(PageIntervention(**builder.head(), id=0, what="abort", state="applied", to=fact.member, text=text))
         return
     given = fact.intervention
-    if isinstance(given, AddMember):
+    if isinstance(given, people.AddMember):
         builder.state.appearance.add_profile(given.member, given.spec)
     to, text, data = intervention_fields(given)
-    by = given.answer.by if isinstance(given, Answered) else "" if isinstance(given, ActionClaim) else given.by
-    state = "applied" if isinstance(fact, RunApplied) else "refused" if isinstance(fact, RunRefused) else "accepted"
+    by = (
+        given.answer.by
+        if isinstance(given, people.Answered)
+        else ""
+        if isinstance(given, people.ActionClaim)
+        else given.by
+    )
+    state = (
+        "applied" if isinstance(fact, run.RunApplied) else "refused" if isinstance(fact, run.RunRefused) else "accepted"
+    )
     builder.add(
         PageIntervention(
             **builder.head(),
@@ -169,43 +139,45 @@ def _intervention(builder: EventBuilder, fact: RunIntervened | RunApplied | RunR
             to=to,
             text=text,
             data=data,
-            reason=mask_text(fact.reason) if isinstance(fact, RunRefused) else "",
+            reason=mask_text(fact.reason) if isinstance(fact, run.RunRefused) else "",
         )
     )
 
 
-def intervention_fields(intervention: Intervention) -> tuple[str, str, JsonValue]:
+def intervention_fields(intervention: people.Intervention) -> tuple[str, str, JsonValue]:
     """Return the member that an intervention is about, its text and its data."""
     to, text = "", ""
     data: JsonValue = None
     match intervention:
-        case Tell():
+        case people.Tell():
             to, text = intervention.to, intervention.text
-        case PauseMember(member=member) | ResumeMember(member=member) | RemoveMember(member=member):
+        case (
+            people.PauseMember(member=member) | people.ResumeMember(member=member) | people.RemoveMember(member=member)
+        ):
             to = member
-        case AddMember(member=member, spec=spec):
+        case people.AddMember(member=member, spec=spec):
             to, data = member, spec
-        case EditPlan(plan=plan):
+        case people.EditPlan(plan=plan):
             data = plan
-        case StopStep(step=step, reason=reason):
+        case people.StopStep(step=step, reason=reason):
             text = reason
             data = {"step": step}
-        case RestorePlan(plan_version=version):
+        case people.RestorePlan(plan_version=version):
             data = {"version": version}
-        case RaiseBudget() as raised:
+        case people.RaiseBudget() as raised:
             data = dict[str, JsonValue](raised.by_name)
-        case Cancel(reason=reason):
+        case people.Cancel(reason=reason):
             text = reason
-        case Mark(name=name):
+        case people.Mark(name=name):
             text = name
-        case Answered(answer=answer):
+        case people.Answered(answer=answer):
             text = answer.text
-        case Pause() | Undo() | ActionClaim():
+        case people.Pause() | people.Undo() | people.ActionClaim():
             pass
     return to, mask_text(text), mask_value(data)
 
 
-def _question(builder: EventBuilder, fact: PersonAsked) -> None:
+def _question(builder: EventBuilder, fact: run.PersonAsked) -> None:
     question, ask = fact.question, builder.state.ask_around(builder.key)
     builder.add(
         PageQuestion(
@@ -232,27 +204,27 @@ class Waits:
     def project(self, builder: EventBuilder, fact: Fact) -> None:
         """Add the waits that an event begins or ends."""
         match fact:
-            case PersonAsked(question=question):
+            case run.PersonAsked(question=question):
                 whom = (mask_text(question.to),) if question.to else ()
                 self._begin(builder, builder.key, "person", whom, mask_text(question.text))
-            case PersonAnswered():
+            case run.PersonAnswered():
                 self._end(builder, builder.key)
-            case AgentCallFailed(retry_in=float() | int() as seconds, message=message):
+            case agent.AgentCallFailed(retry_in=float() | int() as seconds, message=message):
                 self._begin(builder, builder.key, "retry", (), mask_text(message), seconds=float(seconds))
-            case BudgetAwaited(level=level, holders=holders):
+            case budget.BudgetAwaited(level=level, holders=holders):
                 self._begin(builder, builder.key, "budget", holders, level)
             case StepHeldUp(keys=keys, by=by, step=step):
                 key = join_key(builder.team.scope, step) if step else builder.event.scope
                 self._begin(builder, key, "keys", by, ", ".join(keys), step=step)
                 builder.set_step(step, "waiting")
-            case AgentAsked():
+            case agent.AgentAsked():
                 self._asked(builder)
-            case AgentCalled() | BudgetRefused() | StepSkipped() if self._open:
+            case agent.AgentCalled() | budget.BudgetRefused() | StepSkipped() if self._open:
                 self._end(builder, builder.key)
                 self._end(builder, builder.event.scope)
-            case AgentReplied() | AgentFailed() if self._open:
+            case agent.AgentReplied() | agent.AgentFailed() if self._open:
                 self._end_inside(builder, builder.key)
-            case RunEnded():
+            case run.RunEnded():
                 self._end_inside(builder, "")
             case _:
                 pass
@@ -309,15 +281,15 @@ class BudgetView:
         event = builder.event
         self._levels.apply(event)
         match fact:
-            case AgentReturned(usage=usage) if usage.total_tokens or usage.usd or usage.tool_calls:
+            case agent.AgentReturned(usage=usage) if usage.total_tokens or usage.usd or usage.tool_calls:
                 self._used, self._calls = self._used + usage, self._calls + 1
                 self._add_around(builder, event.scope)
-            case AgentCallFailed(charged=True, usage=usage):
+            case agent.AgentCallFailed(charged=True, usage=usage):
                 self._used, self._calls = self._used + usage, self._calls + 1
                 self._add_around(builder, event.scope)
-            case BudgetOpened() | BudgetRaised():
+            case budget.BudgetOpened() | budget.BudgetRaised():
                 self._add(builder, event.scope)
-            case BudgetDegraded(rung=rung, undone=undone):
+            case budget.BudgetDegraded(rung=rung, undone=undone):
                 builder.team.rungs.pop(rung, None)
                 if not undone:
                     builder.team.rungs[rung] = None
