@@ -154,7 +154,7 @@ def test_the_answer_of_a_formed_team_is_reviewed_by_the_demands_of_the_task_and_
 ) -> None:  # A-05 A-11
     source = formed(draft_named(["analyst", "writer", "editor"]), tmp_path, "Which city? And when?")
     declared = review(source)
-    assert (declared["judge"], declared["rounds"], declared["threshold"]) == ("editor", 2, 0.75)
+    assert (declared["judge"], declared["revisions"], declared["threshold"]) == ("editor", 1, 0.75)
     assert [one["id"] for one in declared["criteria"]] == ["not-blank", "part-1", "part-2", "task", "grounded"]
     assert declared["criteria"][1]["judge"].endswith("Which city?")
     assert [one["id"] for one in declared["criteria"] if one.get("required")] == ["not-blank", "task"]
