@@ -164,8 +164,7 @@ class Batch(Struct, frozen=True):
         return self.events[0].run_id
 
 
-@dataclass(frozen=True, slots=True)
-class InboxItem:
+class InboxItem(Struct, frozen=True):
     """One intervention in a run's inbox. Ids grow in the order of sending."""
 
     id: int

@@ -15,7 +15,6 @@ import anyio
 from msgspec import Struct
 from msgspec.structs import replace
 
-from teamwright.agents.attachments import Attachment, read_attachments
 from teamwright.agents.contract.constructor_arguments import listed, value_of
 from teamwright.errors import UsageError
 from teamwright.journal.protocol import Journal
@@ -26,14 +25,13 @@ from teamwright.values.events.run import Origin
 from teamwright.values.limits import Limits, Spend, SpendForecast
 from teamwright.values.owned_paths import UNOWNED, Owned
 from teamwright.values.people import CONFIRM_CHOICES, NO, YES, Answer, check_confirmation, confirmation_key
-from teamwright.values.text.control_characters import is_blank
 from teamwright.values.turns.artifacts import SharedValue
 from teamwright.values.turns.messages import Message
 from teamwright.values.turns.turn import Turn
 from teamwright.values.value import misfit_of
 
 if TYPE_CHECKING:
-    from teamwright.agents.attachments import AttachmentLike
+    from teamwright.agents.attachments import Attachment, AttachmentLike
     from teamwright.agents.contract.agent import Agent
     from teamwright.history.checkpoints import Checkpoint
     from teamwright.journal.tenant_budgets import BudgetClaim
@@ -200,13 +198,19 @@ def check_task(task: object) -> str:
     """Return the task; raises `UsageError` for a task that is no text, shows nothing or is too large."""
     if not isinstance(task, str):
         raise UsageError(f"The task must be a text, and is {task!r}.")
-    if not task.strip() or (not task.isascii() and is_blank(task)):
+    if not task.strip() or (not task.isascii() and _is_blank(task)):
         raise UsageError(f"The task is blank, {task[:20]!r}: say in words what is to be done, also with files.")
     if len(task.encode("utf-8", "surrogatepass")) > LARGEST_TASK:
         raise UsageError(
             f"The task is larger than {LARGEST_TASK // 1024} KiB; put it into a file that a tool can read."
         )
     return task
+
+
+def _is_blank(task: str) -> bool:
+    from teamwright.values.text.control_characters import is_blank
+
+    return is_blank(task)
 
 
 def new_seed() -> int:
@@ -276,12 +280,13 @@ async def read_files(team: Team, given: Sequence[AttachmentLike], *, continues: 
 
     Files are read in a thread; contents in memory need none, which virtual time does not have.
     """
-    from teamwright.teams.preflight import check_attachments
-
     own = () if continues else team.attachments
     wanted = own if given == () else (*own, *listed("The run", "attachments", given))
     if not wanted:
         return ()
+    from teamwright.agents.attachments import Attachment, read_attachments
+    from teamwright.teams.preflight import check_attachments
+
     if all(isinstance(one, Attachment) for one in wanted):
         files = read_attachments(wanted)
     else:

@@ -34,7 +34,6 @@ from teamwright.agents.contract.settings import PolicySettings, policy_for
 from teamwright.agents.reference_graph import depths
 from teamwright.agents.schema_validation import Schema, as_schema, with_data, with_preferred_data
 from teamwright.errors import MemberFailed, Problem, UsageError
-from teamwright.strategies.parts import PlacedParts
 from teamwright.strategies.protocol import Members, Settings, Strategy, Task, require_strategy, run_strategy
 from teamwright.strategies.registry import find_strategy
 from teamwright.values.call_limits import Compact, Recovery
@@ -271,7 +270,11 @@ class Team(Agent):
     def places_branches(self) -> bool:
         """Whether its strategy places branches on workers, each as a run of its own."""
         model = self.strategy.options
-        if model is None or "placement" not in self.settings.options or not issubclass(model, PlacedParts):
+        if model is None or "placement" not in self.settings.options:
+            return False
+        from teamwright.strategies.parts import PlacedParts
+
+        if not issubclass(model, PlacedParts):
             return False
         return self.settings.read(model).placement == "workers"
 

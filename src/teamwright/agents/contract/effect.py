@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Literal, NamedTuple, Protocol, get_args
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, get_args
 
 from msgspec import Struct, structs
 from pydantic import JsonValue
 
-from teamwright.agents.attachments import Attachment
 from teamwright.values.call_limits import MAX_BYTES, RetryPolicy
 from teamwright.values.events.agent import (
     AgentCalled,
@@ -25,6 +24,9 @@ from teamwright.values.specs.models import TokenizerName
 from teamwright.values.turns.artifacts import Artifact
 from teamwright.values.turns.messages import digest
 from teamwright.values.value import misfit_of
+
+if TYPE_CHECKING:
+    from teamwright.agents.attachments import Attachment
 
 EFFECT_KINDS, MCP_METHODS = get_args(EffectKind), get_args(McpMethod)
 

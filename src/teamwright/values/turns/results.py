@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Literal, TypeVar, cast
 
+from msgspec import Struct
+from msgspec.structs import replace
 from typing_extensions import override
 
 from teamwright.errors import InvalidOutput
@@ -168,8 +169,7 @@ STOPPED: dict[str, tuple[Status, StopReason]] = {
 """The status and stop reason of failures that are no ordinary error."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ending:
+class Ending(Struct, frozen=True):
     """The content of a run's last event."""
 
     status: Status
