@@ -11,7 +11,9 @@ from teamwright.agents import Criterion
 from teamwright.agents.contract.agent import Context
 from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.experts.rubric import CheckFailed, run_check
+from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team
+from teamwright.values.limits import Limits
 from teamwright.values.turns.turn import Turn
 from teamwright.values.turns.verdicts import CriterionResult
 from tests.kit.runs import run
@@ -123,3 +125,16 @@ async def test_a_check_that_can_not_be_completed_is_a_failure_and_no_result(
     found = await checked("a" * 60 + "!", **criterion)
     assert isinstance(found, str)
     assert reason in found
+
+
+@pytest.mark.parametrize(
+    "check", [{"regex": "o"}, {"function": f"{HERE}:is_short"}, {"command": [sys.executable, "-V"]}]
+)
+async def test_a_check_that_is_a_call_and_does_not_fit_the_limit_says_so(check: dict[str, Any]) -> None:
+    options: Any = {"steps": [{"id": "a", "evaluate": {"criteria": [{"id": "it", **check}]}}]}
+    team = Team("t", members=[FunctionAgent("a", lambda turn: "done")], strategy="plan", options=options)
+    for calls, status in ((1, "failed"), (2, "completed")):
+        async with Engine("memory") as engine:
+            result = await engine.run(team, "Go.", limits=Limits(calls=calls))
+        assert result.status == status
+        assert ("the evaluator failed (budget: the run has 0 of 1 calls left" in str(result.warnings)) == (calls == 1)

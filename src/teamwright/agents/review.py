@@ -247,7 +247,8 @@ class EvaluationRounds:
 def _verdict_in(answer: Reply | Failure) -> EvaluationVerdict:
     """Return the verdict of an evaluator; one that fails, or gives no verdict, has not passed the work."""
     if isinstance(answer, Failure):
-        return EvaluationVerdict(outcome="review_exceeded", feedback=f"the evaluator {failure_text(answer)}")
+        how = f"failed (budget: {answer.message})" if answer.error == "budget" else failure_text(answer)
+        return EvaluationVerdict(outcome="review_exceeded", feedback=f"the evaluator {how}")
     try:
         return read_verdict(answer.full)
     except InvalidOutput as error:

@@ -49,7 +49,15 @@ class PlanRun:
 
         Time in which everything waits for people or providers does not count.
         """
-        ctx = self._outer
+        ended: Outcome | None = None
+        try:
+            ended = await self._outcome(self._outer)
+        finally:
+            if ended is None and self._crew.board is not None:  # stopped from outside: every step that began ends
+                await self._crew.board.settle(self._outer, timed_out=False)
+        return ended
+
+    async def _outcome(self, ctx: Context) -> Outcome:
         if self._options.timeout is None:
             ended = await self._run(ctx)
             timed_out = False
