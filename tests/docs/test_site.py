@@ -16,6 +16,7 @@ from tools.docs_site import DOCS, build, chapters
 from tools.house import user_pages
 
 CHAPTERS = ["Start", "Teams", "Money and people", "Running it", "Extending", "Reference", "For contributors"]
+pytestmark = pytest.mark.timeout(180)  # the site is built once, for all of them
 LOADED = {"script": "src", "img": "src", "link": "href", "iframe": "src", "source": "src"}
 """Elements whose files a browser loads with the page."""
 
@@ -91,7 +92,6 @@ def test_the_search_knows_every_page_for_users(site: Path) -> None:
 
 
 @pytest.mark.browser
-@pytest.mark.timeout(180)
 @pytest.mark.skipif(chromium.path() is None, reason=chromium.MISSING)
 def test_the_search_works_from_the_file_system_without_any_request(site: Path) -> None:
     from playwright.sync_api import expect, sync_playwright
