@@ -49,13 +49,14 @@ class PlanRun:
 
         Time in which everything waits for people or providers does not count.
         """
-        ended: Outcome | None = None
+        is_over = False
         try:
             ended = await self._outcome(self._outer)
+            is_over = True
+            return ended
         finally:
-            if ended is None and self._crew.board is not None:  # stopped from outside: every step that began ends
+            if not is_over and self._crew.board is not None:  # stopped from outside: every step that began ends
                 await self._crew.board.settle(self._outer, timed_out=False)
-        return ended
 
     async def _outcome(self, ctx: Context) -> Outcome:
         if self._options.timeout is None:
