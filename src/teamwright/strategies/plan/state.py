@@ -218,7 +218,8 @@ class PlanState:
             turn = replace(self.lead_turn(asked, said, schema), number=number, max_output=self.plan_tokens)
             reply = await ctx.ask(self.team.lead, turn, key=place)
             if isinstance(reply, Failure):
-                self.is_short_of_budget |= reply.error == BUDGET
+                if reply.error == BUDGET:  # which is said wherever it ends less than what was wanted
+                    self.go_on_without(reply)
                 return reply
             self.warn(reply.lasting_warnings)
             found = read(reply.full) if reply.signal != "terminate" else self._end(reply)

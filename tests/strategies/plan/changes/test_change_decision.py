@@ -17,7 +17,8 @@ from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team
 from teamwright.values.events.event import Event
 from teamwright.values.events.run import PersonAsked
-from teamwright.values.events.team import TeamPlanChanged, TeamPlanProposed
+from teamwright.values.events.team import TeamEnded, TeamPlanChanged, TeamPlanProposed
+from teamwright.values.limits import Limits
 from teamwright.values.specs.plan import Plan
 from teamwright.values.turns.results import RunResult
 from tests.kit.collaboration import SPLIT, collaboration, deciding, facts, statuses, steps_of
@@ -206,3 +207,13 @@ async def test_against_a_pin_the_lead_only_proposes() -> None:  # A-07
     )
     assert [turn.task for name, turn in fakes.received if name == "a"] == ["Mine.", "Mine."]
     assert result.status == "degraded"
+
+
+async def test_a_budget_that_does_not_cover_a_decision_of_the_lead_is_a_warning() -> None:
+    fakes = FakeMembers()
+    a = fakes.member("a", proposing({"put": [{"id": "x", "role": "b", "task": "More."}]}))
+    team = collaboration(fakes, [{"id": "a"}], members={"a": a}, proposals=1, team={"limits": Limits(calls=2)})
+    result, events = await run(team)
+    assert (result.status, result.stop_reason, result.output) == ("degraded", "budget", "lead is done")
+    assert [one.status for one in facts(events, TeamEnded)] == ["degraded"]
+    assert any("budget" in text for text in result.warnings)
