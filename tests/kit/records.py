@@ -26,11 +26,13 @@ async def cut(journal: MemoryJournal, at: int, run_id: str = "r") -> MemoryJourn
     return await cut_into(MemoryJournal(), journal, at, run_id)
 
 
-async def cut_into(copy: Journal, journal: MemoryJournal, at: int, run_id: str = "r") -> Journal:
-    """Copy the first `at` events of a run and its whole inbox into an empty journal."""
+async def cut_into(
+    copy: Journal, journal: MemoryJournal, at: int, run_id: str = "r", *, letters: bool = True
+) -> Journal:
+    """Copy the first `at` events of a run and its whole inbox, unless without `letters`, into an empty journal."""
     events = (await journal.read(run_id))[:at]
     copy.append(Batch(events, await journal.bodies(list(journal._bodies))), lambda error: None)
-    for item in await journal.inbox(run_id):
+    for item in await journal.inbox(run_id) if letters else ():
         await copy.send(run_id, item.intervention)
     return copy
 

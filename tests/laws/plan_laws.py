@@ -27,7 +27,7 @@ from teamwright.values.events.team import (
     TeamStepFailed,
 )
 from teamwright.values.limits import Limits
-from teamwright.values.people import ACCEPT, EditPlan, RaiseBudget, RemoveMember, RestorePlan
+from teamwright.values.people import ACCEPT, APPROVE, EDIT, RaiseBudget
 from teamwright.values.specs.plan import Plan
 from teamwright.values.turns.results import RunResult
 from teamwright.values.turns.verdicts import PASSED
@@ -152,16 +152,16 @@ def check_versions(log: TeamLog) -> None:
 
 
 def check_pins(log: TeamLog) -> None:
-    """Check that what a person edited stays, unless a person changes it, lets it be changed, or removes a member.
+    """Check that what a person edited stays, unless a person changes it or approves that it is changed.
 
     A step that has failed may be replaced by others.
     """
     before: Plan | None = None
-    allowed, failed = False, set[str]()
+    approved, failed = 0, set[str]()
     for event in log.events:
         match event.fact:
-            case PersonAnswered() | RunApplied(intervention=EditPlan() | RestorePlan() | RemoveMember()):
-                allowed = True
+            case PersonAnswered(answer=answer):
+                approved += answer.text in (APPROVE, EDIT)
             case TeamStepFailed(step=step):
                 failed.add(step)
             case TeamPlanChanged(plan=data, by=by):
@@ -169,18 +169,16 @@ def check_pins(log: TeamLog) -> None:
                 if before is not None:
                     assert set(before.pins.steps) <= set(after.pins.steps)
                     assert set(before.pins.variables) <= set(after.pins.variables)
-                    if by and not allowed:
-                        assert not set(_overwritten(before, after)) - failed
-                        assert all(
-                            before.variables.get(one) == after.variables.get(one) for one in before.pins.variables
-                        )
-                before, allowed = after, allowed and not by
+                    if by and (lost := {*_overwritten(before, after)} - failed):
+                        assert approved, f"a person set {lost}, and {by} changed it"
+                        approved -= 1
+                before = after
             case _:
                 pass
 
 
 def _overwritten(before: Plan, after: Plan) -> Iterator[str]:
-    """The steps of which something changed that a person had set."""
+    """The steps and variables of which something changed that a person had set."""
     for id_, fields in before.pins.steps.items():
         old, new = before.by_id.get(id_), after.by_id.get(id_)
         if old is None or new is None:
@@ -190,6 +188,9 @@ def _overwritten(before: Plan, after: Plan) -> Iterator[str]:
         was, now = step_fields(old), step_fields(new)
         if any(was.get(name) != now.get(name) for name in fields):
             yield id_
+    for name in before.pins.variables:
+        if before.variables.get(name) != after.variables.get(name):
+            yield f"variable {name}"
 
 
 def step_of(log: TeamLog, key: str, ids: Iterable[str]) -> str | None:

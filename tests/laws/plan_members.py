@@ -259,7 +259,8 @@ class Desk:
         if named is None:  # a person said something
             if self.chance(key, "remove", 30):
                 return {"remove": [FIRST_IDS[self.number(key, "which") % len(FIRST_IDS)]], "reason": "They asked."}
-            return {"put": [self._step(f"x{self.number(key, 'x') % 90}", form, key)], "reason": "They asked."}
+            ids = (*FIRST_IDS, "e1", f"x{self.number(key, 'x') % 90}")
+            return {"put": [self._step(ids[self.number(key, "id") % len(ids)], form, key)], "reason": "They asked."}
         return {"put": [self._step(named[1], form, key)], "reason": "Another way."}
 
     def _proposal(self, key: str) -> object:

@@ -348,7 +348,7 @@ class PlanDraw:
             fails=self.pick("fails", 0, 0, 10, 30, 90),
             poor=self.pick("poor", 0, 20, 60),
             garbled=self.pick("garbled", 0, 0, 20, 80),
-            talks=self.pick("talkative", 0, 30),
+            talks=self.pick("talkative", 0, 30, 80),
             proposes=self.pick("proposes", 0, 0, 30),
             terminates=self.pick("terminates", 0, 0, 0, 4, 25),
             requests=self.pick("requests", 1, 3),
@@ -372,6 +372,8 @@ class PlanDraw:
                 sent.append((when, EditPlan(plan=self._edit(members))))
                 when += self.number(0, 4)
             sent.append((when, steer))
+            if isinstance(steer, EditPlan) and self.of(True, False):  # the lead plans again from what was edited
+                sent.append((when + self.number(0, 2), Tell(text="Be brief.")))
         return tuple(sent)
 
     def _steer(self, members: tuple[str, ...]) -> Steer:

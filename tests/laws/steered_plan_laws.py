@@ -6,11 +6,11 @@ Read from the record of a run, and from what its members were asked.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from teamwright.strategies.plan.changes.change import PlanChange, change_between
-from teamwright.strategies.plan.changes.difference import step_fields
+from teamwright.strategies.plan.changes.difference import plan_difference, step_fields
 from teamwright.strategies.plan.changes.versions import read_edit
 from teamwright.strategies.plan.options import ANSWER
 from teamwright.values.events.agent import AgentAsked, AgentCalled, AgentReplied
@@ -45,6 +45,7 @@ def check_steering(case: PlanCase, desk: Desk, events: Sequence[Event], result: 
     check_leavers(log, ids)
     check_models(desk.stronger, log, ids)
     check_reached(case, log, ids, result)
+    check_answer(log, ids)
     check_decision(case, log, result)
     check_limits(case, log, ids)
     check_talk(case, desk.said, log, ids)
@@ -72,6 +73,7 @@ def check_versions_made(case: PlanCase, log: TeamLog) -> None:
                     wanted = _edited(change, plans) if isinstance(change, EditPlan) else plans.get(change.plan_version)
                     if wanted is not None:
                         check_as_wanted(wanted, after)
+                    check_pinned(plans.get(after.version - 1), after)
                 plans[after.version] = after
             case _:
                 pass
@@ -102,6 +104,14 @@ def check_as_wanted(wanted: PlanChange | Plan, after: Plan) -> None:
         unwanted = set(wanted.remove) & set(after.by_id)
     assert not unwanted, f"{unwanted} are in the plan, and should not be"
     assert all(after.variables.get(name) == value for name, value in wanted.variables.items())
+
+
+def check_pinned(before: Plan | None, after: Plan) -> None:
+    """Check that whatever a person changed is pinned."""
+    if before is not None:
+        found = plan_difference(before, after)
+        assert set(found.steps) <= set(after.pins.steps), f"{found.steps} are not pinned"
+        assert {one.name for one in found.variables} <= set(after.pins.variables)
 
 
 def check_stopped(log: TeamLog, ids: set[str], result: RunResult) -> None:
@@ -172,6 +182,12 @@ def check_reached(case: PlanCase, log: TeamLog, ids: set[str], result: RunResult
     assert not required & left_out, f"the run is completed without {required & left_out}, which are required"
 
 
+def check_answer(log: TeamLog, ids: set[str]) -> None:
+    """Check that the answer of the lead is given by no one else."""
+    by = {fact.member for fact in log.facts(TeamStepAssigned) if fact.step == ANSWER}
+    assert len(by) < 2, f"{by} gave the answer"
+
+
 def check_decision(case: PlanCase, log: TeamLog, result: RunResult) -> None:
     """Check that a debate ends with a decision of one who made none of the proposals."""
     if case.options.get("answer") != "decision":
@@ -188,25 +204,19 @@ def check_decision(case: PlanCase, log: TeamLog, result: RunResult) -> None:
 
 
 def check_limits(case: PlanCase, log: TeamLog, ids: set[str]) -> None:
-    """Check that no step makes more calls than its own limits allow within one of its attempts."""
-    limits = {step["id"]: step["limits"]["calls"] for step in case.options.get("steps", ()) if "limits" in step}
-    if not limits:
-        return
+    """Check that the work on a step makes no more calls than its own limits allow, in each of its attempts."""
+    fixed = case.options.get("steps", ())
+    limits = {step["id"]: step["limits"]["calls"] for step in fixed if "limits" in step}
+    for plan in plans_of(case, log):  # a person may lift them
+        limits = {id_: most for id_, most in limits.items() if id_ not in plan.by_id or plan.by_id[id_].limits}
+    works = {event.key for event in log.events if isinstance(event.fact, AgentAsked) and event.fact.purpose == "work"}
     calls = Counter[tuple[str, str]]()
-    for event in log.events:
-        if isinstance(event.fact, AgentCalled) and event.fact.effect == "model":
-            for scope in _limited_scopes(event.key):
-                step = step_of(log, scope, ids)
-                if step is not None and step in limits:
-                    calls[step, scope] += 1
+    for event in log.events if limits else ():
+        step = step_of(log, event.key, ids)
+        is_work = isinstance(event.fact, AgentCalled) and event.key.rpartition("/")[0] in works
+        if is_work and step is not None and step in limits:
+            calls[step, event.key.partition(f"/{step}/")[0]] += 1
     assert all(count <= limits[step] for (step, _), count in calls.items()), calls
-
-
-def _limited_scopes(key: str) -> Iterator[str]:
-    parts = key.split("/")
-    for place, part in enumerate(parts):
-        if part == "step-limits":
-            yield "/".join(parts[:place])
 
 
 def check_talk(case: PlanCase, said: Sequence[Said], log: TeamLog, ids: set[str]) -> None:

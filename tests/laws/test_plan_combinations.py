@@ -18,7 +18,8 @@ from teamwright.errors import UsageError
 from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team
 from teamwright.values.events.event import Event
-from teamwright.values.people import Steer
+from teamwright.values.events.run import PersonAnswered
+from teamwright.values.people import Answered, Steer
 from teamwright.values.turns.results import RunResult
 from tests.kit.records import cut_into
 from tests.laws.plan_laws import check_reviews, check_run, pending_places, received, recorded_calls, step_endings
@@ -135,6 +136,19 @@ class PlanRunner:
         check_reviews(self.case, events, self.desk.prompts, result)
         check_steering(self.case, self.desk, events, result)
 
+    async def _cut(self, journal: BatchJournal, events: list[Event]) -> BatchJournal:
+        """Copy these events and the inbox, without the answers that were given later: people give them again."""
+        copy, inbox = await cut_into(BatchJournal(), journal, len(events), letters=False), await journal.inbox("r")
+        keys = {event.key for event in events if isinstance(event.fact, PersonAnswered)}
+        answered = {
+            item.id for item in inbox if isinstance(item.intervention, Answered) and item.intervention.key in keys
+        }
+        last = max(answered | received(events), default=0)
+        for item in inbox:
+            if item.id <= last or isinstance(item.intervention, Steer):
+                await copy.send("r", item.intervention)
+        return copy
+
     async def _resume_cut(
         self, journal: BatchJournal, events: list[Event], result: RunResult, where: Cut
     ) -> tuple[BatchJournal, list[Event], RunResult] | None:
@@ -144,7 +158,7 @@ class PlanRunner:
         at = places[where.place % len(places)]
         if events[at - 1].kind == "run.ended":
             return None
-        copy = await cut_into(BatchJournal(), journal, at)
+        copy = await self._cut(journal, events[:at])
         desk.clear()
         again = await self.run(copy, resume=True)
         after = await copy.read("r")
