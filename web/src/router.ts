@@ -32,6 +32,16 @@ export function href(...parts: string[]): string {
   return `#/${parts.map(encodeURIComponent).join('/')}`
 }
 
+/** Change the query of the address in place; an empty value is left out. */
+export function setQuery(changes: Record<string, string>): void {
+  const [path = ''] = hash.value.split('?')
+  const query = new URLSearchParams(route.value.query)
+  for (const [name, value] of Object.entries(changes)) value ? query.set(name, value) : query.delete(name)
+  const text = query.toString()
+  history.replaceState(null, '', `${path || '#/'}${text ? `?${text}` : ''}`)
+  hash.value = location.hash
+}
+
 export function go(...parts: string[]): void {
   location.hash = href(...parts)
 }

@@ -2,6 +2,7 @@
 // markdown-it makes is cleaned a second time, so that a mistake in either is not enough.
 import DOMPurify from 'dompurify'
 import MarkdownIt from 'markdown-it'
+import { highlight } from '@/components/highlight'
 
 const markdown = new MarkdownIt({ html: false, linkify: true, breaks: false })
 // An image would tell another host that somebody reads this; its address becomes a link.
@@ -10,6 +11,13 @@ markdown.renderer.rules.image = (tokens, index) => {
   const { escapeHtml } = markdown.utils
   const source = String(token.attrGet('src') ?? '')
   return `<a href="${escapeHtml(source)}">${escapeHtml(token.content || source)}</a>`
+}
+
+// A fence names a language, which becomes no class: code of any language has the same colours.
+markdown.renderer.rules.fence = (tokens, index) => {
+  const { content, info } = tokens[index]!
+  const { escapeHtml } = markdown.utils
+  return `<pre><code>${info ? highlight(content, escapeHtml) : escapeHtml(content)}</code></pre>\n`
 }
 
 // The alignment of a table's cells is an inline style, which the policy of the page forbids.
@@ -21,14 +29,17 @@ const SAFE_LINK = /^(?:https?|mailto):/i
 const CONFIG = {
   ALLOWED_TAGS: [
     ...['p', 'br', 'hr', 'h1', 'h2', 'h3', 'h4', 'h5', 'h6', 'ul', 'ol', 'li', 'blockquote', 'pre', 'code'],
-    ...['strong', 'em', 's', 'a', 'table', 'thead', 'tbody', 'tr', 'th', 'td'],
+    ...['strong', 'em', 's', 'a', 'span', 'table', 'thead', 'tbody', 'tr', 'th', 'td'],
   ],
-  ALLOWED_ATTR: ['href', 'start'],
+  ALLOWED_ATTR: ['href', 'start', 'class'],
   ALLOWED_URI_REGEXP: SAFE_LINK,
 }
 
+const TOKEN_CLASS = /^hl-[csnk]$/
+
 const purifier = DOMPurify(window)
 purifier.addHook('afterSanitizeAttributes', (node) => {
+  if (!TOKEN_CLASS.test(node.getAttribute('class') ?? '')) node.removeAttribute('class')
   if (node.tagName !== 'A') return
   if (!SAFE_LINK.test(node.getAttribute('href') ?? '')) node.removeAttribute('href')
   node.setAttribute('target', '_blank')

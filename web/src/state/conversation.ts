@@ -167,6 +167,71 @@ export const conversation: Fold<Conversation> = {
   apply,
 }
 
+const QUIET = new Set<PageEvent['kind']>(['team_formed', 'team_dissolved', 'note', 'checkpoint'])
+
+/** Whether an entry is about how the team works together, and not about its work: coordination, joins and statuses. */
+export function isQuiet(entry: Entry): boolean {
+  if (entry.kind === 'turn') return entry.asked.purpose !== 'work' && entry.result !== null && !entry.result.failure
+  if (entry.kind !== 'event') return false
+  const { event } = entry
+  if (event.kind === 'expert_joined') return event.role !== 'member'
+  if (event.kind === 'run') return event.state === 'resumed' || event.state === 'queued'
+  return QUIET.has(event.kind) && !('failure' in event && event.failure)
+}
+
+/** Quiet entries one after the other, in one line. */
+export interface FoldedEntries {
+  kind: 'folded'
+  id: string
+  count: number
+  isOpen: boolean
+}
+
+/** The entries with quiet ones behind a line for each group of them; the groups in `open` are shown. */
+export function foldQuiet(entries: readonly Entry[], open: ReadonlySet<string>): (Entry | FoldedEntries)[] {
+  const shown: (Entry | FoldedEntries)[] = []
+  let group: Entry[] = []
+  const close = () => {
+    if (!group.length) return
+    const id = `folded-${group[0]!.id}`
+    shown.push({ kind: 'folded', id, count: group.length, isOpen: open.has(id) }, ...(open.has(id) ? group : []))
+    group = []
+  }
+  for (const entry of entries) {
+    if (isQuiet(entry)) {
+      group.push(entry)
+      continue
+    }
+    close()
+    shown.push(entry)
+  }
+  close()
+  return shown
+}
+
+const texts = new WeakMap<Entry, string>()
+
+/** Everything that an entry says, in lower case; an entry that changes is another object. */
+export function textOf(entry: Entry): string {
+  let found = texts.get(entry)
+  if (found === undefined) texts.set(entry, (found = parts(entry).map((one) => (typeof one === 'string' ? one : JSON.stringify(one))).join('\n').toLowerCase()))
+  return found
+}
+
+function parts(entry: Entry): unknown[] {
+  const name = entry.expert?.name ?? ''
+  switch (entry.kind) {
+    case 'turn':
+      return [name, entry.asked.step, entry.result?.text ?? '', entry.result?.data ?? '', entry.result?.failure?.message ?? '', ...entry.thinking.map((one) => one.text), ...entry.tools.flatMap(({ call, result }) => [call.tool, call.arguments ?? '', result?.result ?? ''])]
+    case 'question':
+      return [name, entry.question.text, entry.question.draft ?? '', entry.answer?.text ?? '', entry.answer?.data ?? '']
+    case 'intervention':
+      return [name, ...entry.states.flatMap((one) => [one.by, one.what, one.text, one.reason])]
+    case 'event':
+      return [{ ...entry.event, expert: name, time: undefined, number: undefined, index: undefined }]
+  }
+}
+
 /** The ids of experts that an entry is about: who speaks, and whom it is for. */
 export function expertsOf(entry: Entry): string[] {
   const own = entry.expert ? [entry.expert.id] : []

@@ -290,3 +290,53 @@ def test_the_files_of_a_run_are_previewed_and_downloaded(
     own_server.open(own_page, "runs", run_id, "plan")
     own_page.get_by_role("button", name="Files").click()
     expect(files.get_by_role("alert")).to_contain_text("can’t be reached")
+
+
+def test_a_run_is_searched_and_a_link_leads_to_what_was_found(server: PageServer, page: Page) -> None:
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    server.show_run(page, "talk", "Explain boiling water")
+    feed = page.get_by_role("feed")
+    expect(feed).to_contain_text("at less on a mountain")
+    page.keyboard.press("/")
+    page.keyboard.type("sea level only")
+    expect(feed.get_by_role("article")).to_have_count(1)
+    expect(page.get_by_text("1 found")).to_be_visible()
+    page.reload()
+    expect(feed.get_by_role("article")).to_have_count(1)
+    found = feed.get_by_role("article").first
+    found.get_by_role("button", name="Copy the text").click()
+    assert page.evaluate("navigator.clipboard.readText()") == "That holds at sea level only."
+    found.get_by_role("button", name="Copy the link to this message").click()
+    link = page.evaluate("navigator.clipboard.readText()")
+    page.goto("about:blank")
+    page.goto(link)
+    expect(page.locator("[role=article]:focus")).to_contain_text("sea level only")
+    page.get_by_role("searchbox", name="Search this run").fill("no such words")
+    expect(page.get_by_role("heading", name="No message fits")).to_be_visible()
+
+
+def test_a_link_leads_to_an_event_of_the_past(server: PageServer, page: Page) -> None:
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    server.show_run(page, "talk", "Explain boiling water")
+    feed = page.get_by_role("feed")
+    expect(feed).to_contain_text("at less on a mountain")
+    page.get_by_role("slider").focus()
+    page.keyboard.press("Home")
+    page.get_by_role("button", name="Copy the link to this view").click()
+    link = page.evaluate("navigator.clipboard.readText()")
+    page.goto("about:blank")
+    page.goto(link)
+    expect(page.get_by_role("button", name="Follow live")).to_be_visible()
+    expect(feed).not_to_contain_text("at less on a mountain")
+
+
+def test_what_is_no_work_is_folded_until_it_is_asked_for(server: PageServer, page: Page) -> None:
+    server.show_run(page, "talk", "Explain boiling water")
+    feed = page.get_by_role("feed")
+    expect(feed).to_contain_text("at less on a mountain")
+    expect(feed).not_to_contain_text("talk is done")
+    feed.get_by_role("button", name=re.compile("more: coordination")).last.click()
+    expect(feed).to_contain_text("talk is done")
+    page.get_by_role("checkbox", name="Show all details").check()
+    expect(feed.get_by_role("button", name=re.compile("more: coordination"))).to_have_count(0)
+    expect(feed).to_contain_text("talk begins: researcher, critic, writer")

@@ -1,0 +1,27 @@
+import { expect, test } from 'vitest'
+import { highlight } from '@/components/highlight'
+import { renderMarkdown } from '@/components/markdown'
+
+const plain = (html: string) => html.replace(/<\/?span[^>]*>/g, '')
+
+test('comments, strings, numbers and keywords have a class each', () => {
+  const html = highlight('def f():  # why\n    return "a" + 12', (text) => text)
+  expect(html).toContain('<span class="hl-k">def</span>')
+  expect(html).toContain('<span class="hl-c"># why</span>')
+  expect(html).toContain('<span class="hl-s">"a"</span>')
+  expect(html).toContain('<span class="hl-n">12</span>')
+})
+
+test('nothing of the code is lost, and nothing of it is markup', () => {
+  const code = 'if (a < b && "<img onerror=x>") { /* </code> */ }'
+  const html = renderMarkdown('```js\n' + code + '\n```')
+  expect(html).not.toContain('<img')
+  const element = document.createElement('div')
+  element.innerHTML = html
+  expect(element.textContent?.trim()).toBe(code)
+  expect(plain(highlight('a\n'.repeat(40_000), (text) => text))).toBe('a\n'.repeat(40_000))
+})
+
+test('a fence can name no class of the page', () => {
+  expect(renderMarkdown('```unseen\nx\n```')).not.toContain('class')
+})
