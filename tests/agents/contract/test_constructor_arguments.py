@@ -121,7 +121,7 @@ CASES: list[tuple[Maker, dict[str, object], str]] = [
     (model_agent, {"output_mode": "nativ"}, r"output_mode: is 'auto', 'native', .*\(did you mean 'native'\?\)"),
     (model_agent, {"max_requests": 0}, "max_requests: must be at least 1, and 0 is not"),
     (model_agent, {"max_requests": "5"}, "max_requests: expects a whole number, found the text '5'"),
-    (model_agent, {"memory": 5}, "The agent 'a': memory: expects text or a mapping, found the number 5"),
+    (model_agent, {"memory": 5}, "The agent 'a': memory: expects text, found the number 5"),
     (model_agent, {"compact": {"kep": 5}}, r"compact.kep: is not a field here \(did you mean 'keep'\?\)"),
     (model_agent, {"isolate": "process"}, "The agent 'a' is a model, which has no 'isolate'"),
     (function_agent, {"tools": [spoken]}, "The agent 'a' is a function, which has no 'tools'"),
