@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from playwright.sync_api import Browser, Page, WebSocketRoute, expect
+from playwright.sync_api import Browser, Page, Route, WebSocketRoute, expect
 
 from tests.server.page.browser.conftest import reader
 from tests.server.page.browser.kit import PageServer
@@ -108,9 +108,13 @@ def test_the_history_of_a_run_comes_in_one_answer_and_one_that_has_ended_needs_n
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
     page.on("websocket", lambda socket: asked.append(socket.url))
+    held: list[Route] = []
+    page.route("**/page-events*", lambda route: held.append(route))  # noqa: PLW0108 - Playwright takes no built-in
     server.open(page)
     page.reload()
     server.open(page, "runs", run_id)
+    expect(page.get_by_role("feed")).to_contain_text("Loading…")
+    held[0].continue_()
     expect(page.get_by_role("feed")).to_contain_text("at less on a mountain")
     assert len([one for one in asked if "page-events" in one]) == 1
     assert not [one for one in asked if f"{run_id}/socket" in one]
