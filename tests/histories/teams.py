@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
+from typing import cast
 
 import anyio
+import pytest
+from _pytest.mark import ParameterSet
 from pydantic import JsonValue
 
 from teamwright.agents.contract.agent import Agent, Context
@@ -322,6 +325,97 @@ def _mesh_team(answer: Answer) -> Team:
     return Team("mesh", members=members, strategy="mesh_team", options={"steps": PLAN, "rounds_of_talk": 2})
 
 
+def deciding(name: str, answer: Answer, **forms: JsonValue) -> Agent:
+    """A member that answers forms by one of their fields, and says what it thinks where it is asked for no form."""
+    inner = member(name, answer)
+
+    async def respond(turn: Turn, ctx: Context) -> str:
+        said = (await inner.respond(turn, ctx)).text
+        fields = cast("dict[str, JsonValue]", (turn.output_schema or {}).get("properties", {}))
+        return next((json.dumps(form) for field, form in forms.items() if field in fields), said)
+
+    return FunctionAgent(name, respond)
+
+
+def _expert(answer: Answer) -> Team:
+    """A plan that the lead writes, a step that another member takes over, and work that is judged."""
+    steps: list[JsonValue] = [
+        {"id": "look", "role": "a", "task": "Look at both."},
+        {"id": "weigh", "role": "trouble", "needs": ["look"], "task": "Weigh them."},
+    ]
+    criteria: list[JsonValue] = [
+        {"id": "says", "contains": "opinion", "required": True},
+        {"id": "sound", "judge": "Is it sound?"},
+    ]
+    options: dict[str, JsonValue] = {
+        "lead": "lead",
+        "answer": "lead",
+        "evaluate": {"judge": "judge", "criteria": criteria},
+        "on_failure": ["retry", "other_member", "skip_step"],
+    }
+    verdict: JsonValue = {"criteria": [{"id": "sound", "passed": True, "score": 0.9, "reason": "It is."}]}
+    helpers = [deciding("lead", answer, steps={"steps": steps}), deciding("judge", answer, criteria=verdict)]
+    members = [member("a", answer), member("trouble", answer), member("b", answer)]
+    return Team("experts", members=members, helpers=helpers, strategy="expert", options=options)
+
+
+def _collaborate(answer: Answer) -> Team:
+    """A competition that is decided by a vote, parts of one step, and a milestone."""
+    steps: list[JsonValue] = [
+        {"id": "race", "parallel": "competitive_parallel", "agents": ["a", "b", "c"], "merge": "vote"},
+        {
+            "id": "parts",
+            "needs": ["race"],
+            "parallel": "subtask_parallel",
+            "parts": [{"id": "one", "agent": "a", "task": "One."}, {"id": "two", "agent": "b", "task": "Two."}],
+        },
+        {
+            "id": "last",
+            "agent": "c",
+            "needs": ["parts"],
+            "evaluate": {"criteria": [{"id": "says", "contains": "opinion"}]},
+        },
+    ]
+    members = [deciding(name, answer, winner={"winner": "answer-2"}) for name in ("lead", "a", "b", "c")]
+    return Team("collaboration", members=members, strategy="collaborate", options={"steps": steps})
+
+
+def _live(answer: Answer) -> Team:
+    """Members that talk to each other while they work."""
+
+    async def talking(turn: Turn, ctx: Context) -> str:
+        said = (await member("a", answer).respond(turn, ctx)).text
+        if turn.purpose == "work":
+            await ctx.message("What do you think of both?", key="said")
+        return said
+
+    members = [member("lead", answer), FunctionAgent("a", talking), member("b", answer)]
+    steps: list[JsonValue] = [{"id": "look", "agent": "a"}, {"id": "weigh", "agent": "b", "needs": ["look"]}]
+    return Team("talk", members=members, strategy="live", options={"steps": steps, "rounds_of_talk": 2})
+
+
+def _react(answer: Answer) -> Team:
+    """A lead that decides on one step, sees what came of it, and ends."""
+    steps: list[JsonValue] = [{"id": "look", "role": "a", "task": "Look at both."}]
+    decisions: list[JsonValue] = [{"action": "work", "steps": steps}, {"action": "answer", "steps": []}]
+
+    async def decide(turn: Turn, ctx: Context) -> str:
+        said = (await member("lead", answer).respond(turn, ctx)).text
+        fields = cast("dict[str, JsonValue]", (turn.output_schema or {}).get("properties", {}))
+        return json.dumps(decisions["has an opinion" in turn.prompt]) if "steps" in fields else said
+
+    members = [member("a", answer), member("b", answer)]
+    helpers = [FunctionAgent("lead", decide)]
+    return Team("steps", members=members, helpers=helpers, strategy="react", options={"lead": "lead"})
+
+
+def _dispatch(answer: Answer) -> Team:
+    """A pool of two for three steps, one of which is slow."""
+    steps: list[JsonValue] = [{"id": "one"}, {"id": "two"}, {"id": "three", "needs": ["one", "two"]}]
+    members = [member("a", answer, patience=200), member("b", answer)]
+    return Team("pool", members=members, strategy="dispatch", options={"steps": steps})
+
+
 TEAMS: dict[str, Callable[[Answer], Team]] = {
     "sequential": _sequential,
     "pipeline": _pipeline,
@@ -344,4 +438,17 @@ TEAMS: dict[str, Callable[[Answer], Team]] = {
     "lead_subagent": _lead_subagent,
     "star_team": _star_team,
     "mesh_team": _mesh_team,
+    "expert": _expert,
+    "collaborate": _collaborate,
+    "live": _live,
+    "react": _react,
+    "dispatch": _dispatch,
 }
+
+EXPERTS = ("expert", "collaborate", "live", "react", "dispatch")
+"""Those that the wing for expert teams brings."""
+
+
+def cases(names: Iterable[str] = TEAMS) -> list[ParameterSet]:
+    """The names of teams as parameters of tests; those of a wing are left out where that is missing."""
+    return [pytest.param(name, marks=[pytest.mark.experts] if name in EXPERTS else []) for name in names]

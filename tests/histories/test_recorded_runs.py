@@ -16,11 +16,11 @@ from teamwright.cli.main import main
 from teamwright.journal.protocol import Batch
 from teamwright.journal.sqlite.journal import SqliteJournal
 from tests.histories.history import History, comparable
-from tests.histories.teams import TEAMS, speak
+from tests.histories.teams import EXPERTS, TEAMS, cases, speak
 
 NAMES = (
     "a2a_lite", "dag", "fan_out", "graph", "hierarchical", "lead_subagent", "mesh_team", "reactive", "round_robin",
-    "selector", "sequential", "single", "star_team",
+    "selector", "sequential", "single", "star_team", *EXPERTS,
 )  # fmt: skip
 HOW = ("ended", "cut")
 
@@ -47,7 +47,7 @@ async def write(database: Path, *names: str) -> None:
     assert errors == [None] * 2 * len(names)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", cases(NAMES))
 async def test_a_run_that_was_cut_resumes_to_the_same_result(database: Path, name: str) -> None:
     await write(database, name)
     async with Engine(database) as engine:
@@ -56,7 +56,7 @@ async def test_a_run_that_was_cut_resumes_to_the_same_result(database: Path, nam
     assert comparable(resumed) == comparable(ended) == History.load(name).result
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", cases(NAMES))
 async def test_what_was_recorded_is_not_recorded_again_on_resume(database: Path, name: str) -> None:
     async def calls() -> list[str]:
         opened = SqliteJournal(database)
@@ -74,7 +74,7 @@ async def test_what_was_recorded_is_not_recorded_again_on_resume(database: Path,
     assert len(after) == len(set(after))
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", cases(NAMES))
 async def test_a_run_that_ended_is_forked(database: Path, name: str) -> None:
     await write(database, name)
     async with Engine(database) as engine:

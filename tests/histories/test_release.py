@@ -53,6 +53,7 @@ def test_its_events_mean_what_they_meant(release: dict[str, Any], database: Path
         assert changed_meanings(recorded["events"], found[name], name) == []
 
 
+@pytest.mark.experts
 def test_its_results_are_the_same_and_runs_that_were_cut_resume_to_them(
     release: dict[str, Any], database: Path
 ) -> None:

@@ -17,7 +17,7 @@ from teamwright.teams.team import Team
 from teamwright.values.turns.results import Outcome
 from teamwright.values.turns.turn import Failure
 from tests.histories.history import FOLDER, RUN_ID, History, comparable
-from tests.histories.teams import TEAMS, member, speak
+from tests.histories.teams import TEAMS, cases, member, speak
 from tests.profiles import sampled
 
 EVERY = sampled(3, 1)
@@ -32,7 +32,7 @@ def test_every_history_has_its_team_and_every_team_its_history() -> None:
     assert {path.stem for path in FOLDER.glob("*.json")} == set(TEAMS)
 
 
-@pytest.mark.parametrize("name", TEAMS)
+@pytest.mark.parametrize("name", cases())
 async def test_a_recorded_history_replays_without_a_call(name: str) -> None:
     history = History.load(name)
     ends = [event.number for event in history.events if event.kind == "team.ended"]
@@ -45,7 +45,7 @@ async def test_a_recorded_history_replays_without_a_call(name: str) -> None:
     assert len(kinds) == 4
 
 
-@pytest.mark.parametrize("name", TEAMS)
+@pytest.mark.parametrize("name", cases())
 async def test_a_recorded_history_continues_from_every_point(name: str) -> None:
     history = History.load(name)
     # The samples of two teams of equal length begin at different events.
