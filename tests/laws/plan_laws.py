@@ -62,6 +62,10 @@ class TeamLog:
         return [event.fact for event in self.events if isinstance(event.fact, kind)]
 
 
+AT_TEAM = re.compile(r"t(#\d+)?")
+"""The scope of the whole team; where its conversation was too long, it is asked again with a summary."""
+
+
 def logs_of(events: Sequence[Event]) -> list[TeamLog]:
     """The events of each team; an event belongs to the innermost team around it."""
     logs: dict[str, TeamLog] = {}
@@ -102,7 +106,7 @@ def check_endings(events: Sequence[Event], result: RunResult) -> None:
     ended = Counter(event.scope for event in events if isinstance(event.fact, TeamEnded))
     assert max(started.values()) == 1
     assert set(ended.values()) <= {1}
-    (whole,) = [event.fact for event in events if isinstance(event.fact, TeamEnded) and event.scope == "t"]
+    whole = [event.fact for event in events if isinstance(event.fact, TeamEnded) and AT_TEAM.fullmatch(event.scope)][-1]
     assert (whole.status or result.status, whole.stop_reason) == (result.status, result.stop_reason)
     assert result.stop_reason in ENDINGS[result.status]
     assert (result.status == "failed") == (result.failure is not None and result.status != "degraded"), result

@@ -72,7 +72,7 @@ def test_a_text_without_json_is_reported(text: str) -> None:
 
 def test_what_does_not_fit_is_reported_with_its_places() -> None:
     assert problem(said('{"score": "many"}')) == (
-        "at 'name': is missing; at 'score': expects a whole number, found the text 'many'"
+        "at 'name': Field required; at 'score': Input should be a valid integer, unable to parse string as an integer"
     )
 
 

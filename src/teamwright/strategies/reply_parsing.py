@@ -15,7 +15,6 @@ from pydantic_core import from_json
 
 from teamwright.errors import InvalidOutput
 from teamwright.values.text.display import cut
-from teamwright.values.text.validation_messages import Misfit, misfits_of
 from teamwright.values.turns.turn import Reply
 from teamwright.values.typed_data import JsonScan
 
@@ -68,7 +67,7 @@ def read_valid(reply: Reply, validate: Callable[[JsonValue], T]) -> T | ParseFai
             try:
                 parsed = validate(value)
             except (ValidationError, InvalidOutput) as error:
-                problem = problem or _error_text(error, value)
+                problem = problem or _error_text(error)
                 continue
             if parsed not in valid:
                 valid.append(parsed)
@@ -102,17 +101,18 @@ def _in_prose(text: str) -> Iterator[JsonValue]:
             yield from _parse(text[start.start() : end])
 
 
-def _error_text(error: ValidationError | InvalidOutput, value: object) -> str:
-    """Return a short description of what is wrong with a value."""
+def _error_text(error: ValidationError | InvalidOutput) -> str:
+    """Return a short description of a validation error."""
     if isinstance(error, InvalidOutput):
         return str(error).rstrip(".")
-    found = misfits_of(error, value)
-    shown = [_breach(one) for one in found[:SHOWN_BREACHES]]
+    found = error.errors(include_url=False, include_input=False, include_context=False)
+    shown = [_breach(one["loc"], one["msg"]) for one in found[:SHOWN_BREACHES]]
     if len(found) > SHOWN_BREACHES:
         shown.append(f"and {len(found) - SHOWN_BREACHES} more")
     return "; ".join(shown)
 
 
-def _breach(misfit: Misfit) -> str:
-    text = cut(misfit.text, SHOWN_CHARACTERS)
-    return f"at {'/'.join(map(str, misfit.at))!r}: {text}" if misfit.at else text
+def _breach(place: tuple[int | str, ...], message: str) -> str:
+    plain = message.removeprefix("Value error, ").replace("Tuple", "List").replace("tuple", "list")  # as JSON has it
+    text = cut(plain, SHOWN_CHARACTERS)
+    return f"at {'/'.join(map(str, place))!r}: {text}" if place else text

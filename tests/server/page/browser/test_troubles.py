@@ -36,7 +36,7 @@ def test_a_list_that_is_no_longer_followed_says_so(server: PageServer, page: Pag
 
 def test_a_session_that_ends_in_the_middle_of_a_run_asks_to_sign_in(server: PageServer, page: Page) -> None:
     run_id = server.show_run(page, "slow", view="steer")
-    page.get_by_label("Message").fill("Be quick.")
+    page.get_by_role("textbox", name="Message").fill("Be quick.")
     server.sign_out(page)
     page.get_by_role("button", name="Send").click()
     expect(page.get_by_role("heading", name="Please sign in")).to_be_visible()
@@ -49,10 +49,10 @@ def test_an_intervention_that_fails_keeps_what_was_written(server: PageServer, p
     page.route(
         "**/messages", lambda route: route.fulfill(status=500, json={"error": {"code": "x", "message": "Oh no."}})
     )
-    page.get_by_label("Message").fill("Be quick.")
+    page.get_by_role("textbox", name="Message").fill("Be quick.")
     page.get_by_role("button", name="Send").click()
     expect(page.get_by_role("alert")).to_contain_text("Oh no.")
-    expect(page.get_by_label("Message")).to_have_value("Be quick.")
+    expect(page.get_by_role("textbox", name="Message")).to_have_value("Be quick.")
     expect(page.get_by_role("button", name="Send")).to_be_focused()
 
 
@@ -62,9 +62,9 @@ def test_the_focus_comes_back_after_a_dialog_and_stays_after_an_action(server: P
     stop.press("Enter")
     page.get_by_role("dialog").get_by_role("button", name="Cancel").press("Enter")
     expect(stop).to_be_focused()
-    page.get_by_label("Message").focus()
+    page.get_by_role("textbox", name="Message").focus()
     page.keyboard.press("m")
-    page.get_by_label("Message").fill("Be quick.")
+    page.get_by_role("textbox", name="Message").fill("Be quick.")
     page.get_by_role("button", name="Send").press("Enter")
     expect(page.get_by_role("region", name="What people did")).to_contain_text("Be quick.")
     expect(page.get_by_role("button", name="Send")).to_be_focused()

@@ -211,7 +211,7 @@ def test_a_run_is_forked_with_another_task_and_compared(server: PageServer, page
     compared = page.get_by_role("region", name="Compare with another run").last
     expect(compared).to_contain_text(re.compile(r"\d+ turns the same, \d+ asked differently"))
     expect(compared.get_by_role("heading").first).to_be_in_viewport()
-    expect(page.get_by_text("Forked at event")).to_be_visible()
+    expect(page.get_by_role("paragraph").filter(has_text="Forked at event")).to_be_visible()
 
 
 def test_the_lab_advises_simulates_compares_and_sweeps(server: PageServer, page: Page) -> None:
