@@ -395,7 +395,7 @@ def _live(answer: Answer) -> Team:
 
 
 def _react(answer: Answer) -> Team:
-    """A lead that decides on one step, sees what came of it, and ends."""
+    """A lead that decides on one step, sees its result, and ends."""
     steps: list[JsonValue] = [{"id": "look", "role": "a", "task": "Look at both."}]
     decisions: list[JsonValue] = [{"action": "work", "steps": steps}, {"action": "answer", "steps": []}]
 
