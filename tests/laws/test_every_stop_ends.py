@@ -271,8 +271,9 @@ def expected_status(how: str, member: str) -> str:
 @pytest.mark.parametrize("how", PART_STOPS)
 async def test_a_member_that_does_not_stop_does_not_hold_the_run(how: str, member: str) -> None:
     barrier, journal = Barrier(), MemoryJournal()
-    with anyio.fail_after(GRACE + MARGIN):
-        async with Engine(journal, grace=GRACE) as engine:
+    grace = GRACE if member in ("swallowing", "blocking") else MARGIN  # on a busy machine others take longer to end
+    with anyio.fail_after(grace + MARGIN):
+        async with Engine(journal, grace=grace) as engine:
             result = await engine.run(part_team(how, barrier, member), TASK, run_id=RUN_ID)
     barrier.release()
     await let_abandoned_tasks_end()

@@ -289,6 +289,13 @@ async def test_the_next_owner_does_not_depend_on_how_long_others_take_to_stop() 
     """The first two are cancelled; the second ends at once and the first slowly. The waiter for the key of the first
     still goes first, as on replay, where cancelling takes no time."""
     order: list[str] = []
+    waiters: set[str] = set()
+
+    async def trigger_when_both_wait(turn: Turn) -> str:
+        while len(waiters) < 2:
+            await anyio.sleep(0.005)
+        await anyio.sleep(0.01)
+        return ""
 
     async def reluctant(turn: Turn) -> str:
         try:
@@ -300,7 +307,7 @@ async def test_the_next_owner_does_not_depend_on_how_long_others_take_to_stop() 
 
     work_log = WorkLog()
     slow, quick = FunctionAgent("slow", reluctant), work_log.member("quick", 30)
-    trigger, a, b = work_log.member("trigger", 0.05), work_log.member("a"), work_log.member("b")
+    trigger, a, b = FunctionAgent("trigger", trigger_when_both_wait), work_log.member("a"), work_log.member("b")
 
     async def stopped(ctx: Context) -> None:
         async with ctx.branches(2) as branches:
@@ -312,6 +319,7 @@ async def test_the_next_owner_does_not_depend_on_how_long_others_take_to_stop() 
     def waiting(member: Agent, key: str) -> Work:
         async def work(ctx: Context) -> None:
             await ctx.ask(member, Turn("hello"), key="hello")  # so that the others own their keys by now
+            waiters.add(member.name)
             async with ctx.scope("own", owns=[key]) as inner:
                 order.append(member.name)
                 await inner.ask(member, Turn(" ".join(order)), key="k")
@@ -327,6 +335,7 @@ async def test_the_next_owner_does_not_depend_on_how_long_others_take_to_stop() 
     assert (result.status, order) == ("completed", ["a", "b"])
     for at in range(1, len(events)):
         order.clear()
+        waiters.clear()
         resumed, _ = await cut_and_resume(team(), at, journal)
         assert resumed.status == "completed"
 
