@@ -130,6 +130,10 @@ async def aborted(team: Team, journal: MemoryJournal) -> RunResult:
         with anyio.fail_after(20):
             handle = await engine.start(team, "go", run_id="r")
             key = await wait_for_question(engine)
+            known = 0
+            # Until those who work beside it have answered.
+            while known < (known := len(await journal.read("r"))):  # noqa: ASYNC110 - nothing says that a run is quiet
+                await anyio.sleep(0.03)
             await engine.runs.answer("r", key, "abort")
             result = await handle.result()
             return result if result.status != "paused" else await engine.resume("r", team=team)
