@@ -25,3 +25,13 @@ test('nothing of the code is lost, and nothing of it is markup', () => {
 test('a fence can name no class of the page', () => {
   expect(renderMarkdown('```unseen\nx\n```')).not.toContain('class')
 })
+
+test.each(['"' + '\\"'.repeat(24_000), "'" + "\\'".repeat(24_000), '/*'.repeat(24_000)])('open strings and comments are passed in linear time', (code) => {
+  const seconds = (text: string) => {
+    const start = performance.now()
+    for (let time = 0; time < 5; time++) highlight(text, (one) => one)
+    return performance.now() - start
+  }
+  seconds(code)
+  expect(seconds(code)).toBeLessThan(40 * seconds(code.slice(0, code.length / 8)) + 50)
+})

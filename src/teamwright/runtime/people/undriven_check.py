@@ -26,7 +26,7 @@ from teamwright.runtime.relay import Bus
 from teamwright.runtime.run import Run
 from teamwright.runtime.run_reader import TeamSource, read_source
 from teamwright.values.events.agent import AgentAsked, AgentFailed, AgentReplied
-from teamwright.values.key import in_scope
+from teamwright.values.key import nearest_key
 from teamwright.values.people import AddMember, Steer, TeamChange
 
 if TYPE_CHECKING:
@@ -94,12 +94,12 @@ async def _record_of(journal: Journal, events: Sequence[Event]) -> RunRecord:
 def _without_open_turns(events: Sequence[Event]) -> list[Event]:
     """Return the events without those within turns of members that have not ended: nothing goes on in them here."""
     ended = {event.key for event in events if isinstance(event.fact, AgentReplied | AgentFailed)}
-    open_ = [
+    open_ = {
         event.key
         for event in events
         if isinstance(event.fact, AgentAsked) and event.fact.member_kind != TEAM and event.key not in ended
-    ]
-    return [event for event in events if not any(in_scope(event.scope, key) for key in open_)]
+    }
+    return [event for event in events if not nearest_key(event.scope, open_)]
 
 
 @asynccontextmanager
