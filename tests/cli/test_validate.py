@@ -156,3 +156,9 @@ def test_the_schema_is_json_and_can_go_to_a_file(call: Call, tmp_path: Path) -> 
     assert call("schema").json["title"] == "Teamwright manifest"
     assert call("schema", "--json", "--out", tmp_path / "schema.json").out == ""
     assert (tmp_path / "schema.json").stat().st_size > 1000
+
+
+def test_a_member_with_tools_to_talk_is_checked_in_its_team_and_not_alone(call: Call, tmp_path: Path) -> None:
+    agents = "agents: {a: {model: local, tools: [{live: {}}]}, b: {model: local}}\n"
+    done = call("validate", write_team(tmp_path / "team", f"{agents}teams: {{t: {{strategy: live, members: [a, b]}}}}"))
+    assert (done.code, done.err) == (0, "")

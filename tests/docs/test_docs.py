@@ -15,6 +15,7 @@ import subprocess
 import sys
 from contextlib import redirect_stderr, redirect_stdout, suppress
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 import yaml
@@ -44,6 +45,16 @@ MASKS = (
 )
 
 
+USAGE_ERROR = 2
+
+
+class Printed(NamedTuple):
+    """What a command printed on both streams, and its exit code."""
+
+    text: str
+    code: int
+
+
 def masked(text: str) -> list[str]:
     """Return the lines with the parts masked that differ between runs."""
     for pattern, instead in MASKS:
@@ -70,7 +81,7 @@ def run_python(block: Block) -> None:
         compare(block, "what the program prints", block.shown or "", printed.getvalue())
 
 
-def in_shell(line: str) -> str:
+def in_shell(line: str) -> Printed:
     """Run a command in a shell and return both streams; a killed process adds `Killed`, as in a terminal."""
     try:
         done = subprocess.run(
@@ -79,15 +90,15 @@ def in_shell(line: str) -> str:
     except subprocess.TimeoutExpired:
         logs = "".join(f"--- {log}\n{log.read_text(encoding='utf-8')}" for log in sorted(Path().glob("*.log")))
         pytest.fail(f"{line} takes longer than 60 s\n{logs}")
-    return done.stdout + ("Killed\n" if done.returncode in {-9, 137} else "")
+    return Printed(done.stdout + ("Killed\n" if done.returncode in {-9, 137} else ""), done.returncode)
 
 
-def in_process(line: str) -> str:
+def in_process(line: str) -> Printed:
     """Run `teamwright` in this process, which takes a tenth of the time, and return its output."""
     printed = io.StringIO()
     with redirect_stdout(printed), redirect_stderr(printed):
-        main(shlex.split(line)[1:])
-    return printed.getvalue()
+        code = main(shlex.split(line)[1:])
+    return Printed(printed.getvalue(), code)
 
 
 def run_console(block: Block) -> None:
@@ -96,7 +107,9 @@ def run_console(block: Block) -> None:
         assert not OUTSIDE.match(command.line), f"{block.name}: mark this block with  <!-- skip: why -->"
         plain = command.line.startswith("teamwright ") and not re.search(r"[|;&<>$`]", command.line)
         printed = in_process(command.line) if plain and block.mark != "shell" else in_shell(command.line)
-        compare(block, f"$ {command.line}", command.shown, printed)
+        compare(block, f"$ {command.line}", command.shown, printed.text)
+        hidden = printed.code == USAGE_ERROR and command.shown.strip().endswith("…")
+        assert not hidden, f"{block.name}: $ {command.line}\nis refused, and the page does not show it:\n{printed.text}"
 
 
 def change_environment(block: Block, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:

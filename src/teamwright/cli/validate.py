@@ -157,6 +157,7 @@ def _build(loaded: Loaded, model: str | None, allow_roots: Sequence[Path]) -> li
     from teamwright.journal.location import database_url
     from teamwright.runtime.placement import require_no_placement
     from teamwright.teams.builder import Builder, allowed_roots, replace_models
+    from teamwright.teams.team import Team
     from teamwright.teams.team_loader import resolve_model
 
     manifest = loaded.manifest if model is None else replace_models(loaded.manifest, resolve_model(model))
@@ -165,8 +166,8 @@ def _build(loaded: Loaded, model: str | None, allow_roots: Sequence[Path]) -> li
     for name in (*manifest.agents, *manifest.teams):
         try:
             with modules_of(loaded.base):
-                built = builder.team(name)
-            if database_url() is None:
+                built = builder.agent(name)
+            if isinstance(built, Team) and database_url() is None:
                 require_no_placement([built])
         except UsageError as error:
             for problem in error.problems if isinstance(error, ManifestError) else [Problem(str(error))]:
