@@ -75,6 +75,20 @@ async def test_a_step_that_names_its_member_is_tried_again_by_the_same() -> None
     assert {member for step, member, _ in assigned(events) if step == "one"} == {"ana"}
 
 
+@pytest.mark.parametrize(
+    ("role", "able"), [({"agent": "cat"}, ["cat"]), ({"capability": "law"}, ["ben", "cat"])]
+)
+async def test_a_step_with_a_role_goes_to_those_alone_who_may_have_it(role: JsonValue, able: list[str]) -> None:
+    fakes, steps = FakeMembers(), [{"id": "one", "role": "lawyer"}]
+    members = [
+        fakes.member("ana"),
+        *(fakes.member(name, Refused("no"), capabilities=("law",)) for name in ("ben", "cat")),
+    ]
+    options: dict[str, Any] = {"roles": {"lawyer": role}, "steps": steps}
+    _, events = await run(Team("pool", members=members, strategy="dispatch", options=options))
+    assert [member for _, member, _ in assigned(events)] == able
+
+
 async def test_a_revision_goes_to_the_author_who_took_over() -> None:
     fakes = FakeMembers()
     rubric = {"criteria": [{"id": "good", "contains": "good"}]}

@@ -374,6 +374,8 @@ class PlanDraw:
             sent.append((when, steer))
             if isinstance(steer, EditPlan) and self.of(True, False):  # the lead plans again from what was edited
                 sent.append((when + self.number(0, 2), Tell(text="Be brief.")))
+            elif self.of(True, False) and not isinstance(steer, EditPlan):  # a person edits while others decide
+                sent.append((when + self.number(0, 3), EditPlan(plan=self._edit(members))))
         return tuple(sent)
 
     def _steer(self, members: tuple[str, ...]) -> Steer:

@@ -34,6 +34,8 @@ from tests.laws.random_plans import PlanCase
 
 WHOLE = ("completed", "done")
 """The ending of a run that reached everything."""
+MAY_HAVE = {"writer": ("a",), "deep": ("b", "c")}
+"""The members that may have the roles of `random_plans`."""
 
 
 def check_steering(case: PlanCase, desk: Desk, events: Sequence[Event], result: RunResult) -> None:
@@ -43,6 +45,7 @@ def check_steering(case: PlanCase, desk: Desk, events: Sequence[Event], result: 
     check_versions_made(case, log)
     check_stopped(log, ids, result)
     check_leavers(log, ids)
+    check_workers(case, log)
     check_models(desk.stronger, log, ids)
     check_reached(case, log, ids, result)
     check_answer(log, ids)
@@ -152,6 +155,22 @@ def check_leavers(log: TeamLog, ids: set[str]) -> None:
                 assert step in begun or member not in left, f"{event.key} goes to {member}, who left"
                 if event.fact.purpose == "work":
                     begun.add(step)
+            case _:
+                pass
+
+
+def check_workers(case: PlanCase, log: TeamLog) -> None:
+    """Check that a step is done by the agent that it names, or by one who may have its role."""
+    if case.options.get("pool") == "first" or case.strategy in ("single", "lead_subagent"):  # one does all steps
+        return
+    steps = {step.id: step for plan in plans_of(case, log)[:1] for step in plan.steps}
+    for event in log.events:
+        match event.fact:
+            case TeamPlanChanged(plan=data):
+                steps = {step.id: step for step in Plan.model_validate(data).steps}
+            case TeamStepAssigned(step=id_, member=member, members=()) if (step := steps.get(id_)) is not None:
+                able = (step.agent,) if step.agent is not None else MAY_HAVE.get(step.role or "", (member,))
+                assert member in able, f"{id_} is for {able}, and {member} does it"
             case _:
                 pass
 

@@ -45,7 +45,7 @@ pytestmark = pytest.mark.experts
 MOST_PAUSES, LONGEST = 40, 20
 EXAMPLES = 2500 if is_thorough() else 63
 """Of each source of plans, with and without the defaults of a preset: 20 000 in all, or 500."""
-SAMPLE = 100
+SAMPLE = 150
 AXES: dict[str, tuple[object, ...]] = {
     "source": SOURCES,
     "preset": (*PRESETS["plain"], *PRESETS["preset"]),

@@ -240,6 +240,15 @@ async def test_more_requests_than_slots_are_all_answered() -> None:
 
 
 @real
+async def test_a_reply_that_finds_no_end_is_cut_after_a_quarter_of_the_context_unless_the_request_says_when() -> None:
+    async with LocalModel(slots=1, context=256) as model:
+        endless = await say(model, "Count.", max_completion_tokens=None, ignore_eos=True)
+        longer = await say(model, "Count.", max_completion_tokens=80, ignore_eos=True)
+    assert [one["usage"]["completion_tokens"] for one in (endless, longer)] == [64, 80]
+    assert endless["choices"][0]["finish_reason"] == "length"
+
+
+@real
 async def test_a_prompt_that_is_too_long_is_refused_with_a_clear_message() -> None:
     async with LocalModel(slots=1, context=2048) as model:
         status, content = await post(model, "word " * 3000)

@@ -145,7 +145,8 @@ GUIDED = "guided"
 class LocalModel:
     """A local model that starts on first use and serves `slots` requests at once, within one event loop.
 
-    Each slot has `context` tokens for prompt and reply together; further requests wait for a slot.
+    Each slot has `context` tokens for prompt and reply together; further requests wait for a slot. A reply to a request
+    without a limit of its own is cut after a quarter of them.
     """
 
     def __init__(self, path: str | None = None, *, slots: int = SLOTS, context: int = 4096) -> None:
@@ -383,6 +384,7 @@ def _create_server(weights: str, slots: int, context: int, key: str, folder: str
     params.api_keys = [key]
     params.n_parallel = slots
     params.n_ctx = slots * context
+    params.n_predict = context // 4  # where a request sets no limit: small models often find no end
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = min(8, _cores())
     params.cache_ram_mib = 256
     params.verbosity = 1

@@ -45,8 +45,7 @@ class StepCrew:
         self.lead = Lead(state) if options.handout != "none" else None
         members = state.members
         self._has_one_worker = options.has_one_worker
-        named = None if self._has_one_worker else members
-        self._pool = WorkerPool(options.workers_of(members), options.width_for(members), named)
+        self._pool = WorkerPool(options.workers_of(members), options.width_for(members))
         self._are_named = self.board is None and not options.pool and not self._has_one_worker
         """Whether each step without a role names its agent, or has the name of one."""
         self.runner = StepRunner(state.outputs, self, in_order=options.sees == "all", as_listed=options.talks)
@@ -72,10 +71,7 @@ class StepCrew:
         """Continue with the steps of the present plan."""
         plan = self._state.plan
         steps = plan.steps
-        self._pool.set_workers(
-            self._options.workers_of(self._state.team.present),
-            None if self._has_one_worker else self._state.members,
-        )
+        self._pool.set_workers(self._options.workers_of(self._state.team.present))
         if self.board is not None or self._options.pool:
             self.bound.bind(steps)
         if self.board is not None:
@@ -126,15 +122,13 @@ class StepCrew:
         return replace(work, reply=work.reply.changed(data=found))
 
     def exchange(self, step: Step, failed: Agent) -> Agent:
-        """Return who tries a step again: the least busy other of the pool, or another one with its capability."""
+        """Return who tries a step again: another one with its capability, in a pool the least busy of them."""
         assignment = self.bound.assignments.get(step.id)
-        if assignment is None:  # the answer, which is of the lead
-            return failed
+        if assignment is None or step.agent is not None or assignment.role.agent is not None:
+            return failed  # without an assignment it is the answer, which is of the lead
         judges = assignment.evaluator.declaration.judges if assignment.evaluator is not None else ()
         if self._options.pool:
-            return self._pool.exchange(step, failed, judges)
-        if step.agent is not None or assignment.role.agent is not None:
-            return failed
+            return self._pool.exchange(failed, assignment.role, judges)
         able = (one for one in self._state.team if one.name != failed.name and one.name not in judges)
         return next((one for one in able if has_capability(one, assignment.role)), failed)
 
@@ -152,7 +146,8 @@ class StepCrew:
         if self._has_one_worker:
             return ""
         if self._options.pool:
-            return step.agent or (step.id if step.id in self._state.team.names else "")
+            bound = self.bound.binding.by_step.get(step.id)
+            return "" if bound is None else bound.agent.name
         agent = self.bound.agent_of(step)
         return step.agent or step.id if agent is None else agent.name
 
@@ -161,7 +156,9 @@ class StepCrew:
         if self._are_named and step.role is None:
             return self._state.team.named(step.agent or step.id)
         agent = self.bound.agent_of(step)
-        return self._pool.acquire(step, ctx) if agent is None or self._options.pool else agent
+        return (
+            self._pool.acquire(ctx, None if step.is_shared else agent) if self._options.pool or agent is None else agent
+        )
 
     def make_turn(self, step_input: StepInput) -> Turn:
         """Return the turn of the agent that works on a step, with what its role says."""

@@ -7,54 +7,45 @@ from collections.abc import Collection, Iterable, Sequence
 
 from teamwright.agents.contract.agent import Agent, Context
 from teamwright.strategies.parts import part_turn
+from teamwright.strategies.plan.bound_roles import has_capability
 from teamwright.strategies.plan.state import PlanState
 from teamwright.strategies.plan.steps.step_outputs import StepInput
 from teamwright.strategies.plan.steps.step_runner import Prelude, StepRunner
 from teamwright.strategies.plan.steps.step_work import StepAssignment, Work
-from teamwright.strategies.protocol import Members
-from teamwright.values.specs.plan import Step
+from teamwright.values.specs.plan import Role, Step
 from teamwright.values.turns.messages import Conversation, History, Message
 from teamwright.values.turns.turn import Failure, Turn
 
 
 class WorkerPool:
-    """The workers, `size` of them active: a step goes to the agent it names, or else to the least busy worker.
+    """The workers, `size` of them active: a step goes to the agent that it is bound to, or to the least busy worker."""
 
-    Without `members`, the agents that steps name are ignored.
-    """
-
-    def __init__(self, workers: Sequence[Agent], size: int, members: Members | None = None) -> None:
+    def __init__(self, workers: Sequence[Agent], size: int) -> None:
         self.size = size
         self._running: Counter[str] = Counter()
         self._assigned: Counter[str] = Counter()
-        self.set_workers(workers, members)
+        self.set_workers(workers)
 
-    def set_workers(self, workers: Sequence[Agent], members: Members | None) -> None:
+    def set_workers(self, workers: Sequence[Agent]) -> None:
         """Continue with these workers."""
-        self._workers, self._members = workers, members
-        self._names = frozenset(one.name for one in members or ())
-        """The members, whose names steps may have; a helper works on none."""
+        self._workers = workers
         self._order = {worker.name: place for place, worker in enumerate(workers)}
 
     def active(self, ctx: Context) -> Sequence[Agent]:
         """Return the workers that currently take steps without a named agent."""
         return self._workers[: ctx.cutback.width(self.size)]
 
-    def acquire(self, step: Step, ctx: Context) -> Agent:
-        """Assign a worker to a step that starts now."""
-        if self._members is not None and (step.agent is not None or step.id in self._names):
-            worker = self._members.named(step.agent or step.id)
-        else:
-            worker = min(self.active(ctx), key=self._load)
-        return self._count(worker)
+    def acquire(self, ctx: Context, bound: Agent | None = None) -> Agent:
+        """Assign a worker to a step that starts now: the one that it is bound to, if any."""
+        return self._count(min(self.active(ctx), key=self._load) if bound is None else bound)
 
-    def exchange(self, step: Step, failed: Agent, judges: Collection[str] = ()) -> Agent:
-        """Return the least busy other worker for a step; the same one if there is no other or the step names it.
+    def exchange(self, failed: Agent, role: Role, judges: Collection[str] = ()) -> Agent:
+        """Return the least busy other worker that can have the role of a step; the same one if there is no other.
 
         None of its judges takes it over.
         """
-        others = [worker for worker in self._workers if worker.name != failed.name and worker.name not in judges]
-        if step.agent is not None or not others:
+        others = [one for one in self._workers if one.name not in (failed.name, *judges) and has_capability(one, role)]
+        if not others:
             return failed
         self.release(failed)
         return self._count(min(others, key=self._load))

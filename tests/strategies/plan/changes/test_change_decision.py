@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 from pydantic import JsonValue
 
@@ -19,8 +20,10 @@ from teamwright.values.events.event import Event
 from teamwright.values.events.run import PersonAsked
 from teamwright.values.events.team import TeamEnded, TeamPlanChanged, TeamPlanProposed
 from teamwright.values.limits import Limits
+from teamwright.values.people import EditPlan
 from teamwright.values.specs.plan import Plan
 from teamwright.values.turns.results import RunResult
+from teamwright.values.turns.turn import Turn
 from tests.kit.collaboration import SPLIT, collaboration, deciding, facts, statuses, steps_of
 from tests.kit.members import FakeMembers
 from tests.kit.runs import RUN_ID, TASK, run
@@ -217,3 +220,37 @@ async def test_a_budget_that_does_not_cover_a_decision_of_the_lead_is_a_warning(
     assert (result.status, result.stop_reason, result.output) == ("degraded", "budget", "lead is done")
     assert [one.status for one in facts(events, TeamEnded)] == ["degraded"]
     assert any("budget" in text for text in result.warnings)
+
+
+async def test_what_a_person_edits_while_the_lead_decides_on_a_proposal_stays() -> None:
+    fakes, journal = FakeMembers(), MemoryJournal()
+    edited, begun = anyio.Event(), anyio.Event()
+    mine: JsonValue = {"id": "b", "agent": "b", "needs": ["a"], "task": "Mine."}
+
+    async def decide(turn: Turn) -> str:
+        if "propose" not in turn.prompt:
+            return "The answer."
+        await journal.send(RUN_ID, EditPlan(plan={"put": [mine]}, by="ann"))
+        edited.set()
+        await begun.wait()
+        return json.dumps({"approve": True, "reason": "good idea"})
+
+    async def wait(turn: Turn) -> str:
+        if edited.is_set():
+            begun.set()
+        await edited.wait()
+        return "c"
+
+    members = {
+        "a": fakes.member("a", proposing(PROPOSAL)),
+        "c": fakes.member("c", wait),
+        "lead": fakes.member("lead", decide),
+    }
+    steps: list[Any] = [*STEPS, {"id": "c"}, {"id": "d", "agent": "c", "needs": ["c"]}]
+    team = collaboration(fakes, steps, members=members, proposals=1)
+    async with Engine(journal) as engine:
+        await engine.run(team, TASK, run_id=RUN_ID)
+    events = list(await journal.read(RUN_ID))
+    assert fakes.last_turn("b").task == "Mine."
+    (proposed,) = facts(events, TeamPlanProposed)
+    assert (proposed.approved, proposed.reason) == (False, "a person set agent, task of the step 'b'")

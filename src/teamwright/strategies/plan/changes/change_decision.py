@@ -44,7 +44,8 @@ QUESTION = "May the team work by this plan?"
 class ChangeDecision:
     """A change that `by` wants, and what was decided: `change` is None where the plan stays as it is.
 
-    `to` is who decided: the lead, an empty name for a person, or None where the change needs no decision.
+    `to` is who decided: the lead, an empty name for a person, or None where the change needs no decision. `seen` is
+    the plan that it was decided for.
     """
 
     by: str
@@ -53,6 +54,16 @@ class ChangeDecision:
     reason: str = ""
     difference: tuple[str, ...] = ()
     by_person: bool = False
+    seen: Plan | None = None
+
+    def new_conflicts(self, plan: Plan) -> list[str]:
+        """Return what a person has edited since the decision, and the change would undo."""
+        change, seen = self.change, self.seen
+        if change is None or seen is None or self.by_person:
+            return []
+        since, own = plan_difference(seen, plan), {*(step.id for step in change.put), *change.remove, *change.variables}
+        changed = {*since.steps, *(one.name for one in since.variables)}
+        return pin_conflicts(plan, change) if own & changed else []
 
 
 async def decide_change(state: PlanState, change: PlanChange, by: str, ctx: Context) -> ChangeDecision:
@@ -63,7 +74,7 @@ async def decide_change(state: PlanState, change: PlanChange, by: str, ctx: Cont
     if problems := change_problems_of_model(state, plan, change):
         return ChangeDecision(by, to=lead, reason="; ".join(problems))
     lines = plan_difference(plan, apply_change(plan, change)).lines
-    decision = ChangeDecision(by, change, reason=change.reason, difference=lines)
+    decision = ChangeDecision(by, change, reason=change.reason, difference=lines, seen=plan)
     if route_change(plan, change, "lead" if by == lead else "expert") == "ask_lead":
         decision = await _ask_lead(state, decision, ctx)
     asks_person = state.options.confirm or route_change(plan, change, "lead") == "ask_person"

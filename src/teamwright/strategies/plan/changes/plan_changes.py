@@ -114,11 +114,11 @@ class PlanChanges:
     async def _apply(self, decision: ChangeDecision, ctx: Context) -> None:
         versions, change = self._state.versions, decision.change
         assert versions is not None
-        late = versions.problems(change) if change is not None else []
-        if decision.to is not None:
+        late = versions.problems(change) or decision.new_conflicts(self._state.plan) if change is not None else []
+        if decision.to is not None or late:
             fact = TeamPlanProposed(
                 by=decision.by,
-                to=decision.to,
+                to=decision.to or "",
                 approved=change is not None and not late,
                 difference=decision.difference,
                 reason="; ".join(late) or decision.reason,
