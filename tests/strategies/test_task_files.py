@@ -12,8 +12,8 @@ from teamwright.values.turns.turn import Reply, Turn
 from tests.histories.teams import TASK, TEAMS, speak
 
 PHOTO = Attachment(b"\x89PNG\r\n\x1a\n", "photo.png")
-OWN = {"program", "expert"}
-"""Teams with a strategy of the tests that creates turns itself, and one with a judge, who reads the task in a quote."""
+OWN = {"program"}
+"""A team with a strategy of the tests that creates turns itself."""
 
 
 @pytest.mark.parametrize("name", sorted(TEAMS.keys() - OWN))

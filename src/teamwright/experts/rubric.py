@@ -38,12 +38,11 @@ from teamwright.values.text.control_characters import is_blank
 from teamwright.values.text.display import cut
 from teamwright.values.text.timed_regex import PatternSearch
 from teamwright.values.turns.messages import digest
-from teamwright.values.turns.turn import EvaluatedWork, Reply, ToolUse, Turn
+from teamwright.values.turns.turn import NO_WORK, EvaluatedWork, Reply, ToolUse, Turn
 from teamwright.values.turns.verdicts import CriterionResult, EvaluationVerdict, JudgeRecord
 
 CONTEXT = "context"
 CONTEXT_FILE, FILES = "context.json", "files"
-NO_WORK = EvaluatedWork("")
 MOST_NAME_BYTES = 200
 INHERITED = ("HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER")
 """The variables that a program inherits: none of them is a secret."""
@@ -359,7 +358,7 @@ class Rubric(Evaluator):
         if not self._can_pass(results, judged):
             skipped = [CriterionResult(id=one.id, passed=False, score=0.0, reason=NOT_ASKED) for one in judged]
             return self._verdict([*results, *skipped])
-        return await self._judged_verdict(task, work, results, judged, ctx, about.tool_uses)
+        return await self._judged_verdict(task, work, results, judged, ctx, about)
 
     def _can_pass(self, results: list[CriterionResult], judged: list[Criterion]) -> bool:
         """Return whether the work passes if the judge passes everything; if not, asking the judge would be wasted."""
@@ -373,7 +372,7 @@ class Rubric(Evaluator):
         results: list[CriterionResult],
         judged: list[Criterion],
         ctx: Context,
-        uses: Sequence[ToolUse],
+        about: EvaluatedWork,
     ) -> EvaluationVerdict:
         """Ask the judge, and the final judge about work that the first one passes."""
         records: list[JudgeRecord] = []
@@ -382,7 +381,7 @@ class Rubric(Evaluator):
             if agent is None:
                 break
             judge = Judge(agent, self.declaration.times, self.declaration.merge)
-            judgement = await judge.judge(task, work, judged, ctx, key, uses)
+            judgement = await judge.judge(task, work, judged, ctx, key, about)
             records.append(judgement.record)
             verdict = self._verdict([*results, *judgement.results], judgement, tuple(records))
             if judgement.problem:

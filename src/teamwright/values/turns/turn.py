@@ -100,6 +100,9 @@ class EvaluatedWork(NamedTuple):
     tool_uses: tuple[ToolUse, ...] = ()
 
 
+NO_WORK = EvaluatedWork("")
+
+
 class Turn(Struct, frozen=True, dict=True):
     """The input of a member: a task, and the history of the conversation, which is immutable."""
 
