@@ -7,15 +7,19 @@ its client.
 
 from __future__ import annotations
 
+import faulthandler
 import gc
 import json
 import os
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import traceback
+import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from importlib import import_module
 from typing import Any, Self
@@ -24,6 +28,8 @@ from tests.paths import ROOT
 
 LONGEST_LIFE = 30
 """Seconds after which a child that hangs is ended by its own alarm."""
+LONGEST_JOB = LONGEST_LIFE + 10
+"""Seconds after which a server that hangs itself tells where, and ends."""
 
 
 @dataclass(frozen=True)
@@ -49,26 +55,36 @@ class JobResult:
         return self.signal == signal.SIGKILL
 
 
+class ServerEnded(Exception):
+    """The server has ended, with what it printed last."""
+
+
 class ForkServer:
-    """The client; a server runs one job at a time."""
+    """The client; a server runs one job at a time. One that hung is replaced, with a warning that tells where."""
 
     def __init__(self) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", __name__],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            cwd=ROOT,
-            text=True,
-        )
         self._lock, self._sent = threading.Lock(), 0
+        self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed with the server
+        self._process = self._start()
+
+    def _start(self) -> subprocess.Popen[str]:
+        pipe = subprocess.PIPE
+        return subprocess.Popen(
+            [sys.executable, "-m", __name__], stdin=pipe, stdout=pipe, stderr=self._errors, cwd=ROOT, text=True
+        )
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._end()
+        self._errors.close()
+
+    def _end(self) -> None:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        self._process.stdin.close()
+        with suppress(BrokenPipeError):
+            self._process.stdin.close()
         self._process.wait()
         self._process.stdout.close()
 
@@ -84,8 +100,13 @@ class ForkServer:
     def try_to(self, work: str, **arguments: Any) -> JobResult:
         """Run a job in a child and wait for its end, whatever that is."""
         with self._lock:
-            number = self.send(work, **arguments)
-            return self._receive(number)
+            try:
+                return self._receive(self.send(work, **arguments))
+            except ServerEnded as error:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("always")  # it is told and fails no test
+                    warnings.warn(f"the fork server was replaced at {work} {arguments}:\n{error}", stacklevel=2)
+                return self._receive(self.send(work, **arguments))
 
     def send(self, work: str, **arguments: Any) -> int:
         """Send a job, and return its number."""
@@ -99,7 +120,13 @@ class ForkServer:
         """Wait for the result of a job; results of jobs whose tests ran out of time are passed over."""
         assert self._process.stdout is not None
         while True:
-            result = JobResult(**json.loads(self._process.stdout.readline()))
+            if not (line := self._process.stdout.readline()):
+                self._end()
+                self._errors.seek(0)
+                told = self._errors.read()
+                self._process = self._start()
+                raise ServerEnded(told)
+            result = JobResult(**json.loads(line))
             if result.number == number:
                 return result
 
@@ -110,10 +137,12 @@ def serve() -> None:
         order = Job(**json.loads(line))
         module, _, name = order.work.partition(":")
         function = getattr(import_module(module), name)
+        faulthandler.dump_traceback_later(LONGEST_JOB, exit=True)
         if warm := getattr(import_module(module), "warm_up", None):
             warm(**order.arguments)
         gc.freeze()  # else a child's first collection copies every page of this process
         result = replace(in_child(function, order.arguments), number=order.number)
+        faulthandler.cancel_dump_traceback_later()
         print(json.dumps(asdict(result)), flush=True)
 
 
