@@ -28,7 +28,7 @@ from tests.paths import ROOT
 
 LONGEST_LIFE = 30
 """Seconds after which a child that hangs is ended by its own alarm."""
-LONGEST_JOB = LONGEST_LIFE + 10
+LONGEST_JOB = LONGEST_LIFE + 5
 """Seconds after which a server that hangs itself tells where, and ends."""
 
 
