@@ -10,10 +10,10 @@ import pytest
 from teamwright import Team
 from teamwright.cluster import redis_transport as redis
 from teamwright.cluster.redis_transport import RedisTransport
-from teamwright.runtime import relay as remote_run
+from teamwright.runtime import event_publisher as remote_run
 from teamwright.runtime.transport import LiveSignal, opened_transport
 from tests.kit.redis import redis_server
-from tests.runtime.test_relay_ import FOLLOW, Follower, Speaker, is_followed, two_engines
+from tests.runtime.test_event_publisher_followers import FOLLOW, Follower, Speaker, is_followed, two_engines
 
 
 async def test_a_redis_server_that_is_killed_in_the_middle_of_a_run_costs_live_words_only(

@@ -9,8 +9,8 @@ from pathlib import Path
 from teamwright import Engine
 from teamwright.history.record.run_record import RunRecord
 from teamwright.journal.protocol import Batch, Journal, commit
+from teamwright.runtime.event_publisher import Bus
 from teamwright.runtime.placement import CancelRun, PackedTeam
-from teamwright.runtime.relay import Bus
 from teamwright.runtime.run_reader import read_record
 from teamwright.teams.team import Team
 from teamwright.teams.team_loader import load_team

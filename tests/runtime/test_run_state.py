@@ -12,7 +12,7 @@ from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.runtime.driver.delivery import OrderedDelivery
 from teamwright.runtime.driver.recorder import Recorder
 from teamwright.runtime.driver.redaction import Redactor
-from teamwright.runtime.relay import Bus
+from teamwright.runtime.event_publisher import Bus
 from teamwright.runtime.run_state import PendingQuestion, RunState
 from teamwright.values.limits import Limits
 from teamwright.values.people import Answer, Question

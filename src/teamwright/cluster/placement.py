@@ -22,8 +22,8 @@ from teamwright.errors import AgentError, JournalError, RunError, UsageError
 from teamwright.history.record.run_record import RunRecord
 from teamwright.journal.postgres.journal import PostgresJournal
 from teamwright.journal.protocol import Batch, Journal
+from teamwright.runtime.event_publisher import Bus
 from teamwright.runtime.placement import CancelRun, PackedTeam
-from teamwright.runtime.relay import Bus
 from teamwright.runtime.run_reader import read_record
 from teamwright.teams.team import Team
 from teamwright.values.events.event import AnyDelta, Event

@@ -44,8 +44,8 @@ from teamwright.errors import (
 from teamwright.journal.postgres.connection import is_lost
 from teamwright.journal.postgres.journal import PostgresJournal
 from teamwright.runtime.engine import Engine
+from teamwright.runtime.event_publisher import Bus
 from teamwright.runtime.handle import Handle
-from teamwright.runtime.relay import Bus
 from teamwright.runtime.transport import Traffic
 from teamwright.values.names import check_name
 from teamwright.values.turns.results import FINAL, RunResult

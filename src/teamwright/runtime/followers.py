@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import anyio
 
 from teamwright.journal.protocol import Journal
+from teamwright.runtime.event_publisher import Bus, Relay, RemoteRun
 from teamwright.runtime.live_runs import NOTIFIED_INTERVAL, POLL_INTERVAL, LiveRuns
-from teamwright.runtime.relay import Bus, Relay, RemoteRun
 from teamwright.runtime.run_reader import run_not_found
 from teamwright.values.events.event import AnyDelta, Delta, Event
 

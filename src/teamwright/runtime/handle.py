@@ -24,10 +24,10 @@ from teamwright.runtime.budget.prompt_meter import PromptMeter
 from teamwright.runtime.budget.rate_limiter import RateLimiters, SharedLimits
 from teamwright.runtime.budget.tenant_budgets import TenantBudgets
 from teamwright.runtime.driver.tasks import CANCEL_GRACE, BackgroundTasks
+from teamwright.runtime.event_publisher import Bus, Relay
 from teamwright.runtime.live_runs import LiveRuns
 from teamwright.runtime.people.webhook_deliveries import Deliveries
 from teamwright.runtime.recorded_runs import Runs
-from teamwright.runtime.relay import Bus, Relay
 from teamwright.runtime.transport import Transport, opened_transport
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from teamwright.history.record.run_record import RunRecord
 from teamwright.journal.protocol import Batch, Journal
 from teamwright.runtime.driver.path_locks import Holding
 from teamwright.runtime.driver.recorder import Recorder
-from teamwright.runtime.relay import Bus
+from teamwright.runtime.event_publisher import Bus
 from teamwright.runtime.run_request import PlacedInput, RunInput
 from teamwright.runtime.run_state import RunState
 from teamwright.runtime.scope import Scope

@@ -22,7 +22,7 @@ from teamwright.history.record.asks import RecordedBodies
 from teamwright.history.record.run_record import RunRecord, check_record
 from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.runtime.budget.rate_limiter import RateLimiters
-from teamwright.runtime.relay import Bus
+from teamwright.runtime.event_publisher import Bus
 from teamwright.runtime.run import Run
 from teamwright.runtime.run_reader import read_events
 from teamwright.values.events.agent import AgentAsked, AgentCalled, AgentFailed, AgentReplied

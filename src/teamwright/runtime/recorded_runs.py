@@ -52,10 +52,10 @@ if TYPE_CHECKING:
     from teamwright.history.checkpoints import Checkpoint
     from teamwright.history.history import RunHistory
     from teamwright.runtime.driver.redaction import Redactor
+    from teamwright.runtime.event_publisher import Bus, Relay
     from teamwright.runtime.live_runs import LiveRuns
     from teamwright.runtime.output_stream import PartialOutput
     from teamwright.runtime.people.receipts import Receipt
-    from teamwright.runtime.relay import Bus, Relay
     from teamwright.runtime.transport import Transport
 
 

@@ -24,6 +24,7 @@ from teamwright.runtime.context.context import RunContext
 from teamwright.runtime.context.turn_outcome import check_scripts
 from teamwright.runtime.context.workspace import store_file
 from teamwright.runtime.driver.tasks import CANCEL_GRACE, ContainedTask
+from teamwright.runtime.event_publisher import Bus
 from teamwright.runtime.people.applied_interventions import apply_pending, refuse_unapplied
 from teamwright.runtime.people.webhook import Notice, Webhook
 from teamwright.runtime.people.webhook_deliveries import Delivery
@@ -37,7 +38,6 @@ from teamwright.runtime.placement import (
     record_values,
     recorded_turn,
 )
-from teamwright.runtime.relay import Bus
 from teamwright.runtime.run_control import RunControl
 from teamwright.runtime.run_request import RunInput, process_name
 from teamwright.runtime.run_state import ReplayObserver, RunState

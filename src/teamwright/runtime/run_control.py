@@ -21,8 +21,8 @@ from teamwright.runtime.driver.delivery import OrderedDelivery
 from teamwright.runtime.driver.once_actions import ActionLedger
 from teamwright.runtime.driver.recorder import Recorder
 from teamwright.runtime.driver.redaction import Redactor
+from teamwright.runtime.event_publisher import Bus
 from teamwright.runtime.people.applied_interventions import receive_steer
-from teamwright.runtime.relay import Bus
 from teamwright.runtime.run_state import RunState
 from teamwright.teams.team import Team
 from teamwright.values.events.event import Event

@@ -21,8 +21,8 @@ from teamwright.runtime.driver.path_locks import PathLocks
 from teamwright.runtime.driver.recorder import Recorder
 from teamwright.runtime.driver.redaction import Redactor
 from teamwright.runtime.driver.tasks import CANCEL_GRACE, ContainedTask
+from teamwright.runtime.event_publisher import Bus
 from teamwright.runtime.people.interventions import Interventions
-from teamwright.runtime.relay import Bus
 from teamwright.values.call_limits import Recovery
 from teamwright.values.events.agent import Body
 from teamwright.values.events.budget import BudgetOpened

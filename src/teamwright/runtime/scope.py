@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 from teamwright.agents.contract.agent import UNSET, Agent, Policy
 from teamwright.errors import DuplicateKey
 from teamwright.history.record.charges import Charges
-from teamwright.runtime.budget.holdback import Holdback
+from teamwright.runtime.budget.closing_reserve import Holdback
 from teamwright.runtime.budget.ledger import Account
 from teamwright.runtime.driver.delivery import Lane
 from teamwright.runtime.driver.path_locks import Holding

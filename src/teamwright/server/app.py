@@ -29,7 +29,7 @@ from teamwright.journal.location import database_url, resolve_journal
 from teamwright.runtime.engine import Engine
 from teamwright.runtime.people.webhook import SERVER
 from teamwright.server.error_responses import add_handlers
-from teamwright.server.feeds import Feeds
+from teamwright.server.event_feeds import Feeds
 from teamwright.server.frames import RecentBodies
 from teamwright.server.routes import chat_completions, interventions, page, records, runs, sockets
 from teamwright.server.security.audit import Audited

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from teamwright.runtime.engine import Engine
 from teamwright.server.driven_runs import AwaitedRuns, DrivenRuns
-from teamwright.server.feeds import Feeds
+from teamwright.server.event_feeds import Feeds
 from teamwright.server.jobs import JobPool
 from teamwright.server.overview import Inbox, Overview
 from teamwright.server.security.audit import Audit, AuditLine

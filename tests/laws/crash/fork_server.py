@@ -104,7 +104,7 @@ class ForkServer:
                 return self._receive(self.send(work, **arguments))
             except ServerEnded as error:
                 with warnings.catch_warnings():
-                    warnings.simplefilter("always")  # it is told and fails no test
+                    warnings.simplefilter("always")  # shown in the summary, it fails no test
                     warnings.warn(f"the fork server was replaced at {work} {arguments}:\n{error}", stacklevel=2)
                 return self._receive(self.send(work, **arguments))
 

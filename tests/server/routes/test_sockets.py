@@ -18,8 +18,8 @@ from teamwright.agents.contract.agent import Agent, Context
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
 from teamwright.journal import MemoryJournal
 from teamwright.journal.sqlite.journal import SqliteJournal
-from teamwright.server import feeds as channel, state
-from teamwright.server.feeds import Feed
+from teamwright.server import event_feeds as channel, state
+from teamwright.server.event_feeds import Feed
 from teamwright.server.routes import sockets
 from teamwright.values.limits import Usage
 from teamwright.values.turns.turn import Reply, Turn

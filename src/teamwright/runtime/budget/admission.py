@@ -14,7 +14,7 @@ from functools import partial
 from typing import NamedTuple
 
 from teamwright.agents.contract.effect import Effect
-from teamwright.runtime.budget.holdback import Holdback
+from teamwright.runtime.budget.closing_reserve import Holdback
 from teamwright.runtime.budget.ledger import Account, Refusal, Reservation, Unavailable
 from teamwright.runtime.budget.prompt_meter import PromptBound
 from teamwright.runtime.budget.rate_limiter import RateLimiter, Slot

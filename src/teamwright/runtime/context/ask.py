@@ -12,9 +12,9 @@ from teamwright.agents.contract.agent import Agent, Context, Policy
 from teamwright.errors import AgentError, DuplicateKey, LimitReached, MemberFailed, MisplacedEffect
 from teamwright.history.record.asks import RecordedAsk, recorded_reply
 from teamwright.history.record.charges import Charges, charge_of
+from teamwright.runtime.budget.closing_reserve import Holdback
 from teamwright.runtime.budget.degradation import Degradation
 from teamwright.runtime.budget.forecast import Forecast
-from teamwright.runtime.budget.holdback import Holdback
 from teamwright.runtime.context.timers import Deadline
 from teamwright.runtime.context.turn_outcome import (
     checked_reply,

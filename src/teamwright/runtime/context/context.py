@@ -27,7 +27,7 @@ from teamwright.agents.evaluators import Evaluator, require_evaluator
 from teamwright.agents.review import pass_gate, reviewed_turn
 from teamwright.errors import AgentTimeout, MisplacedEffect, UsageError
 from teamwright.runtime.budget.admission import BudgetedAsk
-from teamwright.runtime.budget.holdback import Holdback
+from teamwright.runtime.budget.closing_reserve import Holdback
 from teamwright.runtime.context.ask import Ask
 from teamwright.runtime.context.branches import RunBranches
 from teamwright.runtime.context.effect import EffectCall

@@ -40,7 +40,7 @@ from teamwright.values.key import join_key
 from teamwright.values.limits import CALLS, TOKENS, USD, Limits, dollars, tighter
 from teamwright.values.text.display import error_text
 from teamwright.values.text.secret_patterns import mask_text
-from teamwright.values.text.written_steps import WrittenSteps
+from teamwright.values.text.streamed_steps import WrittenSteps
 
 
 class EffectCall:

@@ -21,8 +21,8 @@ from teamwright.history.record.asks import RecordedBodies
 from teamwright.history.record.run_record import RunRecord
 from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.runtime.budget.rate_limiter import RateLimiters
+from teamwright.runtime.event_publisher import Bus
 from teamwright.runtime.people.applied_interventions import interventions_of, joining_agent, refusal_now
-from teamwright.runtime.relay import Bus
 from teamwright.runtime.run import Run
 from teamwright.runtime.run_reader import TeamSource, read_source
 from teamwright.values.events.agent import AgentAsked, AgentFailed, AgentReplied

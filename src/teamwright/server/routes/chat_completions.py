@@ -24,7 +24,7 @@ from teamwright.runtime.run_request import RunRequest
 from teamwright.server.client_connection import while_connected
 from teamwright.server.driven_runs import AwaitedRun, identity_of, run_id_of
 from teamwright.server.error_responses import NotAllowed, NotKnown, error_response, responses
-from teamwright.server.feeds import TooSlow
+from teamwright.server.event_feeds import TooSlow
 from teamwright.server.frames import Frame
 from teamwright.server.routes.sockets import HEARTBEAT, EventStream
 from teamwright.server.security.audit import note_started

@@ -18,7 +18,7 @@ from typing_extensions import override
 from teamwright.errors import TeamwrightError
 from teamwright.server.client_connection import require_run
 from teamwright.server.error_responses import NotAllowed, NotKnown, responses
-from teamwright.server.feeds import Feed, TooSlow
+from teamwright.server.event_feeds import Feed, TooSlow
 from teamwright.server.frames import Form, Frame, Item, encode
 from teamwright.server.security.visitor import MAY_READ, SUBPROTOCOL, Server, need, offers_subprotocol, state_of
 from teamwright.server.state import ServerState

@@ -19,7 +19,7 @@ from teamwright.agents.review import REVIEW_EXCEEDED, EvaluationRounds
 from teamwright.errors import AgentTimeout
 from teamwright.strategies.parts import WORK
 from teamwright.strategies.plan.options import FailureLadder
-from teamwright.strategies.plan.steps.rungs import LAST_RUNGS, TIERS, Climb, Helpers
+from teamwright.strategies.plan.steps.failure_ladder import LAST_RUNGS, TIERS, Climb, Helpers
 from teamwright.strategies.plan.steps.states import FinalState, StepMachine
 from teamwright.strategies.team_conversation import BUDGET
 from teamwright.values.events.team import FailureRung, TeamHandoff, TeamStepAssigned, TeamStepCompleted, TeamStepFailed

@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator
 import pytest
 from hypothesis import given, strategies as st
 
-from teamwright.runtime import relay as remote_run
-from teamwright.runtime.relay import HEARD_CHARACTERS, MOST_HEARD, Bus, Relay, RemoteRun, followers_channel
+from teamwright.runtime import event_publisher as remote_run
+from teamwright.runtime.event_publisher import HEARD_CHARACTERS, MOST_HEARD, Bus, Relay, RemoteRun, followers_channel
 from teamwright.runtime.transport import InProcessTransport, LiveSignal
 from teamwright.values.events.agent import AgentReturned, Body
 from teamwright.values.events.event import Event

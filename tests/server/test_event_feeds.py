@@ -9,8 +9,8 @@ from pathlib import Path
 from teamwright import Engine, Team
 from teamwright.journal.sqlite.journal import SqliteJournal
 from teamwright.runtime.transport import InProcessTransport
-from teamwright.server.feeds import Feeds
-from tests.runtime.test_relay_ import Speaker, is_followed
+from teamwright.server.event_feeds import Feeds
+from tests.runtime.test_event_publisher_followers import Speaker, is_followed
 
 
 async def test_a_client_sees_the_words_of_a_run_that_another_process_drives(tmp_path: Path) -> None:

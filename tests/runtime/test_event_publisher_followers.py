@@ -13,8 +13,8 @@ from teamwright import Engine, RunResult, Team
 from teamwright.agents.contract.agent import Agent, Context
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
 from teamwright.journal.in_memory_journal import MemoryJournal
-from teamwright.runtime import relay as relay_module
-from teamwright.runtime.relay import Bus, Relay, followers_channel
+from teamwright.runtime import event_publisher as relay_module
+from teamwright.runtime.event_publisher import Bus, Relay, followers_channel
 from teamwright.runtime.transport import InProcessTransport, LiveSignal, Traffic, Transport
 from teamwright.values.events.event import Delta, Event
 from teamwright.values.limits import Usage

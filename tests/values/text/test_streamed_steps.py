@@ -7,7 +7,7 @@ import json
 import pytest
 from hypothesis import given, strategies as st
 
-from teamwright.values.text.written_steps import MOST_STEPS, WrittenSteps
+from teamwright.values.text.streamed_steps import MOST_STEPS, WrittenSteps
 from tests.profiles import examples
 
 PLAN = {

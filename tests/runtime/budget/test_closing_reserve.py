@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from teamwright.runtime.budget.holdback import EXCERPT_TOKENS, FRAMES, Holdback
+from teamwright.runtime.budget.closing_reserve import EXCERPT_TOKENS, FRAMES, Holdback
 from teamwright.runtime.budget.ledger import Account, Refusal
 from teamwright.runtime.budget.reservation_size import LEAST_REPLIES, ReservationRequest
 from teamwright.values.limits import ClosingAsk, Cost, Limits, Rate, Usage

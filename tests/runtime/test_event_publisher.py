@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from teamwright.runtime.relay import Bus
+from teamwright.runtime.event_publisher import Bus
 from teamwright.values.events.event import Delta, Event
 from teamwright.values.events.run import Custom
 
