@@ -211,15 +211,15 @@ def check_decision(case: PlanCase, log: TeamLog, result: RunResult) -> None:
     """Check that a debate ends with a decision of one who made none of the proposals."""
     if case.options.get("answer") != "decision":
         return
+    if (result.status, result.stop_reason) == WHOLE:
+        data: Any = result.data
+        assert data["chosen"] in data["options"]
+        assert data["reasons"]
     ends = [fact for fact in log.facts(TeamStepCompleted) if fact.state == "completed"]
     for answer in (fact for fact in ends if fact.step == ANSWER):
         shared = {fact.step for fact in log.facts(TeamStepAssigned) if fact.members}
         own = [one.step for one in ends if one.step not in (ANSWER, *shared) and one.member == answer.member]
         assert not own, f"{answer.member} decides on its own proposals {own}"
-        if (result.status, result.stop_reason) == WHOLE:
-            data: Any = result.data
-            assert data["chosen"] in data["options"]
-            assert data["reasons"]
 
 
 def check_limits(case: PlanCase, log: TeamLog, ids: set[str]) -> None:

@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
+from teamwright.agents.evaluators import make_evaluator
+from teamwright.agents.model.agent import ModelAgent
 from teamwright.errors import ManifestError, UsageError
 from teamwright.experts.presets import Expert
+from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.strategies.plan import bound_plan
-from teamwright.strategies.plan.options import PlanOptions
+from teamwright.strategies.plan.bound_roles import NO_ROLE
+from teamwright.strategies.plan.options import FailureLadder, PlanOptions
+from teamwright.strategies.plan.steps.step_work import StepAssignment
+from teamwright.strategies.plan.workers import WorkerPool
 from teamwright.teams.team import Team
+from teamwright.values.events.team import TeamStepCompleted
 from teamwright.values.specs.evaluation import Evaluate
 from teamwright.values.specs.plan import Step
+from teamwright.values.turns.turn import Turn
+from tests.kit.collaboration import facts
 from tests.kit.members import FakeMembers
+from tests.kit.runs import RUN_ID, run
+from tests.kit.steering import Gate, run_steered
 
 QUESTION = {"id": "good", "judge": "Is it good?"}
 CHECK = {"id": "long", "length": {"min": 3}}
@@ -132,3 +144,62 @@ def test_a_judge_that_would_judge_its_own_work_is_refused_before_work_starts(
 )
 def test_a_member_judges_the_work_of_others(strategy: str, options: dict[str, Any]) -> None:  # K-10
     assert Team("t", members=FakeMembers().members("a b c"), strategy=strategy, options=options)
+
+
+REVIEWED = {"judge": "judge", "criteria": [QUESTION]}
+MADE = {"steps": [{"id": "poem", "role": "poet", "task": "Write it.", "instructions": "You write poems."}]}
+USED = {"steps": [{"id": "poem", "role": "author", "task": "Write it."}]}
+
+
+def passing(turn: Turn) -> str:
+    return json.dumps({"criteria": [{"id": "good", "passed": True, "score": 1, "reason": "Yes."}], "feedback": ""})
+
+
+@pytest.mark.parametrize("strategy", ["expert", "dispatch", "react"])
+@pytest.mark.parametrize(
+    ("plan", "options"),
+    [(MADE, {"create_roles": True}), (USED, {"roles": {"author": {}}}), (MADE, {"create_roles": True, "pool": True})],
+    ids=["a role that it made", "a role that is declared", "a role that it made in a pool"],
+)
+async def test_a_role_goes_to_the_lead_or_to_a_judge_only_where_no_other_can_have_it(
+    strategy: str, plan: Any, options: dict[str, Any]
+) -> None:
+    fakes, decisions = FakeMembers(), [{"action": "work", **plan}, {"action": "answer"}]
+
+    def lead(turn: Turn) -> str | None:
+        return json.dumps(decisions.pop(0)) if turn.output_schema and "steps" in str(turn.output_schema) else None
+
+    members = [fakes.member("lead", lead), *fakes.members("ana ben")]
+    settings: dict[str, Any] = {"lead": "lead", "evaluate": REVIEWED, **options}
+    if strategy == "expert" and "pool" not in options:  # where a judge may be a member of the team
+        members, helpers = [fakes.member("judge", passing), *members], []
+    else:
+        helpers = [fakes.member("judge", passing)]
+    team = Team("t", members=members, helpers=helpers, strategy=strategy, options=settings)
+    result, events = await run(team)
+    assert result.status == "completed"
+    assert [one.member for one in facts(events, TeamStepCompleted) if one.step == "poem"] == ["ana"]
+
+
+async def test_a_change_is_checked_with_the_roles_as_they_are_bound_in_the_run() -> None:
+    fakes, gate = FakeMembers(), Gate()
+    roles: dict[str, Any] = {"one": {}, "two": {}}
+    members = [fakes.member("a", gate.answer), fakes.member("b", passing), fakes.member("c")]
+    team = Team(
+        "t", members=members, strategy="expert", options={"roles": roles, "steps": [{"id": "x", "role": "one"}]}
+    )
+    put: dict[str, Any] = {"id": "y", "role": "two", "needs": ["x"], "evaluate": {**REVIEWED, "judge": "b"}}
+    result, events = await run_steered(
+        team, gate, lambda engine: engine.runs.edit_plan(RUN_ID, {"put": [put]}), MemoryJournal()
+    )
+    assert result.status == "completed"
+    assert [one.member for one in facts(events, TeamStepCompleted)] == ["a", "c"]
+
+
+def test_a_member_with_the_model_of_the_judge_takes_no_step_over() -> None:
+    a, twin, c, judge = (ModelAgent(name, model=f"openai:{model}") for name, model in ("ax", "by", "cx", "jy"))
+    declared = Evaluate.model_validate({**REVIEWED, "judge": "j", "require_other_model": True})
+    evaluator = make_evaluator(declared, judge=judge)
+    assignment = StepAssignment(Step(id="x"), "", NO_ROLE, evaluator, FailureLadder())
+    assert WorkerPool([a, twin, c], 3).exchange(a, assignment) is c
+    assert [one.name for one in (a, twin, c, judge) if assignment.may_write(one)] == ["a", "c"]

@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 
-from teamwright.errors import ManifestError
+from teamwright.agents.contract.agent import Context
+from teamwright.agents.functions.agent import FunctionAgent
+from teamwright.errors import InterventionRefused, ManifestError
+from teamwright.journal.in_memory_journal import MemoryJournal
+from teamwright.runtime.engine import Engine
+from teamwright.runtime.recorded_runs import Runs
 from teamwright.strategies.plan.decision import decision_of, decision_schema
 from teamwright.strategies.reply_parsing import ParseFailure
 from teamwright.teams.team import Team
-from teamwright.values.events.team import TeamStepFailed
+from teamwright.values.events.team import TeamStepCompleted, TeamStepFailed
 from teamwright.values.turns.turn import Reply, Turn
 from tests.kit.collaboration import facts
 from tests.kit.ladders import ladder
 from tests.kit.members import FakeMembers
-from tests.kit.runs import run
+from tests.kit.runs import RUN_ID, run
+from tests.kit.steering import Gate, run_steered
 
 STEPS: list[Any] = [{"id": "a"}, {"id": "b", "needs": ["a"]}]
 DECIDED = {
@@ -84,6 +92,91 @@ async def test_a_lead_that_gave_itself_a_step_does_not_decide_either() -> None:
     result, _ = await run(team)
     assert result.data != DECIDED
     assert result.status != "completed"
+    assert any("no one decides on an own proposal" in text for text in result.warnings)
+
+
+async def never_ending(turn: Turn, ctx: Context) -> str:
+    await ctx.ask_member("b", "Really?", key="q")
+    return "I wait."
+
+
+async def hand_over(turn: Turn, ctx: Context) -> str:
+    if "can't take this step over" in turn.task:
+        return "I did it."
+    await ctx.ask_member("lead", "You do it.", key="q", hand_over=True)
+    return "I hand it over."
+
+
+CAPABLE: dict[str, Any] = {"capabilities": ("wood",)}
+ASKED_TO_WORK: dict[str, tuple[Any, dict[str, Any]]] = {
+    "a talk without an end": (never_ending, {"talk": "all"}),
+    "a handover": (hand_over, {"talk": "all"}),
+    "another member": (
+        ValueError("no"),
+        {
+            "roles": {"w": {"capability": "wood"}},
+            "steps": [{"id": "a", "role": "w"}],
+            "on_failure": ["other_member"],
+        },
+    ),
+    "a change of the step": (
+        ValueError("no"),
+        {"steps": [{"id": "a"}, {"id": "b"}], "on_failure": ["adjust", "skip_step"]},
+    ),
+}
+
+
+@pytest.mark.parametrize(("a", "options"), ASKED_TO_WORK.values(), ids=ASKED_TO_WORK)
+async def test_no_step_falls_to_the_lead_that_decides(a: Any, options: dict[str, Any]) -> None:
+    fakes = FakeMembers()
+    change = {"put": [{"id": "a", "role": "lead", "task": "I do it myself."}]}
+
+    def lead(turn: Turn) -> str | None:
+        fields: Any = (turn.output_schema or {}).get("properties", {})
+        return json.dumps(DECIDED if "chosen" in fields else change) if fields else None
+
+    doing = FunctionAgent("a", a, **CAPABLE) if callable(a) else fakes.member("a", a, **CAPABLE)
+    members = [fakes.member("lead", lead, **CAPABLE), doing, fakes.member("b", **CAPABLE)]
+    settings: dict[str, Any] = {"steps": STEPS, "answer": "decision", "lead": "lead", **options}
+    result, events = await run(Team("t", members=members, strategy="plan", options=settings))
+    assert result.data == DECIDED
+    assert {one.member for one in facts(events, TeamStepCompleted) if one.step != "answer"} <= {"a", "b"}
+
+
+def test_a_part_of_the_lead_is_work_too() -> None:
+    parts = [{"id": "one", "agent": "a"}, {"id": "two", "agent": "lead"}]
+    with pytest.raises(ManifestError, match="'lead' works on the step 'x', and no one decides on an own proposal"):
+        debate(DECIDED, steps=[{"id": "x", "parallel": "subtask_parallel", "parts": parts}])
+
+
+@pytest.mark.parametrize(
+    ("act", "why"),
+    [
+        (lambda runs: runs.remove_member(RUN_ID, "lead"), "'lead' decides between what the others propose, and stays"),
+        (
+            lambda runs: runs.edit_plan(RUN_ID, {"put": [{"id": "b", "agent": "lead"}]}),
+            "'lead' works on the step 'b', and no one decides on an own proposal; another member has to do it",
+        ),
+    ],
+)
+async def test_people_can_t_let_an_author_decide(act: Callable[[Runs], Awaitable[object]], why: str) -> None:
+    gate, journal = Gate(), MemoryJournal()
+    fakes, team = debate(DECIDED)
+    team = Team(
+        "t",
+        members=[team.members[0], fakes.member("a", gate.answer), team.members[2]],
+        strategy="collaborate",
+        options={"steps": STEPS, "answer": "decision", "lead": "lead"},
+    )
+
+    async def refused(engine: Engine) -> None:
+        with pytest.raises(InterventionRefused, match=re.escape(why)):
+            await act(engine.runs)
+        await engine.runs.remove_member(RUN_ID, "b")
+
+    result, events = await run_steered(team, gate, refused, journal)
+    assert (result.status, result.data) == ("completed", DECIDED)
+    assert [one.member for one in facts(events, TeamStepCompleted)] == ["a", "a", "lead"]
 
 
 @pytest.mark.parametrize(

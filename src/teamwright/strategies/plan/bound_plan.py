@@ -16,7 +16,7 @@ from teamwright.strategies.plan.steps.step_options import EVALUATE, STEPS, decla
 from teamwright.strategies.plan.steps.step_work import StepAssignment
 from teamwright.strategies.protocol import Issue, Members
 from teamwright.values.specs.evaluation import Evaluate
-from teamwright.values.specs.plan import Plan, Role, Roster, Step
+from teamwright.values.specs.plan import CreatedRole, Plan, Role, Roster, Step
 
 
 def evaluation_of(step: Step, options: PlanOptions) -> Evaluate | None:
@@ -104,7 +104,7 @@ class BoundPlan:
     def bind(self, steps: Sequence[Step]) -> None:
         """Bind the steps of a plan without mistakes; steps that have started keep what was decided about them."""
         state, kept = self._state, {step.id for step in steps if not step.is_open}
-        self.binding = bind_steps(state.options, state.roles, steps, state.members)
+        self.binding = bind_steps(state.options, state.roles, steps, state.members, state.team.lead.name)
         for step in steps:
             if step.id not in kept or step.id not in self.assignments:
                 self.assignments[step.id] = self.assignment(step)
@@ -122,6 +122,7 @@ class BoundPlan:
             ladder_of(options),
             fails_at_once=options.ladder is not None or options.on_failure == "cancel",
             members=members_of(step, state.team.roster) if step.is_shared else (),
+            decider=state.team.lead.name if options.decides else "",
         )
 
     def agent_of(self, step: Step) -> Agent | None:
@@ -137,17 +138,29 @@ def members_of(step: Step, team: Roster) -> tuple[str, ...]:
     return step.experts or tuple(dict.fromkeys(step.workers(team)))
 
 
-def bind_steps(options: PlanOptions, roles: Mapping[str, Role], steps: Iterable[Step], members: Members) -> RoleBinding:
-    """Bind steps to roles and members; those of several members, and of a pool, are not bound."""
+def bind_steps(
+    options: PlanOptions, roles: Mapping[str, Role], steps: Iterable[Step], members: Members, lead: str
+) -> RoleBinding:
+    """Bind steps to roles and members; those of several members, and of a pool, are not bound.
+
+    A role goes to the lead, or to a judge of the step, only where no other member can have it.
+    """
     names = {one.name for one in members}
+    leads = (lead,) if options.is_led else ()
     if options.has_one_worker:
         worker = options.workers_of(members)[0]
         return RoleBinding({step.id: BoundRole("", NO_ROLE, worker) for step in steps})
     alone = [step for step in steps if not step.is_shared]
     if options.pool:
         alone = [step for step in alone if step.agent is not None or step.role is not None or step.id in names]
-        return bind_roles(alone, dict(options.roles), members)
-    return bind_roles(alone, roles, members)
+        roles = {name: one for name, one in roles.items() if name in options.roles or isinstance(one, CreatedRole)}
+    return bind_roles(alone, roles, members, lambda step: (*leads, *judges_of(step, options)))
+
+
+def judges_of(step: Step, options: PlanOptions) -> tuple[str, ...]:
+    """Return the names of those who are asked to judge a step."""
+    declared = evaluation_of(step, options)
+    return () if declared is None else declared.asked
 
 
 def plan_problems_of(
@@ -171,9 +184,13 @@ def plan_problems_of(
         return found
     workers = Members([known.named(name) for name in team.members], [known.named(name) for name in known.names])
     open_ = [step for step in plan.steps if step.is_open]
-    binding = bind_steps(state.options, roles, open_, workers)
+    binding = bind_steps(state.options, roles, plan.steps, workers, team.lead)
     found += binding.problems
     for step in () if found else open_:
+        bound = None if step.is_shared else binding.by_step.get(step.id)
+        names = state.options.authors_of(step, team) if bound is None else (bound.agent.name,)
+        if state.options.decides and (problem := decision_problem(step, names, team)):
+            found.append(f"{problem}; another member has to do it")
         try:
             evaluator = evaluator_of_step(step, state.options, workers)
         except UsageError as error:  # of steps that a person has edited; others were checked when the team was made
@@ -181,13 +198,18 @@ def plan_problems_of(
             continue
         if evaluator is None or not evaluator.declaration.asks_judges:
             continue
-        bound = None if step.is_shared else binding.by_step.get(step.id)
-        names = state.options.authors_of(step, team)
-        authors = [workers.named(name) for name in names] if bound is None else [bound.agent]
+        authors = [workers.named(name) for name in names]
         for judge in evaluator.judges:
             reasons = dependences(judge, authors, evaluator.declaration)
             found += [f"the step {step.id!r}: {why}; another member has to do it, or to judge it" for why in reasons]
     return found
+
+
+def decision_problem(step: Step, authors: Collection[str], team: Roster) -> str:
+    """Return that the lead would decide on its own proposal, if it works on a step, also beside others."""
+    if team.lead not in (members_of(step, team) if step.is_shared else authors):
+        return ""
+    return f"{team.lead!r} works on the step {step.id!r}, and no one decides on an own proposal"
 
 
 def _stateless_problems(steps: Iterable[Step]) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from teamwright.agents.contract.agent import Agent
@@ -66,8 +66,16 @@ def role_of_step(step: Step, roles: Mapping[str, Role]) -> str:
     return step.id if step.id in roles else step.agent or step.id
 
 
-def bind_roles(steps: Sequence[Step], roles: Mapping[str, Role], members: Members) -> RoleBinding:
-    """Bind each step to its role and each role to a member: one with the capability, if possible without a role yet."""
+def bind_roles(
+    steps: Sequence[Step],
+    roles: Mapping[str, Role],
+    members: Members,
+    avoided: Callable[[Step], Collection[str]] | None = None,
+) -> RoleBinding:
+    """Bind each step to its role and each role to a member: one with the capability, if possible without a role yet.
+
+    The members to be avoided for a step get it only where no other one fits. A step that has begun needs no member.
+    """
     agents = {one.name: one for one in members}
     binding = RoleBinding(considered=tuple(agents))
     taken: dict[str, str] = {}
@@ -80,12 +88,16 @@ def bind_roles(steps: Sequence[Step], roles: Mapping[str, Role], members: Member
         considered = agents.values() if wanted is None else [agents[wanted]] if wanted in agents else ()
         fitting = [one for one in considered if has_capability(one, role)]
         if not fitting or (name not in roles and wanted is None):
-            binding.problems.append(_unbound(step, name, role, wanted, roles, agents))
+            if step.is_open:
+                binding.problems.append(_unbound(step, name, role, wanted, roles, agents))
             continue
+        if avoided is not None and len(fitting) > 1:
+            avoid = avoided(step)
+            fitting = [one for one in fitting if one.name not in avoid] or fitting
         chosen = _choose(fitting, taken, name)
         if isinstance(role, CreatedRole):
             role = role.model_copy(update={"tools": _declared_tools(chosen, roles)})
-        if role.tools is not None and chosen.kind == "team":
+        if role.tools is not None and chosen.kind == "team" and step.is_open:
             binding.problems.append(
                 f"the role {name!r} of the step {step.id!r} allows only certain tools, and {chosen.name!r} is a team,"
                 " whose members have their own; bind it to an agent"

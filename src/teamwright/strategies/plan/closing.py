@@ -225,7 +225,8 @@ class PlanAnswer:
         talk = TeamConversation(state.task)
         talk.warnings += (*state.warnings, *(board.warnings if board is not None else ()))
         talk.short_of_budget = state.is_short_of_budget
-        own = board is not None and ANSWER in board.executions and ANSWER not in self._order  # no step has the name
+        has_answered = ANSWER in state.results.failures or (board is not None and ANSWER in board.executions)
+        own = has_answered and ANSWER not in self._order  # no step has the name
         order = [*self._order, ANSWER] if own else self._order
         answer, done = state.options.answer_step, [step for step in order if step in state.results.replies]
         if done:  # work without a result, which no review has let pass, is never the last word

@@ -126,11 +126,13 @@ class StepCrew:
         assignment = self.bound.assignments.get(step.id)
         if assignment is None or step.agent is not None or assignment.role.agent is not None:
             return failed  # without an assignment it is the answer, which is of the lead
-        judges = assignment.evaluator.declaration.judges if assignment.evaluator is not None else ()
         if self._options.pool:
-            return self._pool.exchange(failed, assignment.role, judges)
-        able = (one for one in self._state.team if one.name != failed.name and one.name not in judges)
-        return next((one for one in able if has_capability(one, assignment.role)), failed)
+            return self._pool.exchange(failed, assignment)
+        team, role = self._state.team, assignment.role
+        able = [one for one in team if one.name != failed.name and has_capability(one, role)]
+        able = [one for one in able if assignment.may_write(one)]
+        others = [one for one in able if not self._options.is_led or one is not team.lead]
+        return (*others, *able, failed)[0]
 
     def _attempts(self, step: str) -> int:
         return 1 + max((attempt for attempt, _ in self._state.said.get(step, ())), default=0)

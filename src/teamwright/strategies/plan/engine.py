@@ -13,7 +13,7 @@ from pydantic import JsonValue
 from teamwright.agents.contract.agent import Context
 from teamwright.errors import UsageError, nearest
 from teamwright.strategies.parts import WORK
-from teamwright.strategies.plan.bound_plan import bind_steps, own_judge_flaws, risk_flaws
+from teamwright.strategies.plan.bound_plan import bind_steps, decision_problem, own_judge_flaws, risk_flaws
 from teamwright.strategies.plan.bound_roles import (
     effective_roles,
     possible_members,
@@ -163,7 +163,7 @@ def _known_steps(options: PlanOptions, members: Members) -> Sequence[Step]:
 def _authors(options: PlanOptions, members: Members) -> dict[str, tuple[str, ...]]:
     """Return who may work on each step that is known before the run; the first of them is expected to."""
     steps, roster = _known_steps(options, members), options.roster(members)
-    bound = bind_steps(options, _roles_of(options, members), steps, members).by_step
+    bound = bind_steps(options, _roles_of(options, members), steps, members, roster.lead).by_step
     pool = tuple(one.name for one in options.workers_of(members)) if options.pool else ()
     alone = {id_: (one.agent.name,) for id_, one in bound.items()}
     found = {one.id: one.authors(roster) if one.is_shared else alone.get(one.id, pool) for one in steps}
@@ -183,11 +183,10 @@ def _decision_flaws(options: PlanOptions, members: Members) -> Iterator[Issue]:
     """Yield that the lead would decide on its own proposal, if it works on a step."""
     if not options.decides:
         return
-    lead, roster, authors = options.lead_name(members), options.roster(members), _authors(options, members)
+    roster, authors = options.roster(members), _authors(options, members)
     for step in _known_steps(options, members):
-        if lead in (step.workers(roster) if step.is_shared else authors[step.id]):
-            text = f"{lead!r} works on the step {step.id!r}, and no one decides on an own proposal; name another  lead"
-            yield Issue(text, ("answer",))
+        if problem := decision_problem(step, authors[step.id], roster):
+            yield Issue(f"{problem}; name another  lead", ("answer",))
 
 
 def _source_flaws(name: str, settings: Settings, options: PlanOptions) -> Iterator[Issue]:

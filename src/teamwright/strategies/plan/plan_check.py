@@ -18,7 +18,7 @@ from teamwright.strategies.plan.steps.step_options import (
 from teamwright.strategies.protocol import Issue
 from teamwright.values.names import NAME
 from teamwright.values.specs.evaluation import Evaluate
-from teamwright.values.specs.plan import Part, Plan, Role, Roster, Step
+from teamwright.values.specs.plan import CreatedRole, Part, Plan, Role, Roster, Step
 from teamwright.values.text.display import name_text
 
 LEAST_COMPETITORS = 2
@@ -137,7 +137,7 @@ def _unassigned(
     """Yield that no member works on a step."""
     if step.is_shared or step.agents:
         return
-    if step.role is not None and not options.has_roles:
+    if step.role is not None and not options.has_roles and not isinstance(roles.get(step.role), CreatedRole):
         yield "role", "has a role, and a pool has none; name an agent, or remove  pool"
     elif step.role is not None and step.role not in roles and step.role not in near.members:
         yield "role", f"has no role: there is neither a role nor a member {step.role!r}{near.to(step.role)}"

@@ -11,8 +11,7 @@ from functools import partial
 
 from teamwright.agents.contract.agent import Agent, Context
 from teamwright.agents.review import REVIEW_EXCEEDED
-from teamwright.strategies.plan.bound_plan import plan_problems_of
-from teamwright.strategies.plan.bound_roles import bind_roles
+from teamwright.strategies.plan.bound_plan import bind_steps, plan_problems_of
 from teamwright.strategies.plan.changes.change import PlanChange, apply_change
 from teamwright.strategies.plan.changes.difference import plan_difference, step_line
 from teamwright.strategies.plan.options import own_key
@@ -294,7 +293,8 @@ class Planner:
         return "\n".join(filter(None, (members, *lines, state.form.text)))
 
     def _member_of(self, name: str, role: Role) -> Agent | None:
-        bound = bind_roles((Step(id=name, role=name),), {name: role}, self._state.members).by_step.get(name)
+        state, step = self._state, Step(id=name, role=name)
+        bound = bind_steps(state.options, {name: role}, (step,), state.members, state.team.lead.name).by_step.get(name)
         return None if bound is None else bound.agent
 
 

@@ -89,9 +89,10 @@ class PlanState:
     @property
     def form(self) -> StepForm:
         """What a plan of this team may consist of."""
+        team = self.team.roster
         return StepForm(
             roles=list(self.roles),
-            team=self.team.roster,
+            team=team._replace(members=team.workers) if self.options.decides else team,
             declared={*self.options.roles, *self.new_roles},
             create_roles=self.options.create_roles,
             shared=self.options.shared_steps,

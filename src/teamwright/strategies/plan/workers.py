@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 from teamwright.agents.contract.agent import Agent, Context
 from teamwright.strategies.parts import part_turn
@@ -12,7 +12,7 @@ from teamwright.strategies.plan.state import PlanState
 from teamwright.strategies.plan.steps.step_outputs import StepInput
 from teamwright.strategies.plan.steps.step_runner import Prelude, StepRunner
 from teamwright.strategies.plan.steps.step_work import StepAssignment, Work
-from teamwright.values.specs.plan import Role, Step
+from teamwright.values.specs.plan import Step
 from teamwright.values.turns.messages import Conversation, History, Message
 from teamwright.values.turns.turn import Failure, Turn
 
@@ -39,12 +39,13 @@ class WorkerPool:
         """Assign a worker to a step that starts now: the one that it is bound to, if any."""
         return self._count(min(self.active(ctx), key=self._load) if bound is None else bound)
 
-    def exchange(self, failed: Agent, role: Role, judges: Collection[str] = ()) -> Agent:
+    def exchange(self, failed: Agent, assignment: StepAssignment) -> Agent:
         """Return the least busy other worker that can have the role of a step; the same one if there is no other.
 
         None of its judges takes it over.
         """
-        others = [one for one in self._workers if one.name not in (failed.name, *judges) and has_capability(one, role)]
+        able = (one for one in self._workers if one.name != failed.name and has_capability(one, assignment.role))
+        others = [one for one in able if assignment.may_write(one)]
         if not others:
             return failed
         self.release(failed)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -315,3 +316,34 @@ async def test_a_new_member_never_takes_the_name_of_one_in_a_team_within() -> No
     assert [one.reason for one in facts(events, RunRefused)] == [
         "'deep' is the name of an agent within this team, such as one of a team in it; choose another one"
     ]
+
+
+def judge_of_all(turn: Turn) -> str | None:
+    fields: Any = (turn.output_schema or {}).get("properties", {})
+    passed = {"criteria": [{"id": "good", "passed": True, "score": 1, "reason": "Yes."}], "feedback": ""}
+    return json.dumps(passed) if "criteria" in fields or "You judge the work" in turn.task else None
+
+
+REVIEW: dict[str, Any] = {"criteria": [{"id": "good", "judge": "Is it good?"}]}
+
+
+async def test_the_steps_of_a_leaver_go_to_no_judge_of_the_team() -> None:
+    fakes = FakeMembers()
+    members = [fakes.member("lead", judge_of_all), *fakes.members("a b c")]
+    options: dict[str, Any] = {"lead": "lead", "steps": STEPS, "evaluate": {**REVIEW, "judge": "lead"}}
+    result, events = await steered(Team("t", members=members, strategy="expert", options=options), [leave("b")])
+    assert not facts(events, RunRefused)
+    assert result.status == "completed"
+    assert [one.member for one in facts(events, TeamStepAssigned)] == ["a", "a", "c"]
+
+
+async def test_no_judge_of_the_team_succeeds_a_lead_who_answers() -> None:
+    fakes = FakeMembers()
+    members = [fakes.member("lead"), fakes.member("judge", judge_of_all), *fakes.members("a")]
+    options: dict[str, Any] = {"lead": "lead", "answer": "lead", "evaluate": {**REVIEW, "judge": "judge"}}
+    team = Team("t", members=members, strategy="expert", options={**options, "steps": [{"id": "a"}]})
+    result, events = await steered(team, [leave("lead"), leave("a")])
+    assert result.status == "completed"
+    assert [(one.step, one.member) for one in facts(events, TeamStepAssigned)] == [("a", "a"), ("answer", "a")]
+    (refused,) = facts(events, RunRefused)
+    assert refused.reason == "'judge' would lead, and judge its own answer; add a member first, who leads then"

@@ -6,7 +6,7 @@ A change never touches a step that has started: what is done stays done. Whateve
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Literal
 
 from pydantic import Field, JsonValue
@@ -112,21 +112,15 @@ def affected_experts(before: Plan, after: Plan, team: Roster) -> tuple[str, ...]
     return tuple(dict.fromkeys(name for one in steps for name in one.experts or one.workers(team)))
 
 
-def without_expert(plan: Plan, leaver: str, others: Sequence[str]) -> Plan:
-    """Return the plan with the open steps of a member who left given to the first other who does not judge them.
+def without_expert(plan: Plan, leaver: str, successor: Callable[[Step], str]) -> Plan:
+    """Return the plan with the open steps of a member who left given to the successor in each.
 
     What it has begun keeps its name.
     """
     steps = [
-        _without(one, leaver, _successor(one, others)) if one.is_open and leaver in one.experts else one
-        for one in plan.steps
+        _without(one, leaver, successor(one)) if one.is_open and leaver in one.experts else one for one in plan.steps
     ]
     return plan.model_copy(update={"steps": tuple(steps)})
-
-
-def _successor(step: Step, others: Sequence[str]) -> str:
-    judges = step.evaluate.judges if step.evaluate is not None else ()
-    return next((name for name in others if name not in judges), others[0])
 
 
 def _without(step: Step, leaver: str, to: str) -> Step:

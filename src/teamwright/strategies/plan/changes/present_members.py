@@ -62,20 +62,43 @@ class PresentMembers(Sequence[Agent]):
         name = self._options.ladder.finish if self._options.ladder is not None else True
         return self.named(name) if isinstance(name, str) and name not in self.left else self.lead
 
+    def without(self, leaver: str) -> Roster:
+        """Return the names of the team without a member; another one succeeds a lead who leaves.
+
+        That is the first of those who remain, but rather none who judges the work of the team.
+        """
+        team, judges = self.roster, () if self._lead is None else self._judges
+        names = tuple(name for name in team.members if name != leaver)
+        heir = next((name for name in names if name not in judges), names[0])
+        return Roster(names, heir if leaver == team.lead else team.lead, team.helpers)
+
+    def successor(self, team: Roster, step: Step) -> str:
+        """Return who of a team takes over a step: the lead, or else the first that neither judges nor decides on it."""
+        others = [*([team.lead] if team.lead in team.members else ()), *team.members]
+        barred = {*self._judges} if step.evaluate is None else {*step.evaluate.judges}
+        barred |= {team.lead} if self._options.decides else set()
+        return next((name for name in others if name not in barred), others[0])
+
+    @property
+    def _judges(self) -> tuple[str, ...]:
+        """The names of those who judge the work of the team."""
+        return () if self._options.evaluate is None else self._options.evaluate.judges
+
     def named(self, name: str) -> Agent:
         """Return the member or helper with this name, also one that has left."""
         return self.everyone.named(name)
 
     def apply(self, applied: AppliedChange) -> None:
-        """Add or remove a member, which must be possible. The first of those who remain succeeds a lead who leaves."""
+        """Add or remove a member, which must be possible. One of those who remain succeeds a lead who leaves."""
         change = applied.change
         if isinstance(change, AddMember):
             self._present.append(cast("Agent", applied.agent))
         elif isinstance(change, RemoveMember):
+            lead = self.without(change.member).lead
             self._present = [one for one in self._present if one.name != change.member]
             self.left.append(change.member)
-            if self._lead is not None and self._lead.name == change.member:
-                self._lead = self._present[0]
+            if self._lead is not None:
+                self._lead = self.named(lead)
         known = self.everyone
         self.everyone = Members(self._present, [known.named(name) for name in known.names])
 
@@ -103,8 +126,13 @@ class PresentMembers(Sequence[Agent]):
     def _needs(self, leaver: str) -> str | None:
         """Return what the team needs a member for that wants to leave, besides its steps."""
         options = self._options
-        if options.evaluate is not None and leaver in options.evaluate.judges:
+        if leaver in self._judges:
             return f"{leaver!r} judges the work of the team, and stays"
+        if leaver == self.lead.name and options.lead_answers:
+            if options.decides:
+                return f"{leaver!r} decides between what the others propose, and stays"
+            if (heir := self.without(leaver).lead) in self._judges:
+                return f"{heir!r} would lead, and judge its own answer; add a member first, who leads then"
         pool = options.pool if isinstance(options.pool, tuple) else ()
         if leaver in pool and not any(name in pool for name in self.names if name != leaver):
             return f"{leaver!r} is the last of the pool"

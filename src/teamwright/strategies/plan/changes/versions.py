@@ -222,20 +222,18 @@ class PlanVersions:
 
     def _without(self, leaver: str) -> PlanChange | str:
         """Return the change of the plan when a member leaves, or why it can't, with what would help."""
-        team = self._team.roster
-        names = tuple(name for name in team.members if name != leaver)
-        lead = names[0] if leaver == team.lead else team.lead
-        after = without_expert(self.plan, leaver, [lead, *names] if lead in names else list(names))
-        problems = self._check(after, Roster(names, lead, team.helpers))
+        team = self._team.without(leaver)
+        after = without_expert(self.plan, leaver, partial(self._team.successor, team))
+        problems = self._check(after, team)
         if problems:
             return f"{'; '.join(problems)}; edit the plan first, so that {leaver!r} is not needed"
         return change_between(self.plan, after, f"{leaver} has left")
 
     async def reassign_left(self) -> None:
         """Give open steps of members who have left to others; a step that they had begun may be tried again."""
-        team, plan = self._team.roster, self.plan
+        plan, successor = self.plan, partial(self._team.successor, self._team.roster)
         for name in self._team.left:
-            plan = without_expert(plan, name, [team.lead, *team.members] if team.lead in team.members else team.members)
+            plan = without_expert(plan, name, successor)
         if change := change_between(self.plan, plan, "members have left"):
             await self.change(change, "")
 

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from teamwright.agents.contract.agent import Agent, Context, declaration_of
 from teamwright.agents.contract.retry import FUTILE, RETRYABLE
-from teamwright.agents.evaluators import Evaluator
+from teamwright.agents.evaluators import Evaluator, dependence_of
 from teamwright.agents.review import REVIEW_EXCEEDED, EvaluationRounds
 from teamwright.errors import AgentTimeout
 from teamwright.strategies.parts import WORK
@@ -48,6 +48,17 @@ class StepAssignment:
     fails_at_once: bool = True
     members: tuple[str, ...] = ()
     """Those who work on it side by side, if there are several."""
+    decider: str = ""
+    """Who decides between what was proposed, if someone does."""
+
+    def may_write(self, agent: Agent) -> bool:
+        """Whether an agent may take the step over: neither a judge of it, nor the one who decides in the end."""
+        if agent.name == self.decider:
+            return False
+        if self.evaluator is None or not self.evaluator.declaration.asks_judges:
+            return True
+        declared = self.evaluator.declaration
+        return not any(dependence_of(judge, agent, declared) for judge in self.evaluator.judges)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,6 @@ from typing import Literal
 from msgspec.structs import replace
 
 from teamwright.agents.contract.agent import Agent, Context
-from teamwright.agents.evaluators import dependence_of
 from teamwright.strategies.parts import WORK
 from teamwright.strategies.plan.state import PlanState
 from teamwright.strategies.plan.steps.step_outputs import StepInput
@@ -32,6 +31,7 @@ ASSIST = "{asker} asks for your help. Answer the question, and nothing else:\n{q
 ANSWERED = "{helper} has answered."
 UNKNOWN = "You can't reach {name!r}; your colleagues are: {there}."
 REVIEWS = "{name!r} reviews this step, so it can't take it over."
+DECIDES = "{name!r} decides between what is proposed, so it can't take this step over."
 FINISH = "Finish your step {title!r}:\n{task}"
 FINISH_OR_ASK = "Ask another colleague if you still need help, or finish your step {title!r}:\n{task}"
 HANDED_OVER = "{source} hands the step {title!r} over to you: {note}\n\nThe step:\n{task}"
@@ -137,7 +137,7 @@ class StepTalk:
         ctx: Context,
     ) -> None:
         self._state, self._discussion, self._ctx = state, discussion, ctx
-        self._step, self._evaluator = assignment.step, assignment.evaluator
+        self._step, self._assignment = assignment.step, assignment
         self._first, self._key, self._task = turn, key, task
         self._prefix = key.removesuffix(WORK) if key.endswith(WORK) else f"{key}/"
         self._said = Conversation()
@@ -219,16 +219,9 @@ class StepTalk:
         reached = self._discussion.reached_by(member)
         if request.to not in reached:
             return UNKNOWN.format(name=request.to, there=", ".join(reached) or "nobody")
-        if request.type == "hand_over" and not self._may_write(self._state.members.named(request.to)):
-            return REVIEWS.format(name=request.to)
+        if request.type == "hand_over" and not self._assignment.may_write(self._state.members.named(request.to)):
+            return (DECIDES if request.to == self._assignment.decider else REVIEWS).format(name=request.to)
         return ""
-
-    def _may_write(self, member: Agent) -> bool:
-        """Whether a member may be the author of the work, which its judges never are."""
-        evaluator = self._evaluator
-        if evaluator is None or not evaluator.declaration.asks_judges:
-            return True
-        return not any(dependence_of(judge, member, evaluator.declaration) for judge in evaluator.judges)
 
     def _turn(self, prompt: str) -> Turn:
         return self._discussion.turn(prompt, self._said.history(), self._first.number)
@@ -250,7 +243,7 @@ class StepTalk:
         It learns what was asked last.
         """
         team, author, key = self._state.team, work.author, f"{self._prefix}decision"
-        able = (one for one in (team.lead, *team) if one.name != author.name and self._may_write(one))
+        able = (one for one in (team.lead, *team) if one.name != author.name and self._assignment.may_write(one))
         decider = next(able, author)
         for number, request in enumerate((one for one in work.reply.requests if one.type != "message"), start=1):
             await self._record("assist_request", author.name, (decider.name,), request.text, key=f"{key}-{number}")
