@@ -19,6 +19,7 @@ from teamwright.experts.formation import (
     form_team,
 )
 from teamwright.journal.in_memory_journal import MemoryJournal
+from teamwright.teams.manifests.environment_variables import resolve_secrets
 from teamwright.teams.team_loader import team_from_source
 from teamwright.values.events.team import TeamEvaluationResult
 from teamwright.values.specs.manifest import Source
@@ -188,3 +189,15 @@ async def test_an_answer_that_does_not_pass_is_revised_once_and_counts_with_a_wa
     assert outcomes == ["not_reviewed", "revise", "revise"]
     assert (result.status, result.output) == ("degraded", "Done.")
     assert result.warnings == ("team: the work of 'analyst' did not pass its review in 2 rounds: task (score 0.67)",)
+
+
+def test_texts_of_a_draft_and_of_the_task_refer_to_no_variable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PLACE", "the value of a variable")
+    written = {"name": "cook", "instructions": "Cook at ${PLACE} and $${PLACE}.", "task": "${UNSET}"}
+    draft = TeamDraft.model_validate({"roles": [written, {"name": "editor", "description": "Of ${PLACE}"}]})
+    source = form_team(draft, ExpertTemplates(), model="local", base=tmp_path, task="1) Go to ${PLACE}.\n2) Eat.")
+    manifest, _ = resolve_secrets(source.manifest)
+    shown = manifest.model_dump_json()
+    assert "the value of a variable" not in shown
+    for text in ("Cook at ${PLACE} and $${PLACE}.", "${UNSET}", "Of ${PLACE}", "Go to ${PLACE}"):
+        assert text in shown

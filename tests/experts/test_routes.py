@@ -1,13 +1,16 @@
-"""Templates of experts over HTTP."""
+"""Templates of experts, and teams that are formed from them, over HTTP."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from teamwright.journal import MemoryJournal
 from tests.kit.server import serving
+from tests.kit.terminal import write_team
 
 pytestmark = pytest.mark.experts
 
@@ -24,3 +27,76 @@ async def test_templates_are_listed_searched_and_read(tmp_path: Path) -> None:  
         assert "file" not in whole
         missing = await client.get("/api/experts/nobody")
         assert (missing.status_code, missing.json()["error"]["code"]) == (404, "unknown_name")
+
+
+SOLO = """\
+agents: {a: {model: scripted:replies.yaml}}
+teams: {solo: {members: [a]}}
+"""
+VERDICT = {"criteria": [{"id": one, "passed": True, "reason": "yes"} for one in ("task", "grounded")], "feedback": ""}
+ROLES = {"roles": [{"name": "editor", "template": "editor"}, {"name": "cook", "instructions": "Cook ${HOME}."}]}
+REPLIES = [
+    {"agent": "ask-roles", "reply": json.dumps(ROLES)},
+    {"agent": "reviewer", "match": "criteri", "json": VERDICT},
+    {"agent": "editor", "reply": "Edited."},
+    {"agent": "*", "reply": "Done."},
+]
+
+
+def write_solo(folder: Path) -> Path:
+    write_team(folder / "solo", SOLO, json.dumps({"rules": REPLIES}))
+    (folder / "solo" / "experts").mkdir()
+    (folder / "solo" / "experts" / "baker.yaml").write_text('description: Bakes.\navatar: "B"\n', encoding="utf-8")
+    return folder
+
+
+async def test_a_team_is_drafted_by_names_words_or_a_model_edited_and_started(tmp_path: Path) -> None:
+    async with serving(MemoryJournal(), tmp_path, [write_solo(tmp_path / "teams")]) as server:
+        client = server.client("run")
+
+        async def draft(task: str, **more: Any) -> dict[str, Any]:
+            answer = await client.post("/api/experts/drafts", json={"team": "solo", "task": task, **more})
+            assert answer.status_code == 200, answer.text
+            return answer.json()
+
+        named = await draft("@team:editor,baker Write of bread.")
+        assert ([one["name"] for one in named["roles"]], named["lead"]) == (["editor", "baker"], "editor")
+        by_words = await draft("Review the security of our login.")
+        assert "security_reviewer" in [one["name"] for one in by_words["roles"]]
+        assert (await client.get("/api/runs")).json() == []
+        by_model = await draft("Plan a dinner.", by="model")
+        assert [one["name"] for one in by_model["roles"]] == ["editor", "cook"]
+        edited = named | {"roles": [*named["roles"], {"name": "taster", "task": "Taste ${HOME}."}], "lead": "baker"}
+        body = {"formed": edited, "task": "1) Write of bread ${HOME}. 2) Taste it."}
+        forecast = await client.post("/api/runs/forecast", json=body)
+        assert forecast.status_code == 200, forecast.text
+        started = await client.post("/api/runs", json=body)
+        assert started.status_code == 201, started.text
+        asked = (await client.get(f"/api/runs/{started.json()['run_id']}/request")).json()
+        assert [one["name"] for one in asked["members"]] == ["editor", "baker", "taster"]
+        assert asked["members"][1]["avatar"] == "B"
+        assert "${HOME}" in asked["task"]
+
+
+async def test_a_draft_that_can_not_be_used_says_why_and_names_no_model_or_path(tmp_path: Path) -> None:
+    wrong: list[tuple[dict[str, Any], str]] = [
+        ({"roles": []}, "roles"),
+        ({"roles": [{"name": "a"}, {"name": "a"}]}, "two roles are called 'a'"),
+        ({"roles": [{"name": "a"}], "lead": "b"}, "the lead 'b'"),
+        ({"roles": [{"name": "not a name!"}]}, "name"),
+        ({"roles": [{"name": "a"}], "model": "openai:gpt-4o"}, "openai:gpt-4o"),
+        ({"roles": [{"name": "a"}], "team": "nowhere"}, "nowhere"),
+        ({"roles": [{"name": "torn", "template": "torn"}]}, "torn.yaml"),
+    ]
+    folder = write_solo(tmp_path / "teams")
+    (folder / "solo" / "experts" / "torn.yaml").write_text("descripton: x\n", encoding="utf-8")
+    async with serving(MemoryJournal(), tmp_path, [folder]) as server:
+        client = server.client("run")
+        assert "torn" not in [one["name"] for one in (await client.get("/api/experts?team=solo")).json()]
+        for draft, text in wrong:
+            answer = await client.post("/api/runs", json={"formed": {"team": "solo", **draft}, "task": "Go"})
+            assert answer.status_code in (400, 404), answer.text
+            assert text in answer.json()["error"]["fields"]["formed"], (draft, answer.text)
+            assert str(folder) not in answer.text
+        reader = await server.client("answer").post("/api/experts/drafts", json={"team": "solo", "task": "Go"})
+        assert reader.status_code == 403

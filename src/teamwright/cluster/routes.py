@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 import anyio
 from fastapi import APIRouter, Request
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from teamwright.errors import UsageError
 from teamwright.server.error_responses import responses
 from teamwright.server.frames import RecentBodies
-from teamwright.server.routes.runs import TeamTask
 from teamwright.server.security.audit import note_started
 from teamwright.server.security.visitor import MAY_RUN, Server
+from teamwright.values.limits import Limits
 
 if TYPE_CHECKING:
     from teamwright.journal.postgres.journal import PostgresJournal
@@ -23,9 +23,13 @@ router = APIRouter(prefix="/api/queues", tags=["runs"])
 YEAR = 366 * 86_400.0
 
 
-class QueuedRun(TeamTask):
+class QueuedRun(BaseModel):
     """A run to be put into a queue."""
 
+    model_config = ConfigDict(extra="forbid")
+    team: str = Field(max_length=200, description="the id of a team of this server")
+    task: str = Field(min_length=1, max_length=1_000_000)
+    limits: Limits | None = None
     run_id: str | None = Field(
         default=None,
         max_length=64,

@@ -22,6 +22,7 @@ from teamwright.values.specs.manifest import AgentSpec, Formation, FormedRole, M
 from teamwright.values.specs.members import ExpertName, ExpertProfile
 from teamwright.values.specs.models import AnyModel
 from teamwright.values.text.display import cut
+from teamwright.values.text.secret_names import escape_references
 from teamwright.values.turns.messages import single_line
 from teamwright.values.value import Value
 
@@ -119,6 +120,10 @@ def review_by(judge: str, demands: Sequence[str] = ()) -> dict[str, JsonValue]:
     return {JUDGE: judge, "criteria": criteria, **bounds}
 
 
+WRITTEN = ("description", "persona", "instructions", "task", "reason")
+"""The texts of a role."""
+
+
 class RoleDraft(Value):
     """One expert of a team that is to be formed: a template by name, or a role that is described here.
 
@@ -199,7 +204,7 @@ def form_team(
     With `collaborate`, the lead plans steps, and a judge who does none of them reviews each. A role whose template does
     not exist is made up from its name, or from what the draft says of it, with a warning.
     """
-    roles = {role.name: _role(role, templates) for role in draft.roles}
+    roles = {role.name: _role(_literal(role), templates) for role in draft.roles}
     warnings = [*notes, *(_warning(role) for role, _, origin in roles.values() if origin == "made_up")]
     everyone = [_colleague(name, template, is_lead=name == draft.leader) for name, (_, template, _) in roles.items()]
     agents = {
@@ -213,7 +218,7 @@ def form_team(
         judge = _free_name(JUDGE, agents)
         agents[judge] = AgentSpec(description="Reviews the work of the team.", instructions=JUDGES, model=model)
     if strategy == "expert":
-        options = {"steps": _steps(draft, review_by(judge, demands_of(task)))}
+        options = {"steps": _steps(draft, review_by(judge, [literal_text(one) for one in demands_of(task)]))}
     else:
         options = {"lead": draft.leader, "evaluate": review_by(judge)}
     team = TeamSpec(strategy=strategy, members=tuple(roles), options=options)
@@ -221,6 +226,16 @@ def form_team(
     formation = Formation(how=how, roles=tuple(formed), warnings=tuple(warnings))
     manifest = Manifest(agents=agents, teams={TEAM: team})
     return Source(manifest=manifest, team=TEAM, base=str(base.resolve()), formation=formation)
+
+
+def literal_text(text: str) -> str:
+    """Return a text as a declaration has it in which it refers to no variable of the environment."""
+    return str(escape_references(text))
+
+
+def _literal(role: RoleDraft) -> RoleDraft:
+    """A role whose texts, which a model or a person has written for this task, stay what they are in a declaration."""
+    return role.model_copy(update={name: literal_text(getattr(role, name)) for name in WRITTEN})
 
 
 def _role(role: RoleDraft, templates: ExpertTemplates) -> tuple[RoleDraft, ExpertTemplate, RoleOrigin]:

@@ -1,34 +1,139 @@
-"""Templates of experts for clients of the server."""
+"""Templates of experts for clients of the server, and teams that are formed from them for one task.
+
+A client names no model and no folder of its own: a formed team works with a model that a team of this server names, in
+the folder of that team. What the roles of a draft say is text, and never read as a declaration.
+"""
 
 from __future__ import annotations
 
-from fastapi import APIRouter
-from pydantic import JsonValue
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
 
-from teamwright.experts.templates import ExpertTemplates
+import anyio
+from fastapi import APIRouter
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
+
+from teamwright.documents.nodes import ProblemReport
+from teamwright.errors import TeamwrightError, UsageError
+from teamwright.experts.formation import MOST_ROLES, FormedStrategy, TeamDraft, draft_for, draft_named, form_team
+from teamwright.experts.router import AskRequest, DraftedTeam, Router, parse_request
+from teamwright.experts.templates import ExpertTemplates, templates_beside
 from teamwright.server.error_responses import responses
-from teamwright.server.security.visitor import MAY_READ
+from teamwright.server.run_requests import beside
+from teamwright.server.security.masked_json import masked
+from teamwright.server.security.visitor import MAY_READ, MAY_RUN, Server
+from teamwright.teams.team_loader import team_from_source
+from teamwright.values.limits import Limits
+from teamwright.values.text.validation_messages import misfits_of, misfits_text
+
+if TYPE_CHECKING:
+    from teamwright.server.state import ServerState
+    from teamwright.teams.team import Team
 
 router = APIRouter(prefix="/api/experts", tags=["experts"])
 
 
+class KnownModel(BaseModel):
+    """A model of this server: one that the manifest of a team names, by default its first."""
+
+    model_config = ConfigDict(extra="forbid")
+    team: str = Field(max_length=200, description="the id of a team of this server")
+    model: str | None = Field(default=None, max_length=1000, description="a model that the team names")
+
+
+class DraftRequest(KnownModel):
+    """A task for which a team is to be drafted; `@team:analyst,editor` before it names the experts."""
+
+    task: str = Field(min_length=1, max_length=1_000_000)
+    by: Literal["words", "model"] = Field(
+        default="words", description="choose experts by the words of the task, or ask the model, which costs a call"
+    )
+    limits: Limits | None = None
+
+
+class FormedDraft(KnownModel):
+    """The draft of a team, with the model that it works with; the first role leads unless another one is named."""
+
+    roles: list[dict[str, JsonValue]] = Field(min_length=1, max_length=MOST_ROLES)
+    lead: str | None = Field(default=None, max_length=64)
+    strategy: FormedStrategy = "expert"
+    how: Literal["named", "automatic"] = "named"
+    notes: list[str] = Field(default=[], max_length=10)
+
+
 @router.get("", responses=responses(404), dependencies=[MAY_READ])
-async def list_templates(search: str = "") -> list[dict[str, JsonValue]]:
-    """Return the templates of experts, or those that fit some words, the best first."""
-    templates = ExpertTemplates()
+async def list_templates(server: Server, search: str = "", team: str | None = None) -> list[dict[str, JsonValue]]:
+    """Return the templates of experts, with those of a team, or those that fit some words, the best first."""
+    templates = await anyio.to_thread.run_sync(_templates, server, team)
     found = templates.search(search) if search else templates.list_readable()[0]
     return [_summary(one.to_json()) for one in found]
 
 
+@router.post("/drafts", responses=responses(404), dependencies=[MAY_RUN])
+async def draft_team(server: Server, asked: DraftRequest) -> dict[str, JsonValue]:
+    """Draft a team of experts for a task, as `teamwright ask` does; nothing is started, and only a model costs."""
+    with beside("task"):
+        request = parse_request(asked.task)
+    with beside("model"):
+        model, base = await anyio.to_thread.run_sync(server.catalogue.model, asked.team, asked.model)
+    templates = await anyio.to_thread.run_sync(_templates_in, base)
+    drafted = await _drafted(Router(server.engine, model, base, templates, limits=asked.limits), request, asked.by)
+    roles: list[JsonValue] = [one.model_dump(mode="json", exclude_unset=True) for one in drafted.draft.roles]
+    about: dict[str, JsonValue] = {"team": asked.team, "model": asked.model, "how": drafted.how}
+    return masked({"roles": roles, "lead": drafted.draft.leader, "notes": list(drafted.notes), **about})
+
+
 @router.get("/{name}", responses=responses(404), dependencies=[MAY_READ])
-async def read_template(name: str) -> dict[str, JsonValue]:
+async def read_template(server: Server, name: str, team: str | None = None) -> dict[str, JsonValue]:
     """Return a template whole, with its instructions."""
-    return _public(ExpertTemplates().get(name).to_json())
+    templates = await anyio.to_thread.run_sync(_templates, server, team)
+    return _public(templates.get(name).to_json())
+
+
+async def _drafted(router_: Router, request: AskRequest, by: Literal["words", "model"]) -> DraftedTeam:
+    if by == "model" and not request.names:
+        return await router_.draft(request)
+    if request.names:
+        return DraftedTeam(draft_named(request.names), "named")
+    return DraftedTeam(draft_for(request.task, router_.templates), "automatic")
+
+
+def formed_team(server: ServerState, given: dict[str, JsonValue], task: str) -> Team:
+    """Return the team of a draft that a client sent; raises `UsageError` with what is wrong with it."""
+    try:
+        asked = FormedDraft.model_validate(given)
+        draft = TeamDraft.model_validate({"roles": asked.roles, "lead": asked.lead})
+    except ValidationError as error:
+        raise UsageError(f"The team can't be formed: {misfits_text(misfits_of(error, given))}.") from error
+    model, base = server.catalogue.model(asked.team, asked.model)
+    try:
+        source = form_team(
+            draft,
+            _templates_in(base),
+            model=model,
+            base=base,
+            task=task,
+            how=asked.how,
+            notes=asked.notes,
+            strategy=asked.strategy,
+        )
+        return team_from_source(source, server.engine.models)
+    except TeamwrightError as error:
+        raise UsageError(server.catalogue.public_text(asked.team, str(error))) from error
+
+
+def _templates(server: ServerState, team: str | None) -> ExpertTemplates:
+    return ExpertTemplates() if team is None else _templates_in(server.catalogue.folder(team))
+
+
+def _templates_in(folder: Path) -> ExpertTemplates:
+    """The built-in templates and those of a team's folder; one with mistakes is left out of lists."""
+    return templates_beside(folder, ProblemReport())
 
 
 def _public(template: dict[str, JsonValue]) -> dict[str, JsonValue]:
     """A template without the path of its file."""
-    return {name: value for name, value in template.items() if name != "file"}
+    return masked({name: value for name, value in template.items() if name != "file"})
 
 
 def _summary(template: dict[str, JsonValue]) -> dict[str, JsonValue]:

@@ -13,6 +13,7 @@ WING = Wing(
         "team_templates": "teamwright.experts.team_templates:TEMPLATES",
         "expand_agents": "teamwright.experts.expert_agent:expand",
         "merge_entries": "teamwright.experts.competition:merge_entries",
+        "form_team": "teamwright.experts.routes:formed_team",
         "routes": "teamwright.experts.routes:router",
     },
 )

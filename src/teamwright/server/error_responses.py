@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -38,10 +39,11 @@ class NotAllowed(Exception):
 
 
 class ErrorText(BaseModel):
-    """What went wrong."""
+    """What went wrong; `fields` has the messages about single fields of the body, by their paths."""
 
     code: str
     message: str
+    fields: dict[str, str] = {}
 
 
 class ErrorBody(BaseModel):
@@ -93,8 +95,9 @@ def add_handlers(app: FastAPI) -> None:
     @app.exception_handler(RequestValidationError)
     async def _(_: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, RequestValidationError)
-        texts = [f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors()]
-        return error_response(422, "invalid", "; ".join(texts))
+        found = [(tuple(map(str, one["loc"])), str(one["msg"])) for one in error.errors()]
+        fields = {".".join(at[1:]): text for at, text in reversed(found) if at[0] == "body" and len(at) > 1}
+        return error_response(422, "invalid", "; ".join(f"{'.'.join(at)}: {text}" for at, text in found), fields)
 
     @app.exception_handler(HTTPException)
     async def _(_: Request, error: Exception) -> JSONResponse:
@@ -110,9 +113,10 @@ def _internal() -> JSONResponse:
 
 
 def _refused(refusal: RefusedRequest) -> JSONResponse:
-    return error_response(refusal.status, refusal.code, str(refusal))
+    return error_response(refusal.status, refusal.code, str(refusal), refusal.fields)
 
 
-def error_response(status: int, code: str, message: str) -> JSONResponse:
+def error_response(status: int, code: str, message: str, fields: Mapping[str, str] | None = None) -> JSONResponse:
     """Return a response that is an error."""
-    return JSONResponse({"error": {"code": code, "message": mask_text(message)}}, status)
+    about = {name: mask_text(text) for name, text in (fields or {}).items()}
+    return JSONResponse({"error": {"code": code, "message": mask_text(message), "fields": about}}, status)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from teamwright.errors import (
     BudgetUnavailable,
     ConversationBusy,
@@ -35,10 +37,10 @@ INTERNAL = 500, "internal", "the server failed; its log says why"
 
 
 class RefusedRequest(Exception):
-    """Why a request is refused, as its client gets it."""
+    """Why a request is refused, as its client gets it; `fields` says which part of the request it is about."""
 
-    def __init__(self, status: int, code: str, message: str) -> None:
-        self.status, self.code = status, code
+    def __init__(self, status: int, code: str, message: str, fields: Mapping[str, str] | None = None) -> None:
+        self.status, self.code, self.fields = status, code, fields or {}
         super().__init__(message)
 
 

@@ -17,10 +17,13 @@ from typing import TYPE_CHECKING
 from pydantic import JsonValue
 
 from teamwright.errors import ManifestError, Problem, TeamwrightError, UnknownName, UsageError
+from teamwright.server.page.appearance import pictures_of
+from teamwright.values.specs.models import model_key
 
 if TYPE_CHECKING:
     from teamwright.teams.team import Team
     from teamwright.values.specs.manifest import AgentSpec
+    from teamwright.values.specs.models import AnyModel
 
 MANIFESTS = ("team.yaml", "team.yml")
 MOST_ENTRIES = 500
@@ -44,13 +47,15 @@ class TeamEntry:
         """The entry for clients, without paths of this machine."""
         if self.team is None:
             return {"id": self.id, "problem": self.problem}
-        members: list[JsonValue] = [{"name": one.name, "description": one.description} for one in self.team.members]
+        source = self.team.source
+        declared = (one.model for one in source.manifest.agents.values())
         return {
             "id": self.id,
             "name": self.team.name,
             "description": self.team.description,
             "strategy": self.team.strategy.name,
-            "members": members,
+            "members": pictures_of(source.to_json(), (one.name for one in self.team.members)),
+            "models": list(dict.fromkeys(model_key(model) for model in declared if model is not None)),
         }
 
 
@@ -90,6 +95,28 @@ class Catalogue:
         if name not in agents:
             raise UnknownName("agent", name, agents)
         return agents[name]
+
+    def folder(self, id_: str) -> Path:
+        """Return the folder of the manifest with this id; raises `UnknownName` if there is none."""
+        return self._find(id_).parent
+
+    def public_text(self, id_: str, text: str) -> str:
+        """Return a text with paths within the folder of a team, and none of this machine."""
+        return _within(text, self._find(id_), id_)
+
+    def model(self, id_: str, key: str | None) -> tuple[AnyModel, Path]:
+        """Return a model that the manifest with this id names, by default its first, and the folder of the manifest."""
+        from teamwright.teams.team_loader import read_manifest
+
+        path = self._find(id_)
+        declared = (one.model for one in read_manifest([path]).manifest.agents.values())
+        known = {model_key(model): model for model in reversed(list(declared)) if model is not None}
+        if not known:
+            raise UsageError(f"The team {id_!r} names no model; choose a team that does.")
+        found = key if key is not None else list(known)[-1]
+        if found not in known:
+            raise UnknownName("model", found, known)
+        return known[found], path.parent
 
     def _load(self, path: Path) -> Team:
         """Return the team of a manifest, from memory if nothing has changed since it was loaded."""

@@ -7,6 +7,8 @@ export class ApiError extends Error {
     readonly status: number,
     readonly code: string,
     message: string,
+    /** Messages about single fields of what was sent, by their paths. */
+    readonly fields: Readonly<Record<string, string>> = {},
   ) {
     super(message)
     this.name = 'ApiError'
@@ -54,10 +56,20 @@ async function request<T>(method: string, path: string, body?: unknown): Promise
 }
 
 async function errorOf(response: Response): Promise<ApiError> {
-  const body = (await response.json().catch(() => ({}))) as { error?: { code?: string; message?: string } }
+  const body = (await response.json().catch(() => ({}))) as { error?: { code?: string; message?: string; fields?: Record<string, string> } }
   if (response.status === 401) listeners.forEach((listener) => listener())
-  return new ApiError(response.status, body.error?.code ?? 'http', body.error?.message || response.statusText || `HTTP ${response.status}`)
+  return new ApiError(response.status, body.error?.code ?? 'http', body.error?.message || response.statusText || `HTTP ${response.status}`, body.error?.fields)
 }
+
+/** What the server says about a field and about what is inside it; empty where it says nothing. */
+export function problemOf(error: unknown, field: string): string {
+  if (!(error instanceof ApiError)) return ''
+  const found = Object.entries(error.fields).filter(([name]) => name === field || name.startsWith(`${field}.`))
+  return found.map(([, text]) => text).join(' ')
+}
+
+/** Whether an error is about one of these fields, beside which it is shown. */
+export const isBeside = (error: unknown, ...fields: string[]) => fields.some((field) => problemOf(error, field) !== '')
 
 export const api = {
   get: <T>(path: string, query?: Query) => request<T>('GET', url(path, query)),

@@ -52,11 +52,15 @@ export function formatShare(value: number): string {
   return cached('share', () => new Intl.NumberFormat(locale(), { style: 'percent', maximumFractionDigits: 0 })).format(value)
 }
 
+/** A duration in at most two units; a second one that is zero is left out. */
 export function formatDuration(seconds: number): string {
-  if (seconds < 1) return `${formatNumber(Math.round(seconds * 1000))} ms`
-  if (seconds < 60) return `${formatNumber(Math.round(seconds * 10) / 10)} s`
-  const [hours, minutes, rest] = [Math.floor(seconds / 3600), Math.floor((seconds % 3600) / 60), Math.floor(seconds % 60)]
-  return hours ? `${hours} h ${minutes} min` : `${minutes} min ${rest} s`
+  const part = (unit: 'ms' | 's' | 'min' | 'h', count: number) => t(`duration.${unit}`, { count: formatNumber(count) })
+  if (seconds < 1) return part('ms', Math.round(seconds * 1000))
+  if (seconds < 59.95) return part('s', Math.round(seconds * 10) / 10)
+  const whole = Math.round(seconds)
+  const [hours, minutes, rest] = [Math.floor(whole / 3600), Math.floor((whole % 3600) / 60), whole % 60]
+  const parts = hours ? ([['h', hours], ['min', minutes]] as const) : ([['min', minutes], ['s', rest]] as const)
+  return parts.flatMap(([unit, count], at) => (at && !count ? [] : [part(unit, count)])).join(' ')
 }
 
 export function formatBytes(bytes: number): string {

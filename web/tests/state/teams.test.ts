@@ -5,7 +5,8 @@ const teams: Team[] = [
   { id: 'review', description: 'reviews', members: [{ name: 'architect', description: '' }, { name: 'guard', description: '' }] },
   { id: 'broken', problem: 'no' },
 ]
-const complete = (text: string, chosen = '') => completionsAt(text, text.length, teams, chosen).found.map((one) => one.name)
+const experts = [{ name: 'analyst' }, { name: 'editor' }]
+const complete = (text: string, chosen = '', known: { name: string }[] = []) => completionsAt(text, text.length, teams, chosen, known).found.map((one) => one.name)
 
 test('a line names its team', () => {
   expect(parseLine('@review look at\nthis')).toEqual({ team: 'review', task: 'look at\nthis' })
@@ -25,4 +26,18 @@ test('members of the team are completed after it', () => {
 
 test('nothing is completed within a word or an address', () => {
   expect(complete('mail a@b')).toEqual([])
+})
+
+test('the word team forms a team of experts, of whom some may be named', () => {
+  expect(parseLine('@team plan it', teams)).toEqual({ team: '', task: 'plan it', forms: [] })
+  expect(parseLine('@team:analyst,editor plan it', teams)).toEqual({ team: '', task: 'plan it', forms: ['analyst', 'editor'] })
+  expect(parseLine('@team：analyst，editor，analyst plan it', teams).forms).toEqual(['analyst', 'editor'])
+  expect(parseLine('@team plan it', [...teams, { id: 'team' }])).toEqual({ team: 'team', task: 'plan it' })
+})
+
+test('experts are completed after the word that forms a team, where the server has some', () => {
+  expect(complete('@te', '', experts)).toEqual(['team'])
+  expect(complete('@te')).toEqual([])
+  expect(complete('@team:', '', experts)).toEqual(['analyst', 'editor'])
+  expect(complete('@team:analyst,ed', '', experts)).toEqual(['editor'])
 })

@@ -5,7 +5,7 @@ Both follow from the manifest and the order in which experts appear in the event
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from math import cos, pi, sin
 from zlib import crc32
 
@@ -64,6 +64,17 @@ class ExpertAppearance:
         self._slots.append(slot)
         lightness, chroma = RINGS[ring % len(RINGS)]
         return oklch(lightness, chroma, 2 * pi * slot / HUES)
+
+
+def pictures_of(source: JsonValue, names: Iterable[str]) -> list[JsonValue]:
+    """Return the members of a team as they will look in its runs: name, description, colour and avatar."""
+    looks = ExpertAppearance()
+    looks.read_manifest(source)
+    experts = [looks.expert(name, name) for name in names]
+    return [
+        {"name": one.name, "description": looks.description_of(one.name), "colour": one.colour, "avatar": one.avatar}
+        for one in experts
+    ]
 
 
 def fields_of(value: JsonValue) -> Mapping[str, JsonValue]:

@@ -320,7 +320,13 @@ async def list_artifacts(journal: Journal, run_id: str) -> tuple[PageArtifact, .
 
 
 async def read_artifact(journal: Journal, run_id: str, hash: str) -> tuple[Artifact, bytes]:
-    """Return an artifact of a run and its content; raises `UnknownName`. A text is masked.
+    """Return an artifact of a run and its content; raises `UnknownName`. A text is masked."""
+    found, content = await stored_artifact(journal, run_id, hash)
+    return found, mask_text(content).encode() if isinstance(content, str) else content
+
+
+async def stored_artifact(journal: Journal, run_id: str, hash: str) -> tuple[Artifact, bytes | str]:
+    """Return an artifact of a run and its content as it is stored, which no client may see; raises `UnknownName`.
 
     The journal stores equal texts of all runs once, so a hash alone proves nothing: only what this run has stored can
     be read.
@@ -331,7 +337,7 @@ async def read_artifact(journal: Journal, run_id: str, hash: str) -> tuple[Artif
     found = decode_body((await journal.bodies([hash]))[hash])
     if isinstance(found, dict) and BYTES in found:
         return known[hash], b64decode(str(found[BYTES]))
-    return known[hash], mask_text(str(found)).encode()
+    return known[hash], str(found)
 
 
 def _artifacts(events: Iterable[Event]) -> dict[str, Artifact]:

@@ -17,13 +17,20 @@ from teamwright.server.error_responses import responses
 from teamwright.server.frames import EventProjection
 from teamwright.server.overview import RunRow
 from teamwright.server.routes.sockets import After
+from teamwright.server.run_requests import (
+    RequestedRun,
+    forecast_of,
+    request_of,
+    requested_files,
+    requested_task,
+    requested_team,
+)
 from teamwright.server.security.audit import note_started
 from teamwright.server.security.masked_json import masked, unmasked
 from teamwright.server.security.visitor import MAY_READ, MAY_RUN, Runner, Server
 from teamwright.values.limits import Limits
 from teamwright.values.text.secret_names import HIDDEN
 from teamwright.values.turns.results import FINAL
-from teamwright.wings import required_hook
 
 router = APIRouter(prefix="/api/runs", tags=["runs"])
 team_router = APIRouter(prefix="/api/teams", tags=["teams"])
@@ -46,16 +53,7 @@ async def list_teams(server: Server) -> list[dict[str, JsonValue]]:
     return [masked(entry.to_json()) for entry in await anyio.to_thread.run_sync(server.catalogue.entries)]
 
 
-class TeamTask(BaseModel):
-    """A team and its task."""
-
-    model_config = ConfigDict(extra="forbid")
-    team: str = Field(max_length=200, description="the id of a team of this server")
-    task: str = Field(min_length=1, max_length=1_000_000)
-    limits: Limits | None = None
-
-
-class NewRun(TeamTask):
+class NewRun(RequestedRun):
     """A run to be started."""
 
     run_id: str | None = Field(
@@ -111,28 +109,28 @@ async def list_runs(
 
 
 @router.post("/forecast", responses=responses(404), dependencies=[MAY_RUN])
-async def forecast_run(server: Server, work: TeamTask) -> dict[str, JsonValue]:
+async def forecast_run(server: Server, work: RequestedRun) -> dict[str, JsonValue]:
     """Return what a run would probably spend, and the ceiling that it can't exceed; nothing is started or spent."""
-    forecast = required_hook("forecast", "A forecast")
-    team = await anyio.to_thread.run_sync(server.catalogue.load, work.team)
-    return masked((await forecast(server.engine.journal, team, work.task, work.limits)).to_json())
+    return masked((await forecast_of(server, work)).to_json())
 
 
 @router.post("", status_code=201, responses=responses(404, 409), dependencies=[MAY_RUN])
 async def start_run(server: Server, request: Request, new: NewRun) -> StartedRun:
     """Start a run of a team, which this server drives; it is in the journal when this returns.
 
-    A `budget` without room for the run is an error with the code `budget`; a `run_id` that belongs to a run of another
-    team or task is one with the code `run_exists`.
+    The team is one of this server (`team`), that of another run (`like`), or one of experts that is formed for the task
+    (`formed`). A `budget` without room for the run is an error with the code `budget`; a `run_id` that belongs to a run
+    of another team or task is one with the code `run_exists`.
     """
-    team = await anyio.to_thread.run_sync(server.catalogue.load, new.team)
+    team = await requested_team(server, new)
     asked = RunRequest(
         team,
-        new.task,
+        await requested_task(server, new),
         run_id=new.run_id,
         conversation=new.conversation,
         continues=new.continues,
         limits=new.limits,
+        attachments=await requested_files(server, new, team),
         budget=new.budget,
     )
     handle = await server.driven.start(asked)
@@ -176,6 +174,13 @@ async def read_run(server: Server, run_id: str) -> dict[str, JsonValue]:
     """Return the result of a run, or its present status."""
     await require_run(server.engine, run_id)
     return masked((await server.engine.runs.result(run_id)).to_json())
+
+
+@router.get("/{run_id}/request", responses=responses(404), dependencies=[MAY_READ])
+async def read_request(server: Server, run_id: str) -> dict[str, JsonValue]:
+    """Return what a run was started with, for one that is to be like it: team, members, task, limits and files."""
+    await require_run(server.engine, run_id)
+    return masked(await request_of(server, run_id))
 
 
 class RelatedRuns(BaseModel):

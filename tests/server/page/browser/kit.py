@@ -18,6 +18,7 @@ from tests.kit.program import Program
 from tests.paths import ROOT
 from tools.run_page import JOURNAL, address_of
 
+AXE = ROOT / "web" / "node_modules" / "axe-core" / "axe.min.js"
 HOSTILE = """\
 <script>window.hacked = 1</script><img src="https://evil.test/a.png" onerror="window.hacked = 2">
 ![pixel](https://evil.test/pixel.png) [press](javascript:window.hacked=3) [home](/api/session)
@@ -199,3 +200,19 @@ class PageServer:
         run_id = self.start_run(page, team, task)
         self.open(page, "runs", run_id, view)
         return run_id
+
+
+VIOLATIONS = """\
+async rules => {
+    const found = await axe.run({resultTypes: ["violations"], ...(rules && {runOnly: rules})});
+    return found.violations.filter(one => ["serious", "critical"].includes(one.impact)).flatMap(
+        one => one.nodes.map(node => `${one.id}: ${node.html.slice(0, 200)} ${node.failureSummary}`));
+}"""
+
+
+def violations(page: Page, theme: str = "light") -> list[str]:
+    """What axe-core finds that makes the page unusable for a reader; the dark theme changes nothing but colours."""
+    if not page.evaluate("'axe' in window"):
+        page.evaluate(AXE.read_text(encoding="utf-8"))
+    found: list[str] = page.evaluate(VIOLATIONS, ["color-contrast"] if theme == "dark" else None)
+    return found

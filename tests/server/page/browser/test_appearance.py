@@ -7,28 +7,10 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, StorageState, expect
 
-from tests.paths import ROOT
 from tests.server.page.browser.conftest import reader, watched
-from tests.server.page.browser.kit import PageServer
+from tests.server.page.browser.kit import PageServer, violations
 
-AXE = ROOT / "web" / "node_modules" / "axe-core" / "axe.min.js"
 PHONE = {"width": 390, "height": 800}
-
-
-VIOLATIONS = """\
-async rules => {
-    const found = await axe.run({resultTypes: ["violations"], ...(rules && {runOnly: rules})});
-    return found.violations.filter(one => ["serious", "critical"].includes(one.impact)).flatMap(
-        one => one.nodes.map(node => `${one.id}: ${node.html.slice(0, 200)} ${node.failureSummary}`));
-}"""
-
-
-def violations(page: Page, theme: str = "light") -> list[str]:
-    """What axe-core finds that makes the page unusable for a reader; the dark theme changes nothing but colours."""
-    if not page.evaluate("'axe' in window"):
-        page.evaluate(AXE.read_text(encoding="utf-8"))
-    found: list[str] = page.evaluate(VIOLATIONS, ["color-contrast"] if theme == "dark" else None)
-    return found
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])

@@ -1,8 +1,6 @@
-"""Home, inbox and the start of a run, in a browser."""
+"""Home, inbox and sessions, in a browser."""
 
 from __future__ import annotations
-
-import re
 
 from playwright.sync_api import Browser, Page, expect
 
@@ -41,38 +39,6 @@ def test_runs_appear_as_they_happen_and_can_be_searched_and_filtered(server: Pag
     expect(page.get_by_role("heading", name="No run fits")).to_be_visible()
     page.get_by_role("button", name="Clear filters").click()
     expect(boiling).to_be_visible()
-
-
-def test_a_run_is_started_with_a_line_after_its_forecast_and_ceiling_were_shown(server: PageServer, page: Page) -> None:
-    server.open(page)
-    page.get_by_role("button", name="New run").first.wait_for()
-    page.keyboard.press("n")
-    line = page.get_by_label("What should be done?")
-    line.press_sequentially("@ta")
-    expect(page.get_by_role("option", name="@talk")).to_be_visible()
-    line.press("Enter")
-    line.press_sequentially("ask @cri")
-    line.press("Tab")
-    expect(line).to_have_value("@talk ask @critic ")
-    line.press_sequentially("about water")
-    forecast = page.get_by_role("region", name="Forecast")
-    expect(forecast).to_contain_text("Never more than 50,000 tokens")
-    page.get_by_label("Tokens at most").fill("20000")
-    expect(forecast).to_contain_text("Never more than 20,000 tokens")
-    page.get_by_role("button", name="Start", exact=True).click()
-    expect(page.get_by_role("feed")).to_contain_text("at less on a mountain")
-    expect(page).to_have_url(re.compile("#/runs/"))
-
-
-def test_the_form_shows_the_team_and_says_why_one_can_not_be_loaded(server: PageServer, page: Page) -> None:
-    server.open(page, "new")
-    page.get_by_label("Team", exact=True).select_option("talk")
-    expect(page.get_by_text("Three who talk about a text")).to_be_visible()
-    expect(page.get_by_text("researcher")).to_be_visible()
-    page.get_by_label("Team", exact=True).select_option("broken")
-    expect(page.get_by_text("This team can’t be loaded")).to_be_visible()
-    page.get_by_label("What should be done?").fill("@nobody do it")
-    expect(page.get_by_role("alert")).to_contain_text("There is no team nobody")
 
 
 def test_the_inbox_approves_edits_and_rejects_in_place(server: PageServer, page: Page) -> None:

@@ -20,7 +20,7 @@ def test_an_error_of_the_server_is_said_with_a_way_on(server: PageServer, page: 
     expect(page.get_by_role("alert")).to_contain_text("Internal Server Error")
     page.unroute("**/api/teams")
     page.get_by_role("button", name="Try again").click()
-    expect(page.get_by_label("Team", exact=True)).to_contain_text("talk")
+    expect(page.get_by_role("radio", name="talk")).to_be_attached()
     expect(page.get_by_role("alert")).to_be_hidden()
 
 
@@ -82,6 +82,8 @@ def test_a_run_is_started_with_the_keyboard_alone_and_the_window_is_named_after_
     expect(page.get_by_role("option", name="@talk")).to_be_visible()
     page.keyboard.press("Enter")
     page.keyboard.type("about water")
+    page.keyboard.press("Control+Enter")  # before the forecast: nothing begins
+    expect(page.get_by_role("region", name="Forecast")).to_contain_text("Never more than")
     page.keyboard.press("Control+Enter")
     expect(page.get_by_role("feed")).to_contain_text("at less on a mountain")
     expect(page).to_have_title("talk · Conversation · Teamwright")

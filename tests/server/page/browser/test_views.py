@@ -12,8 +12,7 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from tests.paths import ROOT
-from tests.server.page.browser.kit import REPORT, REPORT_REPLIES, PageServer, write_teams
-from tests.server.page.browser.test_appearance import violations
+from tests.server.page.browser.kit import REPORT, REPORT_REPLIES, PageServer, violations, write_teams
 
 pytestmark = pytest.mark.experts
 EXAMPLES = ("budget", "expert_review", "selector")
