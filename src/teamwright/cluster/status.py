@@ -178,9 +178,6 @@ SHOW_SECONDS: Final = 2.0
 """How often a worker writes its row."""
 LOST_SECONDS: Final = 10.0
 """A worker whose row is older is shown as lost: it has died or is cut off. Nothing is taken from it for that."""
-DEATH_SECONDS: Final = 2.0
-"""A worker without its locks for so long has died, and its runs are taken over: one that lives takes its locks again
-after the database was away."""
 ANSWER_SECONDS: Final = 1.5
 """How long the database may take to answer before it counts as away."""
 REFUSAL: Final = "FATAL:"

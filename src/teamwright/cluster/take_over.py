@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from teamwright.cluster.queue_client import QueueClient
 from teamwright.cluster.queue_database import ClaimedDrive, QueueEntry, worker_lock
-from teamwright.cluster.status import DEATH_SECONDS
 from teamwright.cluster.worker_log import WorkerReport
 from teamwright.errors import JournalError, JournalUnavailable, RunError, RunIsLive
 from teamwright.journal.postgres.journal import PostgresJournal
@@ -29,6 +28,9 @@ if TYPE_CHECKING:
 
 V = TypeVar("V")
 LOOK_SECONDS: Final = 1.0
+DEATH_SECONDS: Final = 2.0
+"""A worker without its locks for so long has died, and its runs are taken over: one that lives takes its locks again
+after the database was away."""
 LOAD_SECONDS: Final = 30.0
 """How long a worker that lives may need from the claim of a run to its driver lock: it loads the team first."""
 LOOK_SHARE: Final = 10.0

@@ -25,8 +25,6 @@ MEMORY = "memory"
 JOURNAL_VARIABLE = "TEAMWRIGHT_JOURNAL"
 POSTGRES_SCHEMES = ("postgres://", "postgresql://")
 _OTHER_URL = re.compile(r"(?i)[a-z][a-z0-9+.-]+:/?/")
-BUSY_TIMEOUT = 10.0
-"""Seconds that a commit waits for another process that is writing."""
 
 
 def data_folder() -> Path:
@@ -67,10 +65,10 @@ def has_journal() -> bool:
     return database_url() is not None or Path(os.environ.get(JOURNAL_VARIABLE) or default_journal()).is_file()
 
 
-def resolve_journal(journal: Journal | Path | str | None = None, *, busy_timeout: float = BUSY_TIMEOUT) -> Journal:
+def resolve_journal(journal: Journal | Path | str | None = None, *, busy_timeout: float | None = None) -> Journal:
     """Return a journal that is not yet open: `None` is the default journal, `"memory"` a new one in memory.
 
-    A URL is that of a Postgres database. A path is that of a SQLite database, which uses `busy_timeout`.
+    A URL is that of a Postgres database. A path is that of a SQLite database, which uses `busy_timeout` if it is given.
     """
     if journal is None:
         journal = os.environ.get(JOURNAL_VARIABLE) or default_journal()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from teamwright.cli.terminal.output import flush_all, redirect_prints, say
 from teamwright.errors import RunNotFound, UsageError
-from teamwright.journal.location import BUSY_TIMEOUT, database_url, resolve_journal
+from teamwright.journal.location import database_url, resolve_journal
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -32,7 +32,7 @@ MOST_CODE = 20
 """At most so many references to code are listed one by one."""
 
 
-def with_journal(work: Callable[[Journal], Awaitable[T]], *, busy_timeout: float = BUSY_TIMEOUT) -> T:
+def with_journal(work: Callable[[Journal], Awaitable[T]], *, busy_timeout: float | None = None) -> T:
     """Call `work` with the user's journal, which opens much faster than an engine, and return its result."""
     import anyio
 

@@ -21,6 +21,8 @@ from teamwright.journal.sqlite.queries import delete_runs, is_bad_text, lenient_
 Column = str | bytes | float | None
 """The value of a column."""
 
+BUSY_TIMEOUT = 10.0
+"""Seconds that a commit waits for another process that is writing, by default."""
 _LOG_PAGES = 256
 """The length of the write-ahead log at a checkpoint. Syncing a log that is overwritten takes half the time of one that
 grows, so the log is kept short and preallocated."""

@@ -19,11 +19,10 @@ import anyio.to_thread
 from teamwright.errors import JournalUnavailable
 from teamwright.journal.agent_notes import Notes
 from teamwright.journal.codec import decode_intervention, encode_intervention
-from teamwright.journal.location import BUSY_TIMEOUT
 from teamwright.journal.protocol import Batch, Committed, InboxItem, Journal, TokenRates, missing_bodies
 from teamwright.journal.sqlite.agent_notes import NotesFile, SqliteNotes
 from teamwright.journal.sqlite.commits import Committer, Writer
-from teamwright.journal.sqlite.database import Database
+from teamwright.journal.sqlite.database import BUSY_TIMEOUT, Database
 from teamwright.journal.sqlite.driver_locks import LOCKS, DriverLocks
 from teamwright.journal.sqlite.queries import (
     lenient_text,
@@ -44,9 +43,9 @@ T = TypeVar("T")
 class SqliteJournal(Journal):
     """Durable storage of runs in a file."""
 
-    def __init__(self, path: str | Path, *, busy_timeout: float = BUSY_TIMEOUT) -> None:
+    def __init__(self, path: str | Path, *, busy_timeout: float | None = None) -> None:
         self._path = Path(path).expanduser().resolve()
-        self._busy_timeout = busy_timeout
+        self._busy_timeout = BUSY_TIMEOUT if busy_timeout is None else busy_timeout
         self._locks = DriverLocks(self._path.parent / LOCKS, self._path.name)
         self._reading = anyio.CapacityLimiter(1)
         self._driven: set[str] = set()
