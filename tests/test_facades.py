@@ -14,7 +14,7 @@ from types import ModuleType
 
 import pytest
 
-from teamwright.garbage_collector import import_uncollected
+from teamwright.collector_pauses import import_uncollected
 from tools import tree
 
 PACKAGE = tree.ROOT / "src" / "teamwright"

@@ -24,7 +24,7 @@ COVERED_BY = {
     "journal/tenant_budgets.py": "cluster/test_shared_limits_tenant_budgets.py",
     "journal/postgres/cluster_tables.py": "cluster/test_schedules_scheduler.py",
     "install_command.py": "test_errors.py",
-    "garbage_collector.py": "values/test_value.py",
+    "collector_pauses.py": "values/test_value.py",
     "server/plan_difference.py": "server/routes/test_interventions.py",
     "cli/runs/fork.py": "cli/runs/test_resume.py",
     "runtime/people/receipts.py": "runtime/people/test_applied_interventions.py",

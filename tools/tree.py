@@ -34,7 +34,7 @@ SMALL = {
     "agents/registry.py": "a public class, which people look for by this word",
     "experts/routes.py": "imports FastAPI, which only a server has",
     "experts/team_templates.py": "imports the command `new`, which alone reads it",
-    "garbage_collector.py": "all layers use it, and importing a facade must stay cheap",
+    "collector_pauses.py": "all layers use it, and importing a facade must stay cheap",
     "lab/jobs.py": "runs in other processes of a server, which import nothing of HTTP",
     "server/error_statuses.py": "runs in other processes of a server, which import nothing of HTTP",
     "server/plan_difference.py": "runs in other processes of a server, which import nothing of HTTP",

@@ -21,7 +21,7 @@ def lazy_names(facade: str, file: str) -> tuple[list[str], Callable[[str], objec
     def load(name: str) -> object:
         if name not in modules:
             raise AttributeError(f"module {facade!r} has no attribute {name!r}")
-        from teamwright.garbage_collector import import_uncollected  # importing a package stays cheap
+        from teamwright.collector_pauses import import_uncollected  # importing a package stays cheap
 
         value: object = getattr(import_uncollected(modules[name]), name)
         setattr(sys.modules[facade], name, value)

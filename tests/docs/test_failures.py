@@ -10,7 +10,7 @@ import pytest
 
 from teamwright import FunctionAgent, RetryPolicy, RunResult, Team, run_sync
 from teamwright.errors import AgentError, ServiceError
-from teamwright.strategies.parts import FailurePolicy
+from teamwright.strategies.part_results import FailurePolicy
 from teamwright.strategies.plan.options import RUNGS, PlanOptions
 from teamwright.strategies.registry import find_strategy, strategy_names
 from tests.paths import ROOT

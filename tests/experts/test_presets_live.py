@@ -16,7 +16,7 @@ from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.errors import InterventionRefused, ManifestError
 from teamwright.experts.presets import Live
 from teamwright.experts.rubric import Rubric
-from teamwright.history.history import RunHistory
+from teamwright.history.run_history import RunHistory
 from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.runtime.run_reader import read_texts
 from teamwright.server.page.page_events import PageMessage

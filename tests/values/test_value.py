@@ -14,8 +14,8 @@ from pydantic import TypeAdapter, ValidationError
 
 import teamwright
 from teamwright import Limits, RetryPolicy, Step
+from teamwright.collector_pauses import collection_paused
 from teamwright.errors import InvalidValue, UsageError
-from teamwright.garbage_collector import collection_paused
 from teamwright.values.value import Value
 
 

@@ -28,7 +28,7 @@ PURPOSE = {
     "wings": "finds the optional packages, which nothing below them imports or names",
     "errors": "the exception tree",
     "_lazy": "names that load on first use",
-    "garbage_collector": "pauses of Python's collector",
+    "collector_pauses": "pauses of Python's collector",
     "install_command": "how to install an extra",
 }
 WIDTH, BAND, GAP = 900.0, 34.0, 9.0

@@ -1,5 +1,4 @@
 from teamwright.history.diff import compare as compare
-from teamwright.history.history import RunHistory as RunHistory
 from teamwright.history.kpi_gates import (
     check_gates as check_gates,
     read_gates as read_gates,
@@ -8,3 +7,4 @@ from teamwright.history.kpis import (
     read_kpis as read_kpis,
     side_by_side as side_by_side,
 )
+from teamwright.history.run_history import RunHistory as RunHistory

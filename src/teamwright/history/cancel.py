@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
-from teamwright.history.history import RunHistory
+from teamwright.history.run_history import RunHistory
 from teamwright.journal.protocol import Batch
 from teamwright.values.events.agent import AgentFailed, AgentReplied, MessageRef, Tally
 from teamwright.values.events.event import Event, Fact, fold

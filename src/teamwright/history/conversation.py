@@ -10,8 +10,8 @@ from teamwright.values.limits import NOTHING, Usage, add_usd
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
-    from teamwright.history.history import RunHistory
     from teamwright.history.record.asks import RecordedBodies
+    from teamwright.history.run_history import RunHistory
     from teamwright.values.events.run import RunEnded, RunStarted
     from teamwright.values.turns.messages import Message
     from teamwright.values.turns.results import RunSummary, Status

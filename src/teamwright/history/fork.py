@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from pydantic_core import to_json
 
 from teamwright.history.checkpoints import checkpoint_name
-from teamwright.history.history import RunHistory
+from teamwright.history.run_history import RunHistory
 from teamwright.journal.protocol import Batch
 from teamwright.teams.team import Team
 from teamwright.values.events import agent, run

@@ -8,8 +8,8 @@ from __future__ import annotations
 from teamwright.agents.approval import REJECTED
 from teamwright.agents.review import REVIEW_EXCEEDED
 from teamwright.errors import UsageError
-from teamwright.history.history import RunHistory
 from teamwright.history.record.run_record import EFFECTS
+from teamwright.history.run_history import RunHistory
 from teamwright.values.events.agent import AgentCallFailed, AgentFailed, AgentReplied
 from teamwright.values.events.budget import BudgetRefused
 from teamwright.values.events.event import Event, Fact

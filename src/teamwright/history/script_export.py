@@ -11,9 +11,9 @@ from pydantic import JsonValue
 from teamwright.agents.envelope_note import KEY, note_fields, with_note_block
 from teamwright.agents.scripted import Rule, Script, ToolRule
 from teamwright.agents.tools.built_in import final_response
-from teamwright.history.history import RunHistory
 from teamwright.history.record.asks import RecordedBodies
 from teamwright.history.record.run_record import RunRecord
+from teamwright.history.run_history import RunHistory
 from teamwright.journal.protocol import Journal
 from teamwright.values.events.agent import (
     AgentAsked,

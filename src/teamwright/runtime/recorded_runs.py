@@ -50,7 +50,7 @@ from teamwright.values.value import JsonValue, check_text, exact_json, misfit_of
 if TYPE_CHECKING:
     from teamwright.agents.clients.client_pool import Models
     from teamwright.history.checkpoints import Checkpoint
-    from teamwright.history.history import RunHistory
+    from teamwright.history.run_history import RunHistory
     from teamwright.runtime.driver.redaction import Redactor
     from teamwright.runtime.event_publisher import Bus, Relay
     from teamwright.runtime.live_runs import LiveRuns
@@ -179,7 +179,7 @@ class Runs(RunInterventions):
 
     async def history(self, run_id: str) -> RunHistory:
         """Return everything that is recorded of a run, for reading."""
-        from teamwright.history.history import RunHistory
+        from teamwright.history.run_history import RunHistory
         from teamwright.runtime.run_reader import read_events
 
         async with deleted_is_not_found(self._journal, check_run_id(run_id)):
@@ -322,7 +322,7 @@ class Runs(RunInterventions):
         if isinstance(steer, TeamChange) and (reason := _refusal(history, steer)) is not None:
             raise InterventionRefused(f"Run {run_id!r} can't take it: {reason}.")
         if not await self._is_driven(run_id):
-            from teamwright.runtime.people.undriven_check import undriven_refusal
+            from teamwright.runtime.people.intervention_preview import undriven_refusal
 
             reason = await undriven_refusal(self._journal, history, steer, self._models)
             if reason is not None:

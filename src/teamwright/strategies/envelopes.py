@@ -29,7 +29,7 @@ from teamwright.agents.contract.agent import (
 from teamwright.agents.contract.effect import Effect, Returned
 from teamwright.agents.envelope_note import bounded_note
 from teamwright.strategies.escalation import RISKY, Escalation
-from teamwright.strategies.parts import WORK
+from teamwright.strategies.part_results import WORK
 from teamwright.strategies.protocol import Members, Strategy, Task, run_strategy
 from teamwright.values.events.event import Fact
 from teamwright.values.limits import CHARACTERS_PER_TOKEN, ClosingAsk, Cutback, Limits

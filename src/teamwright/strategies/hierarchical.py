@@ -15,7 +15,7 @@ from pydantic_core import to_json
 
 from teamwright.agents.contract.agent import Context
 from teamwright.errors import nearest
-from teamwright.strategies.parts import FailurePolicy, PartResults
+from teamwright.strategies.part_results import FailurePolicy, PartResults
 from teamwright.strategies.protocol import (
     Arrow,
     Diagram,

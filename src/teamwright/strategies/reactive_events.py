@@ -14,7 +14,7 @@ from pydantic import AfterValidator, AliasChoices, ConfigDict, Field, JsonValue,
 from pydantic_core import to_json
 
 from teamwright.strategies.expressions.conditions_and_templates import Condition
-from teamwright.strategies.parts import FailurePolicy
+from teamwright.strategies.part_results import FailurePolicy
 from teamwright.strategies.protocol import Arrow, Diagram, Issue, Node, condition_label
 from teamwright.strategies.reply_parsing import ParseFailure, candidate_values, read_answer
 from teamwright.values.specs.manifest import JsonSchema

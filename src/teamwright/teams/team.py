@@ -272,7 +272,7 @@ class Team(Agent):
         model = self.strategy.options
         if model is None or "placement" not in self.settings.options:
             return False
-        from teamwright.strategies.parts import PlacedParts
+        from teamwright.strategies.part_results import PlacedParts
 
         if not issubclass(model, PlacedParts):
             return False

@@ -11,7 +11,7 @@ from teamwright import Engine, FunctionAgent, Limits, ModelAgent, Team, Turn
 from teamwright.agents import Attachment, as_tool
 from teamwright.errors import UnknownName, UsageError
 from teamwright.history.fork import fork_limits
-from teamwright.history.history import RunHistory
+from teamwright.history.run_history import RunHistory
 from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.lab.simulation.replay import RecordedTurn, TimedCall
 from teamwright.lab.simulation.what_if import RunChanges, WhatIfReport, what_if

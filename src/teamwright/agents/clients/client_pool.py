@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Self
 import anyio
 
 from teamwright.agents.clients.providers import missing_extra
-from teamwright.garbage_collector import import_uncollected
+from teamwright.collector_pauses import import_uncollected
 from teamwright.values.specs.models import AnyModel, NamedModel, ServerModel
 
 if TYPE_CHECKING:

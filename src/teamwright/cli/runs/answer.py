@@ -225,7 +225,7 @@ def _read_edit(file: str) -> str:
 
 async def answered_runs(journal: Journal, runs: Iterable[RunSummary]) -> frozenset[str]:
     """The ids of paused runs whose questions are all answered, so that they can be resumed."""
-    from teamwright.history.history import RunHistory
+    from teamwright.history.run_history import RunHistory
     from teamwright.values.people import Answered
     from teamwright.values.turns.results import FOR_PEOPLE
 

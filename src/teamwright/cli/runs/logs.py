@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pydantic import JsonValue
 
     from teamwright.cli.views.tool_calls import ToolCalls
-    from teamwright.history.history import RunHistory
+    from teamwright.history.run_history import RunHistory
     from teamwright.journal.protocol import Journal
     from teamwright.runtime.engine import Engine
     from teamwright.values.events.agent import AgentAsked

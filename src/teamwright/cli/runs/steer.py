@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pydantic import JsonValue
 
     from teamwright.documents.nodes import Node, ProblemReport
-    from teamwright.history.history import RunHistory
+    from teamwright.history.run_history import RunHistory
     from teamwright.runtime.engine import Engine
     from teamwright.runtime.people.receipts import Receipt
     from teamwright.runtime.recorded_runs import Runs

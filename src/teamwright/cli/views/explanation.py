@@ -53,7 +53,7 @@ from teamwright.values.turns.results import FINAL, iso
 from teamwright.values.turns.turn import Purpose
 
 if TYPE_CHECKING:
-    from teamwright.history.history import RunHistory
+    from teamwright.history.run_history import RunHistory
     from teamwright.values.people import Question
     from teamwright.values.turns.results import RunResult, RunSummary
 

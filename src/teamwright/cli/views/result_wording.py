@@ -19,7 +19,7 @@ from teamwright.values.turns.results import RunResult, Status, StopReason
 from teamwright.values.value import JsonValue
 
 if TYPE_CHECKING:
-    from teamwright.history.history import RunHistory
+    from teamwright.history.run_history import RunHistory
     from teamwright.values.limits import Usage
     from teamwright.values.people import Answer, Question
     from teamwright.values.turns.turn import Failure

@@ -15,7 +15,7 @@ from typing import Any
 from msgspec import convert
 from pydantic import ValidationError
 
-from teamwright.garbage_collector import collection_paused
+from teamwright.collector_pauses import collection_paused
 from teamwright.history.record.asks import RecordedAsk, RecordedBodies, RecordedCall, Recovered, superseded_asks
 from teamwright.history.record.charges import DriverTime, RecordedBudgets, RecordedCharges, cost_of_run
 from teamwright.history.record.deliveries import RecordedDeliveries, RecordedInterventions, RecordedWorkspace

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import LiteralString
 
+from teamwright.collector_pauses import collection_paused
 from teamwright.errors import JournalCorrupt, JournalTooNew, RunIsLive
-from teamwright.garbage_collector import collection_paused
 from teamwright.journal.codec import (
     decode_events,
     decode_intervention,

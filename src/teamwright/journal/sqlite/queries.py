@@ -10,8 +10,8 @@ from collections.abc import Callable, Collection, Generator, Sequence
 from contextlib import contextmanager
 from itertools import islice
 
+from teamwright.collector_pauses import collection_paused
 from teamwright.errors import JournalCorrupt, JournalTooNew
-from teamwright.garbage_collector import collection_paused
 from teamwright.journal.codec import (
     EVENT_COLUMNS,
     NUMBERS,

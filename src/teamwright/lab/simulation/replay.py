@@ -22,9 +22,9 @@ from teamwright.agents.contract.retry import recorded_error
 from teamwright.agents.evaluators import EVALUATOR, Evaluator, evaluators_made_by
 from teamwright.agents.prices_and_tokenizers import cost_of, rate_of
 from teamwright.errors import AgentError, LimitReached
-from teamwright.history.history import RunHistory
 from teamwright.history.kpis import turns_of
 from teamwright.history.record.asks import RecordedBodies, recorded_reply
+from teamwright.history.run_history import RunHistory
 from teamwright.journal.protocol import Journal
 from teamwright.teams.team import Team
 from teamwright.values.events.agent import AgentCalled, AgentCallFailed, AgentReturned, EffectKind, WorkspaceWritten

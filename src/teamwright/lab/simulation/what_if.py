@@ -18,8 +18,8 @@ from teamwright.agents.attachments import Attachment
 from teamwright.agents.prices_and_tokenizers import known_models, rate_of
 from teamwright.errors import UnknownName, UsageError, nearest
 from teamwright.history.fork import fork_limits
-from teamwright.history.history import RunHistory
 from teamwright.history.kpis import kpis_of, turns_of
+from teamwright.history.run_history import RunHistory
 from teamwright.journal.codec import decode_body
 from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.journal.protocol import Batch, Journal

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from teamwright.agents.contract.agent import Agent, Context
 from teamwright.strategies.plan.bound_plan import evaluator_of_step, ladder_of
 from teamwright.strategies.plan.bound_roles import NO_ROLE
-from teamwright.strategies.plan.decision import DECIDE_TASK, decision_schema
+from teamwright.strategies.plan.debate_decision import DECIDE_TASK, decision_schema
 from teamwright.strategies.plan.options import ANSWER, PlanOptions, own_key
 from teamwright.strategies.plan.schedule.graph import StepGraph
 from teamwright.strategies.plan.schedule.scheduler import nodes_of

@@ -7,11 +7,11 @@ from functools import partial
 
 from teamwright.agents.contract.agent import Agent, Context
 from teamwright.agents.review import ask_evaluated, reviewed_turn
-from teamwright.strategies.parts import WORK, PartWork
+from teamwright.strategies.part_results import WORK, PartWork
 from teamwright.strategies.plan.bound_plan import BoundPlan, evaluator_of_step
 from teamwright.strategies.plan.bound_roles import has_capability
 from teamwright.strategies.plan.closing import closer_of
-from teamwright.strategies.plan.decision import decision_of
+from teamwright.strategies.plan.debate_decision import decision_of
 from teamwright.strategies.plan.planner import Planner
 from teamwright.strategies.plan.state import ANSWER, PlanState
 from teamwright.strategies.plan.steps.shared_steps import SharedStep

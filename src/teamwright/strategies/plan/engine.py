@@ -12,7 +12,7 @@ from pydantic import JsonValue
 
 from teamwright.agents.contract.agent import Context
 from teamwright.errors import UsageError, nearest
-from teamwright.strategies.parts import WORK
+from teamwright.strategies.part_results import WORK
 from teamwright.strategies.plan.bound_plan import bind_steps, decision_problem, own_judge_flaws, risk_flaws
 from teamwright.strategies.plan.bound_roles import (
     effective_roles,

@@ -8,7 +8,7 @@ from typing import TypeVar
 from msgspec.structs import replace
 
 from teamwright.agents.contract.agent import Context
-from teamwright.strategies.parts import PartResults
+from teamwright.strategies.part_results import PartResults
 from teamwright.strategies.plan.bound_roles import effective_roles
 from teamwright.strategies.plan.changes.present_members import PresentMembers
 from teamwright.strategies.plan.changes.versions import PlanVersions

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from teamwright.agents.contract.agent import Agent, Context
-from teamwright.strategies.parts import part_turn
+from teamwright.strategies.part_results import part_turn
 from teamwright.strategies.plan.bound_roles import has_capability
 from teamwright.strategies.plan.state import PlanState
 from teamwright.strategies.plan.steps.step_outputs import StepInput

@@ -13,6 +13,7 @@ from typing import cast
 from pydantic import BaseModel, JsonValue, ValidationError
 from pydantic_core import to_json
 
+from teamwright.collector_pauses import collection_paused
 from teamwright.documents.fast_reader import read_fast
 from teamwright.documents.nodes import (
     Entry,
@@ -31,7 +32,6 @@ from teamwright.documents.nodes import (
 from teamwright.documents.reader import ReadLimits, mapping_form, read_file, read_text
 from teamwright.documents.schema_check import SchemaCheck
 from teamwright.errors import ManifestError, UsageError
-from teamwright.garbage_collector import collection_paused
 from teamwright.strategies.plan.options import PlanOptions
 from teamwright.strategies.plan.presets import Dag, Single, StarTeam
 from teamwright.strategies.plan.schedule.graph import Fault

@@ -109,7 +109,7 @@ async def calls_of(size: int) -> int:
     count = 0
     own = (
         "strategies/plan/steps/step_runner.py",
-        "strategies/parts.py",
+        "strategies/part_results.py",
         "strategies/plan/schedule/graph.py",
         "strategies/plan/dag.py",
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 
-from teamwright.garbage_collector import collection_paused
+from teamwright.collector_pauses import collection_paused
 from teamwright.values.owned_paths import WILD, Overlaps
 from teamwright.values.specs.plan import Plan, Step
 from teamwright.values.turns.envelope import Envelope, EnvelopeLimits, RiskLevel, envelope_tokens

@@ -13,8 +13,8 @@ from itertools import chain
 
 from pydantic import Field, JsonValue
 
+from teamwright.collector_pauses import collection_paused
 from teamwright.errors import InvalidName, PlanError
-from teamwright.garbage_collector import collection_paused
 from teamwright.strategies.plan.schedule.graph import Fault, StepGraph, StepNode, graph_faults
 from teamwright.strategies.plan.schedule.schedule import (
     DEFAULT_LIMITS,

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from teamwright.agents.contract.agent import Agent, Context
-from teamwright.strategies.parts import WORK
+from teamwright.strategies.part_results import WORK
 from teamwright.strategies.plan.state import PlanState
 from teamwright.strategies.plan.steps.step_outputs import as_message
 from teamwright.strategies.plan.steps.step_work import Work

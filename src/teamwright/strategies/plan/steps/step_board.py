@@ -10,7 +10,7 @@ from pydantic import JsonValue
 
 from teamwright.agents.contract.agent import Agent, Context
 from teamwright.agents.contract.retry import FUTILE
-from teamwright.strategies.parts import PartResults, result_of
+from teamwright.strategies.part_results import PartResults, result_of
 from teamwright.strategies.plan.options import PlanOptions
 from teamwright.strategies.plan.steps.states import FinalState, StepMachine, StepState, team_state
 from teamwright.strategies.plan.steps.step_work import NOTHING_FOUND, Crew, StepAssignment, StepExecution

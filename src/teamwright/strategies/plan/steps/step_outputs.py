@@ -12,7 +12,7 @@ from pydantic_core import to_json
 
 from teamwright.errors import ExpressionFailed
 from teamwright.strategies.expressions.conditions_and_templates import Template
-from teamwright.strategies.parts import FailurePolicy, PartResults, result_of
+from teamwright.strategies.part_results import FailurePolicy, PartResults, result_of
 from teamwright.strategies.plan.schedule.graph import StepGraph
 from teamwright.strategies.protocol import Task
 from teamwright.strategies.team_conversation import is_unaffordable

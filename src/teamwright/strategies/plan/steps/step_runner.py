@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from teamwright.agents.contract.agent import Agent, Branches, Context
 from teamwright.errors import AgentTimeout, ExpressionFailed, NotOwned
-from teamwright.strategies.parts import PartWork
+from teamwright.strategies.part_results import PartWork
 from teamwright.strategies.plan.options import own_key
 from teamwright.strategies.plan.steps.step_outputs import StepInput, StepOutputs
 from teamwright.strategies.plan.steps.step_queue import StepQueue

@@ -17,7 +17,7 @@ from teamwright.agents.contract.retry import FUTILE, RETRYABLE
 from teamwright.agents.evaluators import Evaluator, dependence_of
 from teamwright.agents.review import REVIEW_EXCEEDED, EvaluationRounds
 from teamwright.errors import AgentTimeout
-from teamwright.strategies.parts import WORK
+from teamwright.strategies.part_results import WORK
 from teamwright.strategies.plan.options import FailureLadder
 from teamwright.strategies.plan.steps.failure_ladder import LAST_RUNGS, TIERS, Climb, Helpers
 from teamwright.strategies.plan.steps.states import FinalState, StepMachine

@@ -17,7 +17,7 @@ from teamwright.agents.review import ask_evaluated
 from teamwright.errors import AgentTimeout, NotOwned
 from teamwright.strategies.envelopes import limits_of
 from teamwright.strategies.escalation import Ruling, ruling_schema
-from teamwright.strategies.parts import WORK
+from teamwright.strategies.part_results import WORK
 from teamwright.strategies.plan.bound_plan import evaluator_of_step
 from teamwright.strategies.plan.state import PlanState
 from teamwright.strategies.plan.talk.lead import forwarded_limits

@@ -12,7 +12,7 @@ from typing import Literal
 from msgspec.structs import replace
 
 from teamwright.agents.contract.agent import Agent, Context
-from teamwright.strategies.parts import WORK
+from teamwright.strategies.part_results import WORK
 from teamwright.strategies.plan.state import PlanState
 from teamwright.strategies.plan.steps.step_outputs import StepInput
 from teamwright.strategies.plan.steps.step_runner import StepRunner

@@ -12,9 +12,9 @@ from teamwright import Context, Engine, FunctionAgent, Limits, Message, Reply, R
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
 from teamwright.agents.scripted import Rule, ScriptedAgent
 from teamwright.errors import AgentError, AgentTimeout, ContextTooLong, Refused, UsageError
-from teamwright.history.history import RunHistory
 from teamwright.history.kpis import read_kpis
 from teamwright.history.retry_point import point_before_stop
+from teamwright.history.run_history import RunHistory
 from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.strategies import Outcome, Task
 from teamwright.strategies.protocol import Members

@@ -8,7 +8,7 @@ import pytest
 
 from teamwright.agents.contract.agent import Agent, Context
 from teamwright.agents.functions.agent import FunctionAgent
-from teamwright.strategies.parts import FailurePolicy, PartResults, part_turn, result_of
+from teamwright.strategies.part_results import FailurePolicy, PartResults, part_turn, result_of
 from teamwright.strategies.protocol import Settings, Task
 from teamwright.strategies.team_conversation import TeamConversation
 from teamwright.values.turns.messages import History, Message

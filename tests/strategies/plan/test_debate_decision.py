@@ -15,7 +15,7 @@ from teamwright.errors import InterventionRefused, ManifestError
 from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.runtime.engine import Engine
 from teamwright.runtime.recorded_runs import Runs
-from teamwright.strategies.plan.decision import decision_of, decision_schema
+from teamwright.strategies.plan.debate_decision import decision_of, decision_schema
 from teamwright.strategies.reply_parsing import ParseFailure
 from teamwright.teams.team import Team
 from teamwright.values.events.team import TeamStepCompleted, TeamStepFailed

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from teamwright.agents.clients.client_pool import Models
     from teamwright.agents.contract.agent import Agent
     from teamwright.agents.contract.effect import Effect
-    from teamwright.history.history import RunHistory
+    from teamwright.history.run_history import RunHistory
     from teamwright.journal.protocol import Journal
     from teamwright.teams.team import Team
     from teamwright.values.events.event import Event
