@@ -1,4 +1,8 @@
-"""The failure ladder of one step: which rung comes next after a failure, and what was tried before. It makes no ask."""
+"""The failure ladder of one step: which rung comes next after a failure, and what was tried before. It makes no ask.
+
+Plans without states of steps have no ladder: `part_results` says whether a failure ends them, and `step_queue` what is
+skipped.
+"""
 
 from __future__ import annotations
 
