@@ -15,6 +15,7 @@ import anyio
 from msgspec import Struct
 
 from teamwright.errors import EventsLost, FencedOut, JournalCorrupt, JournalError
+from teamwright.journal.run_filter import ALL_RUNS, RunFilter
 from teamwright.values.events.agent import AgentReturned, Body
 from teamwright.values.events.event import Event, Fact
 from teamwright.values.events.run import (
@@ -39,8 +40,6 @@ STATUS_FACTS = frozenset((RunStarted, RunResumed, RunPaused, RunInterrupted, Run
 """Facts that change the status of a run, or attach or detach its driver."""
 SUMMED_FACTS = STATUS_FACTS | {AgentReturned, ScopeWaited}
 """Facts that change more than the number and the time."""
-GROWTH = 4
-"""How many more runs are read if too many of the newest are children."""
 Committed = Callable[[BaseException | None], None]
 """Called in the event loop's thread when a batch is durable, or with the error that prevented it."""
 
@@ -278,15 +277,12 @@ class Journal(ABC):
             run_ids = {run.id for run in children}
         return found
 
-    async def top_runs(self, limit: int | None = None) -> list[RunSummary]:
-        """Return the runs that are no children, or the `limit` newest of them, newest first."""
-        size = limit
-        while True:
-            runs = await self.runs(size)
-            found = [run for run in runs if not run.parent]
-            if size is None or limit is None or len(found) >= limit or len(runs) < size:
-                return found[:limit]
-            size *= GROWTH
+    async def top_runs(self, limit: int | None = None, which: RunFilter = ALL_RUNS) -> list[RunSummary]:
+        """Return the runs that are no children and fit, newest first or in their order, at most `limit`.
+
+        Override it to find them without reading all runs.
+        """
+        return which.pick([run for run in await self.runs() if not run.parent], limit)
 
     async def open_runs(self) -> list[RunSummary]:
         """Return the runs that have not ended, newest first. Override it to find them without reading all runs."""

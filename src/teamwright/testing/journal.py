@@ -13,11 +13,13 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from inspect import isawaitable, iscoroutine
 from pathlib import Path
+from typing import Any
 
 import anyio
 
 from teamwright.errors import FencedOut, JournalCorrupt, RunIsLive
 from teamwright.journal.protocol import Batch, Journal
+from teamwright.journal.run_filter import RunFilter
 from teamwright.testing.trial import a_fact_of_each_kind
 from teamwright.values.events.agent import AgentReturned, Body
 from teamwright.values.events.event import Event, Fact
@@ -90,6 +92,26 @@ async def commit_all(journal: Journal, batches: Sequence[Batch]) -> list[BaseExc
     order = [index for index, _ in outcomes]
     assert order == list(range(len(batches))), "`done` must be called once for each batch, in order"
     return [outcome for _, outcome in outcomes]
+
+
+async def add_runs(journal: Journal) -> None:
+    """Add six runs, `a` to `f`, and a child: two have ended, one is paused, and only those that ended cost anything."""
+    for run_id, calls, last in (
+        ("a", 1, RunEnded(status="completed", stop_reason="done", seconds=9.0)),
+        ("b", 2, RunEnded(status="completed", stop_reason="done", seconds=5.0)),
+        ("child", 0, None),
+        ("c", 0, RunPaused(stop_reason="person")),
+        ("d", 0, None),
+        ("e", 0, None),
+        ("f", 0, None),
+    ):
+        origin = Origin(run_id="a", number=1, how="place") if run_id == "child" else None
+        team = "even" if run_id in "bdf" else "odd"
+        returned = AgentReturned(body=digest("b"), usage=Usage(input_tokens=42, usd=1.0))
+        facts: list[Fact] = [RunStarted(team=team, task=digest("t"), manifest=digest("m"), seed=1, origin=origin)]
+        facts += [*[returned] * calls, *([last] if last is not None else [])]
+        batch = [event(run_id, number, fact, time=100.0) for number, fact in enumerate(facts, start=1)]
+        await commit(journal, Batch(batch, {}))
 
 
 async def refused(action: Awaitable[object], error: type[BaseException]) -> None:
@@ -352,6 +374,33 @@ class RunConformance(JournalSuite):
                 ["b", "a"],
                 ["b", "a"],
             ]
+
+        self.check(tmp_path, check)
+
+    def test_runs_are_paged_in_order_by_team_and_status(self, tmp_path: Path) -> None:
+        async def check(journal: Journal) -> None:
+            await add_runs(journal)
+
+            async def pages(**which: Any) -> str:
+                found, size, after = "", 2, None
+                while page := await journal.top_runs(size, RunFilter(**which, after=after)):
+                    assert len(page) <= size
+                    found, after = found + "".join(run.id for run in page), page[-1].id
+                return found
+
+            assert await pages() == "fedcba"
+            assert await pages(order="started") == "abcdef"
+            assert await pages(order="-tokens") == "bafedc"
+            assert await pages(order="usd") == "cdefab"
+            assert await pages(order="-seconds") == "abfedc"
+            assert await pages(team="even") == "fdb"
+            assert await pages(status="completed") == "ba"
+            assert await pages(status="completed", team="odd") == "a"
+            assert await pages(status="paused") == "c"
+            assert await pages(status="interrupted", order="started") == "def"
+            async with journal.drive("e"):
+                assert (await pages(status="running"), await pages(status="interrupted")) == ("e", "fd")
+            assert await journal.top_runs(2, RunFilter(after="nowhere")) == []
 
         self.check(tmp_path, check)
 

@@ -40,6 +40,7 @@ from teamwright.journal.postgres.rows import (
 )
 from teamwright.journal.postgres.tenant_budgets import PostgresBudgets
 from teamwright.journal.protocol import Batch, Committed, InboxItem, Journal, TokenRates, missing_bodies
+from teamwright.journal.run_filter import ALL_RUNS, RunFilter
 from teamwright.journal.tenant_budgets import Budgets
 from teamwright.values.events.agent import Body
 from teamwright.values.events.event import Event
@@ -145,10 +146,17 @@ class PostgresJournal(Journal):
         which: LiteralString = "WHERE parent <> '' AND parent = ANY(%s::text[]) ORDER BY place DESC"
         return await self._summaries(which, list(run_ids))
 
+    async def top_runs(self, limit: int | None = None, which: RunFilter = ALL_RUNS) -> list[RunSummary]:
+        clauses, parameters = which.clauses(limit)
+        found = await self._summaries(clauses.replace("?", "%s"), *parameters)
+        return [run for run in found if which.matches(run)][:limit]
+
     async def open_runs(self) -> list[RunSummary]:
         """Return the runs that have not ended, newest first; a row may lag behind its events, but never ends early."""
-        which: LiteralString = "WHERE status IS NULL OR status <> ALL(%s::text[]) ORDER BY place DESC"
-        return [one for one in await self._summaries(which, sorted(FINAL)) if one.status not in FINAL]
+        which: LiteralString = "WHERE status IS NULL OR status = ANY(%s::text[]) ORDER BY place DESC"
+        return [
+            one for one in await self._summaries(which, ["interrupted", "paused", "queued"]) if one.status not in FINAL
+        ]
 
     async def find(self, run_id: str) -> RunSummary | None:
         """Return the summary of a run, or None."""

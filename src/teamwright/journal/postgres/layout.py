@@ -51,6 +51,9 @@ _RUN_TABLES: LiteralString = """
     CREATE UNIQUE INDEX runs_by_place ON runs (place);
     CREATE INDEX turns_of_conversation ON runs (conversation, place) WHERE conversation <> '';
     CREATE INDEX children_of_run ON runs (parent, place) WHERE parent <> '';
+    CREATE INDEX top_runs ON runs (place) WHERE parent = '';
+    CREATE INDEX top_runs_of_team ON runs (team, place) WHERE parent = '';
+    CREATE INDEX runs_of_status ON runs (status, parent, place);
 
     -- The key rejects a number that exists: it fences out a driver that another one has replaced.
     CREATE TABLE events (

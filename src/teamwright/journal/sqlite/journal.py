@@ -20,6 +20,7 @@ from teamwright.errors import JournalUnavailable
 from teamwright.journal.agent_notes import Notes
 from teamwright.journal.codec import decode_intervention, encode_intervention
 from teamwright.journal.protocol import Batch, Committed, InboxItem, Journal, TokenRates, missing_bodies
+from teamwright.journal.run_filter import ALL_RUNS, RunFilter
 from teamwright.journal.sqlite.agent_notes import NotesFile, SqliteNotes
 from teamwright.journal.sqlite.commits import Committer, Writer
 from teamwright.journal.sqlite.database import BUSY_TIMEOUT, Database
@@ -38,6 +39,9 @@ from teamwright.values.people import Intervention
 from teamwright.values.turns.results import FINAL, RunSummary
 
 T = TypeVar("T")
+
+_NEXT_ID = 0
+"""Stands for the id that the database gives to a new inbox item; ids begin with 1."""
 
 
 class SqliteJournal(Journal):
@@ -127,6 +131,10 @@ class SqliteJournal(Journal):
         which = "WHERE parent <> '' AND parent IN (SELECT value FROM json_each(?)) ORDER BY place DESC"
         return await self._summaries(which, dumps(list(run_ids)))
 
+    async def top_runs(self, limit: int | None = None, which: RunFilter = ALL_RUNS) -> list[RunSummary]:
+        clauses, parameters = which.clauses(limit)
+        return [run for run in await self._summaries(clauses, *parameters) if which.matches(run)][:limit]
+
     async def open_runs(self) -> list[RunSummary]:
         """Return the runs that have not ended, newest first; a row may lag behind its events, but never ends early."""
         which = "WHERE status IS NULL OR status NOT IN (SELECT value FROM json_each(?)) ORDER BY place DESC"
@@ -152,18 +160,17 @@ class SqliteJournal(Journal):
         return await self._writer.call(work)
 
     async def send(self, run_id: str, intervention: Intervention) -> None:
-        text = encode_intervention(intervention)
-        await self._add_to_inbox("INSERT INTO inbox (run_id, data) VALUES (?, ?)", (run_id, text))
+        await self.restore(InboxItem(_NEXT_ID, run_id, intervention))
 
     async def restore(self, item: InboxItem) -> None:
-        text = encode_intervention(item.intervention)
-        if any(one.id == item.id for one in await self.inbox(item.run_id, item.id - 1)):
+        """Add an inbox item under its id, unless it is there, or under the next one."""
+        known = item.id != _NEXT_ID
+        if known and any(one.id == item.id for one in await self.inbox(item.run_id, item.id - 1)):
             return
-        await self._add_to_inbox("INSERT INTO inbox VALUES (?, ?, ?)", (item.id, item.run_id, text))
+        columns = (item.id if known else None, item.run_id, encode_intervention(item.intervention))
 
-    async def _add_to_inbox(self, statement: str, columns: tuple[str | int, ...]) -> None:
         def work(cursor: sqlite3.Cursor) -> None:
-            cursor.execute(statement, columns)
+            cursor.execute("INSERT INTO inbox VALUES (?, ?, ?)", columns)
             self._sent += 1  # here, once the item can be read, also if the caller no longer waits for it
 
         await self.write(work)
