@@ -38,6 +38,8 @@ export interface PlanView {
   version: number
   lead: string
   steps: StepView[]
+  /** What the lead does after the steps, where it gives the answer; known once it begins. */
+  answer: StepView | null
   versions: PlanVersion[]
 }
 
@@ -47,6 +49,9 @@ export interface Plans {
   experts: Map<string, PageExpert>
 }
 
+/** The step in which a lead answers, which no plan lists; a lead that hands out steps answers in an ask of its own. */
+export const ANSWER = 'answer'
+const answers = ({ scope, key }: PageEvent) => key === `${scope}/lead/${ANSWER}`
 const ENDED = new Set(['completed', 'degraded', 'skipped', 'failed', 'timeout', 'cancelled'])
 export const hasEnded = (state: string) => ENDED.has(state)
 
@@ -80,8 +85,18 @@ function apply(state: Plans, event: PageEvent): void {
 /** Plans and steps are replaced and never changed, so that a view that shows one is told. */
 function edit(state: Plans, { scope }: PageEvent, id: string, changed: (step: StepView) => StepView): void {
   const plan = state.plans.get(scope)
-  const index = plan?.steps.findIndex((step) => step.id === id) ?? -1
-  if (plan && index >= 0) state.plans.set(scope, { ...plan, steps: plan.steps.with(index, changed(plan.steps[index]!)) })
+  if (!plan) return
+  const index = plan.steps.findIndex((step) => step.id === id)
+  if (index >= 0) state.plans.set(scope, { ...plan, steps: plan.steps.with(index, changed(plan.steps[index]!)) })
+  else if (id === ANSWER) state.plans.set(scope, { ...plan, answer: changed(plan.answer ?? answerOf(plan)) })
+}
+
+/** The answer needs the steps that no other step needs. */
+function answerOf(plan: PlanView): StepView {
+  const needed = new Set(plan.steps.flatMap((step) => step.needs))
+  const needs = plan.steps.filter((step) => !needed.has(step.id)).map((step) => step.id)
+  const step = { id: ANSWER, name: '', task: '', assignees: [plan.lead], needs, state: 'pending' as const, mode: 'single' as const, merge: '', milestone: false, parts: [], owns: [], when: '', priority: 0 }
+  return { ...FRESH, ...step }
 }
 
 function updated(before: PlanView | undefined, event: PagePlanUpdate): PlanView {
@@ -89,7 +104,7 @@ function updated(before: PlanView | undefined, event: PagePlanUpdate): PlanView 
   const known = new Map(before?.steps.map((step) => [step.id, step]))
   const isNew = !before || before.version !== version || difference.length > 0
   const versions = isNew ? [...(before?.versions ?? []), { version, number, time, by, reason, difference }] : before.versions
-  return { scope, status, version, lead, versions, steps: event.steps.map((step) => ({ ...FRESH, ...known.get(step.id), ...step })) }
+  return { scope, status, version, lead, versions, answer: before?.answer ?? null, steps: event.steps.map((step) => ({ ...FRESH, ...known.get(step.id), ...step })) }
 }
 
 const FRESH = { attempt: 1, startedAt: null, endedAt: null, reason: '', score: null, work: [], verdicts: [], vote: null }
@@ -113,13 +128,18 @@ function change(state: Plans, event: PageStep): void {
 function begin(state: Plans, event: PageExpertStep): void {
   const { key, expert, purpose, attempt, time } = event
   const work: StepWork = { key, expert, purpose, attempt, startedAt: time, result: null }
-  edit(state, event, event.step, (step) => ({ ...step, work: [...step.work.filter((one) => one.key !== key), work] }))
+  edit(state, event, answers(event) ? ANSWER : event.step, (step) => ({
+    ...step,
+    work: [...step.work.filter((one) => one.key !== key), work],
+    ...(answers(event) && { state: 'running', startedAt: time }),
+  }))
 }
 
 function end(state: Plans, event: PageExpertResult): void {
-  edit(state, event, event.step, (step) => ({
+  edit(state, event, answers(event) ? ANSWER : event.step, (step) => ({
     ...step,
     work: step.work.map((one) => (one.key === event.key ? { ...one, result: event } : one)),
+    ...(answers(event) && { state: event.failure ? 'failed' : 'completed', endedAt: event.time }),
   }))
 }
 

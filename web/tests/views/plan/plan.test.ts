@@ -46,6 +46,14 @@ test('a new version of the plan keeps what is done, and its difference', () => {
   expect(plan.steps.some((step) => step.id === 'roll_out')).toBe(true)
 })
 
+test('the answer of the lead follows the steps that no other needs', () => {
+  const { answer, steps } = planOf(review)
+  expect(answer).toMatchObject({ id: 'answer', state: 'completed', assignees: ['chief'] })
+  expect(answer!.needs).toEqual(steps.filter((step) => !steps.some((other) => other.needs.includes(step.id))).map((step) => step.id))
+  expect(answer!.work.every((one) => one.result !== null)).toBe(true)
+  expect(planOf(dag).answer).toBeNull()
+})
+
 test('a team without a plan has none', () => {
   expect(foldAll(plans, events(selector)).plans.size).toBe(0)
 })
