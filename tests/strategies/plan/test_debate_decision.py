@@ -184,6 +184,8 @@ async def test_people_can_t_let_an_author_decide(act: Callable[[Runs], Awaitable
     [
         ({"chosen": "straw"}, "it chooses 'straw', which is none of its options"),
         ({"reasons": []}, "it gives no reasons"),
+        ({"reasons": [" "]}, "it gives no reasons"),
+        ({"options": ["", "steel"], "chosen": ""}, "it chooses nothing"),
         ({"dissent": [{"member": "z", "says": "No."}]}, "'z', who is against it, is not of the team"),
     ],
 )

@@ -8,7 +8,10 @@ import pytest
 
 from teamwright.strategies.plan.options import PlanOptions
 from teamwright.strategies.plan.plan_check import plan_problems, steps_flaws
+from teamwright.teams.preflight import check_team
+from teamwright.teams.team import Team
 from teamwright.values.specs.plan import Plan, Roster, Step
+from tests.kit.members import FakeMembers
 
 TEAM = Roster(("lead", "a", "b", "c"), "lead")
 SPLIT, RACE = "subtask_parallel", "competitive_parallel"
@@ -70,3 +73,43 @@ def test_without_names_all_members_but_the_lead_compete() -> None:
     assert row.workers(TEAM) == ("a", "b", "c")
     assert steps_flaws((row,), TEAM, PlanOptions()) == []
     assert steps_flaws((row,), Roster(("lead", "a"), "lead"), PlanOptions())
+
+
+@pytest.mark.parametrize(
+    ("options", "name"),
+    [
+        ({"on_planner_failure": "finish"}, "on_planner_failure"),
+        ({"lead": "lead", "on_planner_failure": "finish"}, "on_planner_failure"),
+        ({"create_roles": True}, "create_roles"),
+        ({"lead": "lead", "create_roles": True}, "create_roles"),
+        ({"shared_steps": True}, "shared_steps"),
+        ({"max_steps": 3}, "max_steps"),
+        ({"proposals": 2}, "proposals"),
+        ({"rounds_of_talk": 2}, "rounds_of_talk"),
+        ({"run_budget": 900}, "run_budget"),
+        ({"coordination_floor": 9}, "coordination_floor"),
+        ({"revisions": 1}, "revisions"),
+        ({"risk": "high"}, "risk"),
+    ],
+)
+def test_a_setting_that_changes_nothing_is_named_with_what_it_needs(options: dict[str, Any], name: str) -> None:
+    settings: dict[str, Any] = {"steps": [{"id": "a"}, {"id": "lead"}], **options}
+    (warning,) = check_team(Team("t", members=FakeMembers().members("lead a"), strategy="plan", options=settings))
+    assert f"{name} changes nothing: " in str(warning)
+    assert "or remove it" in str(warning)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"lead": "lead", "steps": [], "on_planner_failure": "finish", "create_roles": True, "max_steps": 3},
+        {"lead": "lead", "proposals": 2, "shared_steps": True, "create_roles": True, "on_failure": ["replan"]},
+        {"handout": "batch", "talk": "all", "rounds_of_talk": 2, "run_budget": 900, "coordination_floor": 9},
+        {"evaluate": {"criteria": [{"id": "long", "length": {"min": 3}}]}, "revisions": 1, "risk": "high"},
+        {"rounds_of_talk": 1, "risk": "medium", "proposals": 0},
+    ],
+)
+def test_settings_that_change_something_are_not_named(options: dict[str, Any]) -> None:
+    settings: dict[str, Any] = {"steps": [{"id": "a"}, {"id": "b", "needs": ["a"]}], "pool": True, **options}
+    members = FakeMembers().members("lead a b")
+    assert not check_team(Team("t", members=members, strategy="plan", options=settings))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -288,3 +289,33 @@ async def test_who_succeeds_a_lead_hands_out_the_steps_too() -> None:
         result = await engine.run(team, TASK, run_id=RUN_ID)
     assert result.status == "completed", result.warnings
     assert set(fakes.calls) == {"a", "b"}
+
+
+async def test_without_a_plan_the_judge_of_all_work_gets_no_step() -> None:
+    fakes = FakeMembers()
+    passed = {"criteria": [{"id": "good", "passed": True, "score": 1, "reason": "Yes."}], "feedback": ""}
+    members = [fakes.member("lead", lambda turn: "no plan" if turn.output_schema else None), fakes.member("a")]
+    members.append(fakes.member("judge", json.dumps(passed)))
+    review = {"judge": "judge", "criteria": [{"id": "good", "judge": "Is it good?"}]}
+    options: dict[str, Any] = {"lead": "lead", "evaluate": review, "on_planner_failure": "step_each"}
+    result, _ = await run(Team("t", members=members, strategy="live", options=options))
+    assert (result.status, result.output) == ("degraded", "lead is done")
+    assert fakes.calls == ["lead", "lead", "a", "judge", "lead", "judge"]
+
+
+@pytest.mark.parametrize("calls", [5, 6, 7])
+@pytest.mark.parametrize("by", ["lead", "step"])
+async def test_the_budget_keeps_back_what_the_review_of_the_answer_needs(by: str, calls: int) -> None:
+    fakes = FakeMembers()
+    passed = {"criteria": [{"id": "good", "passed": True, "score": 1, "reason": "Yes."}], "feedback": ""}
+    review = {"judge": "judge", "criteria": [{"id": "good", "judge": "Is it good?"}]}
+    steps: list[Any] = [{"id": name} for name in "abc"]
+    if by == "step":
+        steps.append({"id": "end", "agent": "lead", "needs": ["a", "b", "c"]})
+    options: dict[str, Any] = {"lead": "lead", "evaluate": review, "steps": steps, "max_parallel": 1}
+    options |= {"answer": "lead"} if by == "lead" else {}
+    members = [*fakes.members("lead a b c"), fakes.member("judge", json.dumps(passed))]
+    team = Team("t", members=members, strategy="expert", options=options, limits=Limits(calls=calls))
+    result, _ = await run(team)
+    assert (result.status, result.stop_reason, result.output) == ("degraded", "budget", "lead is done")
+    assert fakes.calls[-2:] == ["lead", "judge"]

@@ -64,8 +64,10 @@ def decision_of(reply: Reply, members: Collection[str]) -> JsonValue | ParseFail
     found = read_form(reply.full, DebateDecision)
     if isinstance(found, ParseFailure):
         return found
-    problems = [] if found.reasons else ["it gives no reasons"]
-    if found.chosen not in found.options:
+    problems = [] if any(map(str.strip, found.reasons)) else ["it gives no reasons"]
+    if not found.chosen.strip():
+        problems.append("it chooses nothing")
+    elif found.chosen not in found.options:
         problems.append(f"it chooses {found.chosen!r:.100}, which is none of its options")
     strangers = dict.fromkeys(one.member for one in found.dissent if one.member not in members)
     problems += [f"{name!r:.100}, who is against it, is not of the team" for name in strangers]

@@ -5,7 +5,7 @@ It never asks for the name of a preset: settings alone decide.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 
 from pydantic import JsonValue
@@ -13,7 +13,13 @@ from pydantic import JsonValue
 from teamwright.agents.contract.agent import Context
 from teamwright.errors import UsageError, nearest
 from teamwright.strategies.part_results import WORK
-from teamwright.strategies.plan.bound_plan import bind_steps, decision_problem, own_judge_flaws, risk_flaws
+from teamwright.strategies.plan.bound_plan import (
+    bind_steps,
+    decision_problem,
+    evaluation_of,
+    own_judge_flaws,
+    risk_flaws,
+)
 from teamwright.strategies.plan.bound_roles import (
     effective_roles,
     possible_members,
@@ -71,6 +77,7 @@ class PlanStrategy(Strategy):
             *_answer_flaws(options, steps),
             *_decision_flaws(options, members),
             *_source_flaws(self.name, settings, options),
+            *_unused_flaws(options),
             *_status_flaws(options),
             *(_team_flaws(self.name, options, members)),
         ]
@@ -113,7 +120,7 @@ class PlanStrategy(Strategy):
         return found
 
     def closing(self, settings: Settings, members: Members) -> Sequence[ClosingAsk]:
-        """Return the answer of the lead or of the agent that finishes, or the step that gives it, if there is one."""
+        """Return the answer of the lead or of the agent that finishes, or the step that gives it, with its judges."""
         options = settings.read(self.options)
         if not members:
             return ()
@@ -121,13 +128,14 @@ class PlanStrategy(Strategy):
         finisher = options.finisher_name(members)
         names += [finisher] if finisher is not None else []
         if names:
-            return [ClosingAsk(name) for name in dict.fromkeys(names)]
+            answer = [Step(id=ANSWER)] if options.lead_answers and options.keeps_states else []
+            return [*(ClosingAsk(name) for name in dict.fromkeys(names)), *_reviews(answer, options)]
         steps = {step.id: step for step in _known_steps(options, members)}
         closer = steps.get(closer_of(list(steps.values()), options) or "")
         if closer is None:
             return ()
         worker = _authors(options, members)[closer.id][0]
-        return [ClosingAsk(worker, 0 if options.sees == "all" else len(closer.needs))]
+        return [ClosingAsk(worker, 0 if options.sees == "all" else len(closer.needs)), *_reviews([closer], options)]
 
     def diagram(self, settings: Settings, members: Members) -> Diagram:
         """Return the lead and its workers, or the steps and their dependencies."""
@@ -147,6 +155,13 @@ class PlanStrategy(Strategy):
     async def run(self, task: Task, members: Members, ctx: Context) -> Outcome:
         """Make the plan, work through it, and answer."""
         return await PlanRun(self.name, task, task.settings.read(self.options), members, ctx).outcome()
+
+
+def _reviews(closers: Iterable[Step], options: PlanOptions) -> Iterator[ClosingAsk]:
+    """Yield the asks of the judges of steps that close the work, each of whom reads one result."""
+    for declared in (evaluation_of(step, options) for step in closers):
+        if declared is not None:
+            yield from (ClosingAsk(name, 1) for name in declared.asked for _ in range(declared.times))
 
 
 def _roles_of(options: PlanOptions, members: Members) -> dict[str, Role]:
@@ -209,6 +224,29 @@ def _source_flaws(name: str, settings: Settings, options: PlanOptions) -> Iterat
             merge_port()
         except UsageError as error:
             yield Issue(str(error), ("steps",))
+
+
+def _unused_flaws(options: PlanOptions) -> Iterator[Issue]:
+    """Yield a warning for each setting that is written and changes nothing, with what it needs."""
+    reviews = options.evaluate is not None or not options.steps or any(step.evaluate for step in options.steps)
+    no_lead, no_review = "no one leads here; name a  lead", "nothing is reviewed here; add  evaluate"
+    no_envelope = "no envelopes are handed out; set  handout: batch"
+    reasons = {
+        "on_planner_failure": "" if options.is_planned_by_lead else "no lead plans here; name a  lead  and no steps",
+        "create_roles": "" if options.is_planned_by_lead or options.replans else "no lead plans here; name a  lead",
+        "shared_steps": "" if options.is_led else no_lead,
+        "max_steps": "" if options.is_led else no_lead,
+        "proposals": "" if options.is_led else no_lead,
+        "rounds_of_talk": "" if options.talk != "none" else "members talk with nobody; set  talk: all",
+        "run_budget": "" if options.handout == "batch" else no_envelope,
+        "coordination_floor": "" if options.handout == "batch" else no_envelope,
+        "revisions": "" if reviews else no_review,
+        "risk": "" if reviews else no_review,
+    }
+    written = options.model_dump(include=options.model_fields_set, exclude_defaults=True)
+    for name, reason in reasons.items():
+        if reason and name in written:
+            yield Issue(f"{name} changes nothing: {reason}, or remove it", (name,), is_warning=True)
 
 
 def _status_flaws(options: PlanOptions) -> Iterator[Issue]:

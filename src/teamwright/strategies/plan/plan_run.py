@@ -131,7 +131,9 @@ class PlanRun:
                 if failure.error != "planning":  # a lead that is down would not answer either
                     return failure
                 state.warn([f"{lead!r} gave no plan that can be used, so each member works on the task in turn: {why}"])
-                return Plan(steps=tuple(Step(id=name) for name in state.team.roster.workers or state.team.names))
+                judges = () if self._options.evaluate is None else self._options.evaluate.judges
+                names = state.team.roster.workers or state.team.names
+                return Plan(steps=tuple(Step(id=name) for name in names if name not in judges or len(names) == 1))
             case "finish":
                 state.warn([why])
                 self._answer.abandon("", f"{lead!r} gave no usable plan")

@@ -147,23 +147,23 @@ class Planner:
     async def split(self, step: Step, ctx: Context) -> PlanChange:
         """Let the lead split the task of a step; without a usable split each member gets the whole task."""
         names = step.workers(self._state.team.roster)
-        text = SPLIT.format(step=step.id, members=", ".join(names), form=self._introduced())
+        text = SPLIT.format(step=step.id, members=", ".join(names), form=self._introduced(self._state.change_form))
         return await self._change(text, step, ctx, "split")
 
     async def adjust(self, step: Step, failure: Failure, ctx: Context) -> PlanChange:
         """Let the lead change a step that failed, before it is tried once more; an empty change keeps it."""
         how = "did not pass its review" if failure.error == REVIEW_EXCEEDED else f"failed at {failure.asked!r}"
-        text = ADJUST.format(step=step.id, how=how, form=self._introduced())
+        text = ADJUST.format(step=step.id, how=how, form=self._introduced(self._state.change_form))
         return await self._change(text, step, ctx, "adjust")
 
     async def redirect(self, said: str, ctx: Context) -> PlanChange:
         """Let the lead change the plan for what a person said; without a usable answer it stays as it is."""
         state = self._state
         lines = "\n".join(plan_difference(None, state.plan).lines)
-        text = REDIRECT.format(said=said, plan=lines, form=self._introduced())
+        text = REDIRECT.format(said=said, plan=lines, form=self._introduced(state.change_form))
         history = state.learnt(state.outputs.graph.order)
         read = partial(self._read_change, state.plan)
-        schema = state.form.change_schema(state.options.max_steps)
+        schema = state.change_form.change_schema(state.options.max_steps)
         found = await state.consult(text, history, ctx, "redirect", schema, read)
         return self._usable(found)
 
@@ -183,7 +183,7 @@ class Planner:
         state = self._state
         history = [*state.inputs_of(step), *state.unfinished(step.id)]
         read = partial(self._read_change, state.plan)
-        schema = state.form.change_schema(state.options.max_steps)
+        schema = state.change_form.change_schema(state.options.max_steps)
         return self._usable(await state.consult(f"{text}\n\n{state.about(step)}", history, ctx, key, schema, read))
 
     def _usable(self, found: PlanChange | Failure | None) -> PlanChange:
@@ -232,7 +232,7 @@ class Planner:
         return []
 
     def _read_change(self, plan: Plan, reply: Reply) -> PlanChange | ParseFailure:
-        change = read_change(reply, self._state.form, plan)
+        change = read_change(reply, self._state.change_form, plan)
         if isinstance(change, ParseFailure) or not change:
             return change
         problems = change_problems_of_model(self._state, plan, change)
@@ -286,11 +286,11 @@ class Planner:
         problems = plan_problems_of(state, plan, new_roles=read.new_roles) or crowd_problems(read.steps, most)
         return ParseFailure("; ".join(problems)) if problems else read
 
-    def _introduced(self) -> str:
+    def _introduced(self, form: StepForm | None = None) -> str:
         state = self._state
         lines = [f"- {role_line(name, role, self._member_of(name, role))}" for name, role in state.roles.items()]
         members = "The roles:" if state.options.roles else "The members of your team:"
-        return "\n".join(filter(None, (members, *lines, state.form.text)))
+        return "\n".join(filter(None, (members, *lines, (form or state.form).text)))
 
     def _member_of(self, name: str, role: Role) -> Agent | None:
         state, step = self._state, Step(id=name, role=name)

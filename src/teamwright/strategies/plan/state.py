@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace as dataclass_replace
 from typing import TypeVar
 
 from msgspec.structs import replace
@@ -100,6 +101,11 @@ class PlanState:
             taken=(ANSWER,) if self.options.lead_answers else (),
         )
 
+    @property
+    def change_form(self) -> StepForm:
+        """What a change of the plan may consist of: roles are made with a plan, not with a change of one."""
+        return dataclass_replace(self.form, create_roles=False)
+
     def warn(self, texts: Iterable[str]) -> None:
         """Add warnings, each once."""
         self.warnings += (text for text in texts if text not in self.warnings)
@@ -130,10 +136,11 @@ class PlanState:
 
     def notices_for(self, member: str) -> list[Message]:
         """Return what a member reads about the plan: its changes, and that it may propose one."""
-        if not self.options.proposals and (self.versions is None or not self.versions.notices):
+        proposes = self.options.takes_proposals and member != self.team.lead.name
+        if not proposes and (self.versions is None or not self.versions.notices):
             return []
         told = self.versions.notices.get(member, ()) if self.versions is not None else ()
-        texts = [*told, *((PROPOSE,) if self.options.proposals and member != self.team.lead.name else ())]
+        texts = [*told, *((PROPOSE,) if proposes else ())]
         return [Message(name=NOTICE, content=text, role="user") for text in texts]
 
     def unfinished(self, step: str) -> list[Message]:

@@ -134,6 +134,8 @@ class OneConversation(Floor):
         self._last_task = self._task.text if step_input.own_task is None else step_input.own_task
         self._last_files = self._unsent_files if step_input.own_task is None else ()
         history = self._conversation.history()
+        if notices := self._state.notices_for(member):
+            history = History.of((*history, *notices))
         return Turn(self._last_task, history, step_input.number, attachments=self._last_files)
 
     async def after_step(self, step: Step, worker: Agent, ctx: Context) -> None:

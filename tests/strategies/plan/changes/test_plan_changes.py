@@ -26,6 +26,7 @@ from tests.kit.collaboration import deciding, facts, steps_of
 from tests.kit.ladders import ladder
 from tests.kit.members import FakeMembers
 from tests.kit.runs import RUN_ID, TASK, run
+from tests.kit.steering import Gate, run_steered
 
 PINNED: JsonValue = {"id": "b", "agent": "b", "task": "Mine.", "needs": ["a"], "required": True, "name": "The end"}
 
@@ -236,3 +237,49 @@ async def test_the_lead_hears_of_several_messages_at_once() -> None:
 def test_rounds_of_feedback_count_the_first_attempt_and_are_said_once(options: dict[str, JsonValue]) -> None:
     with pytest.raises(UsageError, match="max_feedback_rounds"):
         Team("t", members=FakeMembers().members("a"), strategy="expert", options=options)
+
+
+PROPOSES = 'It is done. {"plan_change": {"put": [{"id": "more", "role": "b", "task": "More."}], "reason": "Needed."}}'
+
+
+@pytest.mark.parametrize("options", [{}, {"sees": "all"}, {"sees": "all", "talk": "all"}])
+@pytest.mark.parametrize("strategy", ["plan", "dag", "expert", "dispatch"])
+async def test_every_preset_takes_proposals(strategy: str, options: dict[str, Any]) -> None:
+    fakes = FakeMembers()
+    lead = fakes.member("lead", deciding(approve={"approve": True, "reason": "Yes."}))
+    settings: dict[str, Any] = {"lead": "lead", "proposals": 1, "steps": [{"id": "a"}], **options}
+    members = [fakes.member("a", PROPOSES), fakes.member("b")]
+    result, _ = await run(Team("t", members=members, helpers=[lead], strategy=strategy, options=settings))
+    assert result.status == "completed"
+    assert fakes.calls == ["a", "lead", "b"]
+    assert '"plan_change"' in fakes.received[0][1].prompt, "the member knows that it may propose a change"
+
+
+async def test_members_propose_nothing_where_no_one_would_decide() -> None:
+    fakes = FakeMembers()
+    members = [fakes.member("a", PROPOSES), fakes.member("b")]
+    options: dict[str, Any] = {"answer": "a", "steps": [{"id": "a"}]}
+    await run(Team("t", members=members, strategy="collaborate", options=options))
+    assert fakes.calls == ["a"]
+    assert '"plan_change"' not in fakes.received[0][1].prompt
+
+
+async def test_members_of_one_conversation_read_about_changes_of_the_plan() -> None:
+    fakes, gate = FakeMembers(), Gate()
+    options: dict[str, Any] = {"sees": "all", "steps": [{"id": "a"}, {"id": "b", "needs": ["a"]}]}
+    team = Team("t", members=[fakes.member("a", gate.answer), fakes.member("b")], strategy="expert", options=options)
+    put: dict[str, Any] = {"id": "b", "needs": ["a"], "task": "At most ten words."}
+    await run_steered(team, gate, lambda engine: engine.runs.edit_plan(RUN_ID, {"put": [put]}), MemoryJournal())
+    assert "The plan changed (version 2):" in fakes.last_turn("b").prompt
+
+
+async def test_a_lead_that_changes_a_plan_is_offered_the_roles_that_there_are() -> None:
+    fakes = FakeMembers()
+    plan = {"steps": [{"id": "x", "role": "poet", "task": "Write.", "instructions": "You write poems."}]}
+    members = [fakes.member("lead", deciding(put={}, steps=plan)), fakes.member("a", Refused("no")), fakes.member("b")]
+    options: dict[str, Any] = {"lead": "lead", "create_roles": True, "on_failure": ["adjust", "skip_step"]}
+    await run(Team("t", members=members, strategy="expert", options=options))
+    planned, changed = (turn for name, turn in fakes.received if name == "lead")
+    assert "You may make other roles" in planned.task
+    assert "You may make other roles" not in changed.task
+    assert '"enum": ["a", "b", "poet"]' in json.dumps(changed.output_schema)

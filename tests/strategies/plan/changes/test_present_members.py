@@ -347,3 +347,13 @@ async def test_no_judge_of_the_team_succeeds_a_lead_who_answers() -> None:
     assert [(one.step, one.member) for one in facts(events, TeamStepAssigned)] == [("a", "a"), ("answer", "a")]
     (refused,) = facts(events, RunRefused)
     assert refused.reason == "'judge' would lead, and judge its own answer; add a member first, who leads then"
+
+
+@pytest.mark.parametrize("steps", [None, [{"id": "a"}, {"id": "x", "role": "b", "needs": ["a"]}]])
+async def test_steps_go_to_others_also_where_a_member_is_named_as_a_role(steps: list[Any] | None) -> None:
+    fakes = FakeMembers()
+    options: dict[str, Any] = {} if steps is None else {"steps": steps}
+    team = Team("t", members=fakes.members("a b"), strategy="expert", options=options)
+    result, events = await steered(team, [leave("b")])
+    assert not facts(events, RunRefused)
+    assert (result.status, fakes.calls) == ("completed", ["a", "a"])

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,7 +12,7 @@ import anyio
 import pytest
 from pydantic import JsonValue
 
-from teamwright.errors import Refused
+from teamwright.errors import InterventionRefused, Refused
 from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.runtime.engine import Engine
 from teamwright.strategies.plan.changes.versions import edit_problem
@@ -26,6 +28,7 @@ from tests.kit.ladders import ladder
 from tests.kit.members import FakeMembers
 from tests.kit.records import cut, cut_and_resume
 from tests.kit.runs import RUN_ID, TASK
+from tests.kit.steering import Gate, run_steered
 
 STEPS: list[Any] = [{"id": "a"}, {"id": "b", "needs": ["a"]}, {"id": "c", "needs": ["b"]}]
 
@@ -414,3 +417,23 @@ async def test_steps_that_a_person_adds_are_answered_from_where_the_lead_decides
     async with Engine(journal) as engine:
         result = await engine.run(team, TASK, run_id=RUN_ID)
     assert (result.status, result.stop_reason, result.output) == ("degraded", "done", "lead is done")
+
+
+async def test_a_version_whose_step_failed_and_was_planned_again_is_refused_with_a_remedy() -> None:
+    fakes, gate = FakeMembers(), Gate()
+    again = {"reason": "Another way.", "steps": [{"id": "z", "role": "a", "task": "z"}]}
+    members = [
+        fakes.member("lead", json.dumps(again)),
+        fakes.member("a", gate.answer),
+        fakes.member("b", Refused("no")),
+    ]
+    options: dict[str, Any] = {"lead": "lead", "steps": [{"id": "b"}], "on_failure": ["replan"]}
+    team = Team("t", members=members, strategy="expert", options=options)
+
+    async def restore(engine: Engine) -> None:
+        why = "version 1 has what failed and was planned again ('b'); send the steps that you want as an edit, under"
+        with pytest.raises(InterventionRefused, match=re.escape(why)):
+            await engine.runs.restore_plan(RUN_ID, 1)
+
+    result, _ = await run_steered(team, gate, restore, MemoryJournal())
+    assert result.status == "completed"

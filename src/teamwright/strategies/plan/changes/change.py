@@ -6,7 +6,7 @@ A change never touches a step that has started: what is done stays done. Whateve
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Literal
 
 from pydantic import Field, JsonValue
@@ -112,21 +112,24 @@ def affected_experts(before: Plan, after: Plan, team: Roster) -> tuple[str, ...]
     return tuple(dict.fromkeys(name for one in steps for name in one.experts or one.workers(team)))
 
 
-def without_expert(plan: Plan, leaver: str, successor: Callable[[Step], str]) -> Plan:
+def without_expert(plan: Plan, leaver: str, successor: Callable[[Step], str], roles: Collection[str] = ()) -> Plan:
     """Return the plan with the open steps of a member who left given to the successor in each.
 
-    What it has begun keeps its name.
+    What it has begun keeps its name. `roles` are those that are declared; any other is the member of its name.
     """
-    steps = [
-        _without(one, leaver, successor(one)) if one.is_open and leaver in one.experts else one for one in plan.steps
-    ]
+    names = {leaver} - {*roles}
+    own = (one for one in plan.steps if one.is_open and (leaver in one.experts or one.role in names))
+    given = {one.id: _without(one, leaver, successor(one)) for one in own}
+    steps = [given.get(one.id, one) for one in plan.steps]
     return plan.model_copy(update={"steps": tuple(steps)})
 
 
 def _without(step: Step, leaver: str, to: str) -> Step:
     """Return a step of which another expert does the part of one who left; who competes already does so once."""
     if step.parallel == "serial":
-        return step.model_copy(update={"agent": to, "agents": ()})
+        role = None if step.role == leaver else step.role
+        agent = to if step.agent in (None, leaver) else step.agent
+        return step.model_copy(update={"agent": agent, "agents": (), "role": role})
     if step.parts:
         parts = [one.model_copy(update={"agent": to}) if one.agent == leaver else one for one in step.parts]
         return step.model_copy(update={"parts": tuple(parts)})

@@ -211,7 +211,7 @@ class PlanChanges:
 
     async def _propose(self, draft: PlannedChange | ParseFailure, by: str, ctx: Context) -> None:
         state, lead = self._state, self._state.team.lead.name
-        change = draft if isinstance(draft, ParseFailure) else change_of(draft, state.form, state.plan)
+        change = draft if isinstance(draft, ParseFailure) else change_of(draft, state.change_form, state.plan)
         if isinstance(change, ParseFailure):
             await ctx.emit(TeamPlanProposed(by=by, to=lead, reason=f"it can't be used: {change.problem}"))
             return

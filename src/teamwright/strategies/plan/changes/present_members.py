@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import cast
 
 from teamwright.agents.contract.agent import Agent, AppliedChange
@@ -55,6 +55,11 @@ class PresentMembers(Sequence[Agent]):
     def present(self) -> Members:
         """The present members and the helpers, without those who left."""
         return Members(self._present, [self.everyone.named(name) for name in (*self.roster.helpers, self.lead.name)])
+
+    @property
+    def declared_roles(self) -> Collection[str]:
+        """The names of the roles that are declared."""
+        return self._options.roles
 
     @property
     def finisher(self) -> Agent:

@@ -223,7 +223,7 @@ class PlanVersions:
     def _without(self, leaver: str) -> PlanChange | str:
         """Return the change of the plan when a member leaves, or why it can't, with what would help."""
         team = self._team.without(leaver)
-        after = without_expert(self.plan, leaver, partial(self._team.successor, team))
+        after = without_expert(self.plan, leaver, partial(self._team.successor, team), self._team.declared_roles)
         problems = self._check(after, team)
         if problems:
             return f"{'; '.join(problems)}; edit the plan first, so that {leaver!r} is not needed"
@@ -233,7 +233,7 @@ class PlanVersions:
         """Give open steps of members who have left to others; a step that they had begun may be tried again."""
         plan, successor = self.plan, partial(self._team.successor, self._team.roster)
         for name in self._team.left:
-            plan = without_expert(plan, name, successor)
+            plan = without_expert(plan, name, successor, self._team.declared_roles)
         if change := change_between(self.plan, plan, "members have left"):
             await self.change(change, "")
 
@@ -244,6 +244,11 @@ class PlanVersions:
             return f"the plan has no version {version}; it has 1 to {present.version}"
         if version == present.version:
             return f"the plan has its version {version} now"
+        if gone := [name_text(step.id) for step in earlier.steps if step.id in self.retired]:
+            return (
+                f"version {version} has what failed and was planned again ({', '.join(gone)}); send the steps that you"
+                " want as an edit, under other ids"
+            )
         begun = {step.id: step for step in present.steps if not step.is_open}
         kept = [begun.pop(step.id, step) for step in earlier.steps]
         after = earlier.model_copy(update={"steps": (*begun.values(), *kept)})

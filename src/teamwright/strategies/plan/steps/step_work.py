@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from teamwright.agents.contract.agent import Agent, Context, declaration_of
 from teamwright.agents.contract.retry import FUTILE, RETRYABLE
 from teamwright.agents.evaluators import Evaluator, dependence_of
-from teamwright.agents.review import REVIEW_EXCEEDED, EvaluationRounds
+from teamwright.agents.review import REVIEW_EXCEEDED, EvaluationRounds, is_unpaid
 from teamwright.errors import AgentTimeout
 from teamwright.strategies.part_results import WORK
 from teamwright.strategies.plan.options import FailureLadder
@@ -329,7 +329,11 @@ class StepExecution:
         """Return work that counts, perhaps with a warning; work that does not is tried again, finished, or fails."""
         if self._outcome == "revise":  # in the last round
             self._outcome = REVIEW_EXCEEDED
-        return await self._exceed(ending, ctx) if isinstance(ending, Failure) else ending
+        if isinstance(ending, Reply):
+            return ending
+        if self._verdict is not None and is_unpaid(self._verdict):  # the team goes on without what it can't afford
+            return await self._give_up(ending.changed(error=BUDGET), ctx, ())
+        return await self._exceed(ending, ctx)
 
     async def _exceed_own(self, failure: Failure, ctx: Context) -> Reply | Failure:
         """Treat work that failed the member's own evaluation as that says, or else as the risk of the team does.
