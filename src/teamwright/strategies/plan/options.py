@@ -303,17 +303,12 @@ class PlanOptions(PlacedParts):
             or self.decides
             or self.evaluate is not None
             or self.is_planned_by_lead
-            or self.takes_proposals
+            or (self.is_led and self.proposals > 0)
             or not self.steps
             or self.timeout is not None
             or self.talks
             or any(map(has_states, self.steps))
         )
-
-    @property
-    def takes_proposals(self) -> bool:
-        """Whether members may propose changes of the plan, on which the lead decides."""
-        return self.proposals > 0 and self.is_led
 
     @property
     def talks(self) -> bool:

@@ -136,7 +136,7 @@ class PlanState:
 
     def notices_for(self, member: str) -> list[Message]:
         """Return what a member reads about the plan: its changes, and that it may propose one."""
-        proposes = self.options.takes_proposals and member != self.team.lead.name
+        proposes = self.options.is_led and self.options.proposals > 0 and member != self.team.lead.name
         if not proposes and (self.versions is None or not self.versions.notices):
             return []
         told = self.versions.notices.get(member, ()) if self.versions is not None else ()
