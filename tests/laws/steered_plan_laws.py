@@ -138,7 +138,8 @@ def check_stopped(log: TeamLog, ids: set[str], result: RunResult) -> None:
     if stopped:
         assert (result.status, result.stop_reason) != WHOLE
         ended = {fact.step for fact in (*log.facts(TeamStepCompleted), *log.facts(StepSkipped))}
-        assert stopped <= ended or result.status == "failed" or result.stop_reason == "terminated", stopped - ended
+        is_over = result.status == "failed" or any(one.signal == "terminate" for one in log.facts(AgentReplied))
+        assert stopped <= ended or is_over, stopped - ended
 
 
 def check_leavers(log: TeamLog, ids: set[str]) -> None:

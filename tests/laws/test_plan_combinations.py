@@ -9,26 +9,31 @@ from __future__ import annotations
 import re
 from collections import Counter
 from itertools import product
+from typing import Any
 
 import anyio
 import pytest
 from hypothesis import HealthCheck, event, given, settings
+from pydantic import JsonValue
 
 from teamwright.errors import UsageError
 from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team
 from teamwright.values.events.event import Event
 from teamwright.values.events.run import PersonAnswered
-from teamwright.values.people import Answered, Steer
+from teamwright.values.people import Answered, EditPlan, PauseMember, RemoveMember, Steer, Tell
 from teamwright.values.turns.results import RunResult
 from tests.kit.records import cut_into
 from tests.laws.plan_laws import check_reviews, check_run, pending_places, received, recorded_calls, step_endings
-from tests.laws.plan_members import Desk
+from tests.laws.plan_members import Desk, Habits
 from tests.laws.random_plans import (
     CHIEF,
     CLOSER,
+    FINAL_JUDGE,
+    JUDGE,
     MIXED,
     PANEL,
+    PLAIN,
     PRESETS,
     SENT,
     SOURCES,
@@ -212,6 +217,33 @@ def test_whatever_is_combined_the_laws_of_plans_hold(source: str, presets: str) 
 
     hold()
     assert ran[False] < ran[True] / 2, "settings that are refused say nothing about the laws"
+
+
+QUIET = Habits(fails=0, poor=0, garbled=0, talks=0, proposes=0, terminates=0, requests=1)
+FIRST: JsonValue = {"id": "s1", "agent": "a", "task": "Step 1."}
+SECOND: JsonValue = {"id": "s2", "agent": "a", "task": "Shorter.", "needs": ["s1"]}
+FOUND: dict[str, tuple[dict[str, Any], tuple[tuple[int, Steer], ...]]] = {
+    "a notice of a later change is in no turn that began before it": (
+        {"timeout": None},
+        (
+            (0, EditPlan(plan={"steps": [FIRST, {"id": "s2", "agent": "boss", "task": "As edited."}]})),
+            (1, EditPlan(plan={"put": [SECOND]})),
+        ),
+    ),
+    "who left gets no step that starts together with others": (
+        {"timeout": None, "steps": [FIRST], "answer": "lead", "on_failure": ["upgrade_model"]},
+        ((0, Tell(text="Be brief.")), (0, PauseMember(member="boss")), (1, RemoveMember(member="a"))),
+    ),
+}
+"""Cases that the draw has found: the options, and what people do."""
+
+
+@pytest.mark.parametrize("place", range(12))
+@pytest.mark.parametrize("name", FOUND)
+def test_what_was_broken_once_holds_wherever_it_is_cut(name: str, place: int) -> None:  # A-05, A-07
+    options, sent = FOUND[name]
+    helpers = (JUDGE, FINAL_JUDGE, CHIEF, CLOSER)
+    assert run_case(PlanCase("plan", options, PLAIN, helpers, None, 4, QUIET, None, None, sent, (Cut(place),)))
 
 
 def test_every_value_of_every_setting_is_drawn() -> None:

@@ -5,7 +5,7 @@ Decisions run beside the steps; only what the loop over steps calls changes the 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import TypeGuard
 
@@ -46,19 +46,24 @@ class PlanChanges:
         self._quotable: list[object] = [proposal_in(Reply.of("user", state.task.text))]
         """The changes in the task and in replies of members, which are none of the lead where it repeats them."""
 
-    async def take(self, place: str, ctx: Context) -> bool:
-        """Take what people changed before this branch starts; return whether the plan has changed."""
+    async def take(self, place: str, ctx: Context, is_first: bool = True) -> bool:
+        """Take what people changed before this branch starts; return whether the plan has changed.
+
+        Of steps that start together, changes come before the first: the others have begun with it.
+        """
         versions = self._state.versions
         assert versions is not None
         has_parts = not (self._is_led and is_unsplit(self._crew.runner.queue.steps.get(place)))
         split = "" if has_parts else own_key(f"split-{self._next_aside()}/{place}")
-        done = await self._outer.changes(
-            before=self.outer_place(split or place),  # whichever begins first: nothing new comes before it
-            apply=versions.apply,
-            messages=True,
-            check=versions.problem,
-            at_once=self._stop,
-        )
+        done: Sequence[AppliedChange] = ()
+        if is_first:
+            done = await self._outer.changes(
+                before=self.outer_place(split or place),  # whichever begins first: nothing new comes before it
+                apply=versions.apply,
+                messages=True,
+                check=versions.problem,
+                at_once=self._stop,
+            )
         if not done and not split:
             return False
         said = await versions.announce_edits(done)

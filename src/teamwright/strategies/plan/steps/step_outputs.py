@@ -51,6 +51,8 @@ class StepOutputs:
         variables: Mapping[str, JsonValue] | None = None,
     ) -> None:
         self._task, self._policy, self.results, self.plan_variables = task, policy, results, variables or {}
+        self.variables_at: dict[str, Mapping[str, JsonValue]] = {}
+        """The variables of the plan when each step started."""
         self.graph = StepGraph.from_nodes(())
         self.closing: str | None = None
 
@@ -148,7 +150,7 @@ class StepOutputs:
             "outputs": {need: reply.text for need, reply in replies.items()},
             "data": {need: reply.data for need, reply in replies.items() if reply.data is not None},
             "failed": [need for need in step.needs if need in self.results.failures],
-            "variables": dict(self.plan_variables),
+            "variables": dict(self.variables_at.get(step.id, self.plan_variables)),
         }
 
     def task_text(self, step: Step) -> str | None:
