@@ -40,8 +40,9 @@ class Prelude(NamedTuple):
 
 
 BeforeStart = Callable[[str, Context, bool], Awaitable[bool]]
-"""Called before a step starts, with the name of its branch, and whether it is the first of those that start now; returns
-whether the plan has changed."""
+"""Called before a step starts, with the name of its branch and whether it is the first of those that start now.
+
+Returns whether the plan has changed."""
 OnEnd = Callable[[str, Context], Awaitable[None]]
 """Called when work on a step has ended; it calls `end_step`, unless the step is tried again."""
 Then = Callable[[object, Context], Awaitable[None]]
