@@ -37,7 +37,7 @@ COVERED_BY = {
     "server/page/state.py": "server/page/test_projection.py",
     "history/fork.py": "history/test_checkpoints.py",
     "agents/contract/effect.py": "runtime/context/test_effect.py",
-    "runtime/context/effect_record.py": "runtime/context/test_effect.py",
+    "runtime/context/effect_charges.py": "runtime/context/test_effect.py",
     "runtime/run_control.py": "runtime/test_engine.py",
     "experts/team_templates.py": "cli/test_new.py",
     "agents/contract/settings.py": "agents/contract/test_agent_policy.py",

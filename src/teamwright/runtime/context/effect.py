@@ -22,7 +22,7 @@ from teamwright.agents.contract.effect import (
 from teamwright.errors import AgentError, AgentTimeout, CallInDoubt, LimitReached, MissingDependency, RunError
 from teamwright.history.record.asks import RecordedCall, recorded_result
 from teamwright.runtime.budget.admission import UNBOUNDED, Admission, Permit
-from teamwright.runtime.context.effect_record import EffectRecord
+from teamwright.runtime.context.effect_charges import EffectRecord
 from teamwright.runtime.context.in_doubt import InDoubtCall
 from teamwright.runtime.context.turn_outcome import within_cap
 from teamwright.runtime.context.workspace import include_writes

@@ -5,7 +5,7 @@ Decisions run beside the steps; only what the loop over steps calls changes the 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TypeGuard
 
@@ -55,15 +55,10 @@ class PlanChanges:
         assert versions is not None
         has_parts = not (self._is_led and is_unsplit(self._crew.runner.queue.steps.get(place)))
         split = "" if has_parts else own_key(f"split-{self._next_aside()}/{place}")
-        done: Sequence[AppliedChange] = ()
-        if is_first:
-            done = await self._outer.changes(
-                before=self.outer_place(split or place),  # whichever begins first: nothing new comes before it
-                apply=versions.apply,
-                messages=True,
-                check=versions.problem,
-                at_once=self._stop,
-            )
+        apply, check, at_once = versions.apply, versions.problem, self._stop
+        changes = partial(self._outer.changes, apply=apply, messages=True, check=check, at_once=at_once)
+        # Whichever begins first: nothing new comes before it.
+        done = await changes(before=self.outer_place(split or place)) if is_first else ()
         if not done and not split:
             return False
         said = await versions.announce_edits(done)
