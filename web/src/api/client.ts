@@ -15,6 +15,9 @@ export class ApiError extends Error {
   }
 }
 
+/** Whether the server did not answer at all. */
+export const isUnreachable = (error: unknown) => error instanceof ApiError && error.code === 'unreachable'
+
 type Query = Record<string, string | number | boolean | undefined>
 
 const listeners = new Set<() => void>()

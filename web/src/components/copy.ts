@@ -1,15 +1,30 @@
 // Copies a text, and saves a file, for the reader.
 
-/** Copy a text. The clipboard is for pages of this machine and of HTTPS alone; elsewhere a selection is copied. */
-export async function copyText(text: string): Promise<void> {
-  if (navigator.clipboard) return navigator.clipboard.writeText(text)
+/**
+ * Copy a text, and return whether that was possible. The clipboard is for pages of this machine and of HTTPS alone, and a
+ * browser may refuse it; then a selection is copied.
+ */
+export async function copyText(text: string): Promise<boolean> {
+  try {
+    await navigator.clipboard.writeText(text)
+    return true
+  } catch {
+    return copySelection(text)
+  }
+}
+
+function copySelection(text: string): boolean {
+  const before = document.activeElement as HTMLElement | null
   const field = document.createElement('textarea')
   field.value = text
   field.className = 'unseen'
-  document.body.append(field)
+  // Inside of a dialog: what is outside of it can't be selected.
+  ;(before?.closest('dialog') ?? document.body).append(field)
   field.select()
-  document.execCommand('copy')
+  const isCopied = document.execCommand('copy')
   field.remove()
+  before?.focus()
+  return isCopied
 }
 
 /** Let the browser save a content under a name. */

@@ -28,11 +28,11 @@ export async function speak(value: Language): Promise<void> {
 /** Speak a language from now on, also when the page is opened again. */
 export async function chooseLanguage(value: Language): Promise<void> {
   remember('language', value)
-  await speak(value)
+  await speak(value).catch(() => undefined) // where the server is away, the page goes on in the language that it has
 }
 
 /** Ends when the page can be shown in the reader's language. */
-export const languageLoaded = speak(recall('language', ['en', 'zh'] as const) ?? preferred())
+export const languageLoaded = speak(recall('language', ['en', 'zh'] as const) ?? preferred()).catch(() => undefined)
 
 watchEffect(() => document.documentElement.setAttribute('lang', chosen.value === 'zh' ? 'zh-CN' : 'en'))
 

@@ -1,5 +1,6 @@
 // The views of a run, in the order of the tabs. A view is a component with one prop, `run`; it loads when it is opened.
-import { defineAsyncComponent, type Component } from 'vue'
+import type { Component } from 'vue'
+import { lazy } from '@/components/lazy'
 import type { MessageKey } from '@/i18n'
 
 export interface RunView {
@@ -17,31 +18,31 @@ export const RUN_VIEWS: RunView[] = [
     id: 'conversation',
     title: 'view.conversation',
     key: '1',
-    component: defineAsyncComponent(() => import('@/views/conversation/ConversationView.vue')),
+    component: lazy(() => import('@/views/conversation/ConversationView.vue')),
   },
   {
     id: 'plan',
     title: 'view.plan',
     key: '2',
-    component: defineAsyncComponent(() => import('@/views/plan/PlanView.vue')),
+    component: lazy(() => import('@/views/plan/PlanView.vue')),
   },
   {
     id: 'money',
     title: 'view.money',
     key: '3',
-    component: defineAsyncComponent(() => import('@/views/money/MoneyView.vue')),
+    component: lazy(() => import('@/views/money/MoneyView.vue')),
   },
   {
     id: 'travel',
     title: 'view.travel',
     key: '4',
-    component: defineAsyncComponent(() => import('@/views/travel/TravelView.vue')),
+    component: lazy(() => import('@/views/travel/TravelView.vue')),
   },
   {
     id: 'lab',
     title: 'view.lab',
     key: '5',
-    component: defineAsyncComponent(() => import('@/views/lab/LabView.vue')),
+    component: lazy(() => import('@/views/lab/LabView.vue')),
     needsServer: true,
   },
 ]

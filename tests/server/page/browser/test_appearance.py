@@ -78,6 +78,9 @@ def test_nothing_is_wider_than_a_phone(server: PageServer, page: Page) -> None:
         page.wait_for_timeout(300)
         assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"], place
         assert page.evaluate("document.getElementById('content').scrollWidth") <= PHONE["width"], place
+    feed = page.get_by_role("feed").bounding_box()
+    assert feed is not None
+    assert feed["height"] > PHONE["height"] / 2  # the conversation has the most of it
 
 
 def test_times_are_those_of_the_readers_zone(server: PageServer, browser: Browser, session: StorageState) -> None:

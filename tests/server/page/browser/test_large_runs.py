@@ -108,3 +108,41 @@ def test_fifty_experts_work_at_once_and_one_has_left(opened: Page, tmp_path: Pat
     expect(feed).to_contain_text("My last word.")
     expect(feed).to_contain_text("expert-7 leaves")
     expect(feed.get_by_role("article")).to_have_count(2)
+
+
+WHERE = "document.activeElement.closest('[role=article]')?.dataset.index"
+
+
+def test_a_long_conversation_is_one_stop_of_the_tab_key(opened: Page, tmp_path: Path) -> None:
+    log = EventLog(experts=3)
+    for turn in range(2_000):
+        log.ask(turn)
+        log.reply(turn, f"Message number {turn}. See [it](https://example.test/{turn}).")
+    _open(opened, log, tmp_path)
+    feed = opened.get_by_role("feed")
+    expect(feed).to_contain_text("Message number 1999.")
+    opened.get_by_label("Show all details").focus()
+    opened.keyboard.press("Tab")
+    expect(feed.locator("[role=article]:focus")).to_have_count(1)
+    row = opened.evaluate(WHERE)
+    for _ in range(3):
+        opened.keyboard.press("k")  # another row has the controls now
+    expect(feed.locator("[role=article]:focus")).to_have_attribute("data-index", str(int(row) - 3))
+    inside: list[str] = []
+    while (at := opened.evaluate(WHERE)) is not None:
+        inside.append(at)
+        opened.keyboard.press("Tab")
+    assert set(inside) == {str(int(row) - 3)}
+    assert 2 <= len(inside) <= 6, inside
+    expect(opened.get_by_role("button", name="Steer")).to_be_focused()
+    opened.keyboard.press("Shift+Tab")
+    expect(feed.locator("[role=article]:focus")).to_have_attribute("data-index", str(int(row) - 3))  # the same row
+    feed.get_by_role("button", name="Copy the link to this message").last.click()
+    assert opened.evaluate(WHERE) is not None
+    opened.keyboard.press("4")
+    events = opened.get_by_role("list", name="Events")
+    expect(events.get_by_role("button").first).to_be_attached()
+    assert events.locator("button[tabindex='0']").count() == 1
+    events.locator("button[tabindex='0']").focus()
+    opened.keyboard.press("ArrowUp")
+    assert events.locator("button:focus[tabindex='0']").count() == 1

@@ -70,8 +70,9 @@ def test_what_the_server_refuses_is_said_beside_the_field(server: PageServer, pa
 def test_a_run_is_started_like_another_with_its_files_and_limits(server: PageServer, page: Page) -> None:
     server.open(page, "new")
     page.get_by_label("What should be done?").fill("@talk Explain boiling")
-    notes = {"name": "notes.txt", "mimeType": "text/plain", "buffer": b"Water."}
-    page.get_by_label("Add files").last.set_input_files(notes)
+    page.get_by_label("Add files").last.set_input_files(
+        {"name": "notes.txt", "mimeType": "text/plain", "buffer": b"Water."}
+    )
     page.get_by_label("Tokens at most").fill("20000")
     start(page)
     expect(page.get_by_role("feed")).to_contain_text("at less on a mountain")

@@ -34,6 +34,47 @@ def test_a_list_that_is_no_longer_followed_says_so(server: PageServer, page: Pag
     expect(page.get_by_role("alert")).to_be_hidden()
 
 
+def test_what_is_opened_while_the_server_is_away_says_so_and_comes_when_it_is_back(
+    own_server: PageServer, own_page: Page
+) -> None:
+    own_server.sign_in(own_page)
+    own_server.kill()
+    expect(own_page.get_by_text("No connection")).to_be_visible()
+    own_page.keyboard.press("n")  # it was never loaded
+    expect(own_page.get_by_role("alert")).to_contain_text("The server can’t be reached.")
+    own_server.start()
+    gallery = own_page.get_by_role("group", name="Who does it?")
+    expect(gallery).to_contain_text("Three who talk")
+    assert gallery.evaluate("one => getComputedStyle(one).borderTopWidth") == "0px"  # its styles have come, too
+    expect(own_page.get_by_text("No connection")).to_be_hidden()
+    own_page.get_by_label("What should be done?").fill("@talk about water")
+    expect(own_page.get_by_role("region", name="Forecast")).to_contain_text("Never more than")
+    own_page.route("**/api/**", lambda route: route.abort())
+    own_page.get_by_label("What should be done?").fill("@talk about ice")
+    expect(own_page.get_by_role("alert")).to_contain_text("The server can’t be reached.")
+    expect(own_page.get_by_text("No connection")).to_be_visible()
+    own_page.unroute("**/api/**")
+    expect(own_page.get_by_role("region", name="Forecast")).to_contain_text("Never more than")
+
+
+def test_a_run_that_can_not_be_read_is_not_an_empty_one(server: PageServer, page: Page) -> None:
+    run_id = server.start_run(page, "talk")
+    server.open(page)
+    page.get_by_role("heading", name="Runs", exact=True).wait_for()
+    page.route("**/page-events*", lambda route: route.abort())
+    page.route_web_socket("**/socket*", lambda socket: socket.close())
+    server.open(page, "runs", run_id)
+    expect(page.get_by_role("heading", name="The run can’t be read now")).to_be_visible()
+
+
+def test_a_fork_that_is_refused_says_so_beside_the_field(server: PageServer, page: Page) -> None:
+    server.show_run(page, "talk", view="travel")
+    page.get_by_role("button", name="Change task or limits").click()
+    page.get_by_label("Limit of tokens").fill("-1")
+    page.get_by_role("button", name="Fork", exact=True).click()
+    expect(page.locator("label", has_text="Limit of tokens").get_by_role("alert")).to_contain_text("equal to 0")
+
+
 def test_a_session_that_ends_in_the_middle_of_a_run_asks_to_sign_in(server: PageServer, page: Page) -> None:
     run_id = server.show_run(page, "slow", view="steer")
     page.get_by_role("textbox", name="Message").fill("Be quick.")

@@ -28,6 +28,8 @@ export const conversation = {
   'choice.revise': 'Let it be revised',
   'choice.stop': 'Stop',
   'talk.stream': 'Conversation',
+  'talk.away': 'The run can’t be read now',
+  'talk.awayText': 'The server can’t be reached. The run appears here as soon as it can.',
   'talk.empty': 'Nothing has been said yet',
   'talk.emptyText': 'Messages appear here as soon as somebody speaks.',
   'talk.noMatch': 'No message fits',

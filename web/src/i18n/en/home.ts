@@ -70,6 +70,7 @@ export const home = {
   'new.removeFile': 'Remove {name}',
   'new.needsTask': 'Say first what should be done.',
   'new.needsTeam': 'Choose first who does it.',
+  'new.noForecast': 'There is no forecast yet.',
   'new.needsRight': 'Something above has to be changed first.',
   'draft.title': 'The team for this task',
   'draft.ask': 'Let a model choose',

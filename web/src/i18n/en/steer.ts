@@ -43,7 +43,6 @@ export const steer = {
   'steer.of': '{spent} of {limit}',
   'steer.raiseTo': '{what}: raise to',
   'steer.raise': 'Raise the budget',
-  'steer.tooLow': 'A limit can only be raised.',
   'steer.done': 'What people did',
   'steer.nothing': 'Nobody has steered this run yet.',
   'steer.sent': 'Sent; the run accepts it when it continues',

@@ -30,6 +30,8 @@ export const conversation: Record<keyof typeof english, string> = {
   'choice.revise': '要求修改',
   'choice.stop': '停止',
   'talk.stream': '对话',
+  'talk.away': '目前无法读取此运行',
+  'talk.awayText': '无法连接服务器。恢复连接后，运行会显示在这里。',
   'talk.empty': '还没有消息',
   'talk.emptyText': '一旦有人发言，消息就会出现在这里。',
   'talk.noMatch': '没有符合的消息',

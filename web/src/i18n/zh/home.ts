@@ -72,6 +72,7 @@ export const home: Record<keyof typeof english, string> = {
   'new.removeFile': '移除 {name}',
   'new.needsTask': '请先说明要做什么。',
   'new.needsTeam': '请先选择由谁来做。',
+  'new.noForecast': '还没有预测。',
   'new.needsRight': '请先更改上面的内容。',
   'draft.title': '此任务的团队',
   'draft.ask': '让模型选择',

@@ -45,7 +45,6 @@ export const steer: Record<keyof typeof english, string> = {
   'steer.of': '{spent} / {limit}',
   'steer.raiseTo': '{what}：提高到',
   'steer.raise': '提高预算',
-  'steer.tooLow': '限额只能提高。',
   'steer.done': '人工干预记录',
   'steer.nothing': '还没有人干预过此运行。',
   'steer.sent': '已发送；运行继续时会接受',
