@@ -30,7 +30,8 @@ async def test_templates_are_listed_searched_and_read(tmp_path: Path) -> None:  
 
 
 SOLO = """\
-agents: {a: {model: scripted:replies.yaml}}
+agents: {a: {model: usual}}
+models: {usual: scripted:replies.yaml}
 teams: {solo: {members: [a]}}
 """
 VERDICT = {"criteria": [{"id": one, "passed": True, "reason": "yes"} for one in ("task", "grounded")], "feedback": ""}
@@ -53,6 +54,7 @@ def write_solo(folder: Path) -> Path:
 async def test_a_team_is_drafted_by_names_words_or_a_model_edited_and_started(tmp_path: Path) -> None:
     async with serving(MemoryJournal(), tmp_path, [write_solo(tmp_path / "teams")]) as server:
         client = server.client("run")
+        assert (await client.get("/api/teams")).json()[0]["models"] == ["scripted:replies.yaml"]
 
         async def draft(task: str, **more: Any) -> dict[str, Any]:
             answer = await client.post("/api/experts/drafts", json={"team": "solo", "task": task, **more})
@@ -72,7 +74,10 @@ async def test_a_team_is_drafted_by_names_words_or_a_model_edited_and_started(tm
         assert forecast.status_code == 200, forecast.text
         started = await client.post("/api/runs", json=body)
         assert started.status_code == 201, started.text
-        asked = (await client.get(f"/api/runs/{started.json()['run_id']}/request")).json()
+        run_id = started.json()["run_id"]
+        await server.state.engine.runs.wait(run_id)
+        assert (await client.get(f"/api/runs/{run_id}")).json()["output"] == "Done."
+        asked = (await client.get(f"/api/runs/{run_id}/request")).json()
         assert [one["name"] for one in asked["members"]] == ["editor", "baker", "taster"]
         assert asked["members"][1]["avatar"] == "B"
         assert "${HOME}" in asked["task"]

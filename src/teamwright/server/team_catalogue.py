@@ -22,7 +22,7 @@ from teamwright.values.specs.models import model_key
 
 if TYPE_CHECKING:
     from teamwright.teams.team import Team
-    from teamwright.values.specs.manifest import AgentSpec
+    from teamwright.values.specs.manifest import AgentSpec, Manifest
     from teamwright.values.specs.models import AnyModel
 
 MANIFESTS = ("team.yaml", "team.yml")
@@ -48,14 +48,13 @@ class TeamEntry:
         if self.team is None:
             return {"id": self.id, "problem": self.problem}
         source = self.team.source
-        declared = (one.model for one in source.manifest.agents.values())
         return {
             "id": self.id,
             "name": self.team.name,
             "description": self.team.description,
             "strategy": self.team.strategy.name,
             "members": pictures_of(source.to_json(), (one.name for one in self.team.members)),
-            "models": list(dict.fromkeys(model_key(model) for model in declared if model is not None)),
+            "models": list(_models(source.manifest)),
         }
 
 
@@ -109,11 +108,10 @@ class Catalogue:
         from teamwright.teams.team_loader import read_manifest
 
         path = self._find(id_)
-        declared = (one.model for one in read_manifest([path]).manifest.agents.values())
-        known = {model_key(model): model for model in reversed(list(declared)) if model is not None}
+        known = _models(read_manifest([path]).manifest)
         if not known:
             raise UsageError(f"The team {id_!r} names no model; choose a team that does.")
-        found = key if key is not None else list(known)[-1]
+        found = key if key is not None else next(iter(known))
         if found not in known:
             raise UnknownName("model", found, known)
         return known[found], path.parent
@@ -149,6 +147,13 @@ class Catalogue:
                 for file in (folder / name, *sorted(folder.glob(f"*/{name}"))):
                     if file.is_file() and file.resolve().is_relative_to(folder):  # a link may lead anywhere
                         yield file.parent.name, file
+
+
+def _models(manifest: Manifest) -> dict[str, AnyModel]:
+    """Return the models that the agents of a manifest name, themselves or by a name of its `models`, by their keys."""
+    written = [one.model for one in manifest.agents.values()]
+    declared = [manifest.models.get(one, one) if isinstance(one, str) else one for one in written if one is not None]
+    return {model_key(model): model for model in (*declared, *manifest.models.values())}
 
 
 def _version(folder: Path) -> Version | None:

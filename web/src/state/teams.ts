@@ -120,8 +120,8 @@ export async function readExperts(team: string): Promise<Expert[] | null> {
 }
 
 /** Draft a team for a task: by its words, or by asking a model, which costs a call. */
-export const draftTeam = (task: string, team: string, model: string, by: 'words' | 'model') =>
-  api.post<Pick<Draft, 'roles' | 'lead' | 'notes' | 'how'>>('/api/experts/drafts', { task, team, model: model || undefined, by })
+export const draftTeam = (task: string, team: string, model: string, by: 'words' | 'model', limits: Limits) =>
+  api.post<Pick<Draft, 'roles' | 'lead' | 'notes' | 'how'>>('/api/experts/drafts', { task, team, model: model || undefined, by, limits })
 
 /** The word that forms a team of experts, as in `teamwright ask`. */
 export const FORM = 'team'

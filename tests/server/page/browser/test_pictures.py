@@ -48,6 +48,7 @@ def keep(tmp_path: Path) -> Path:
 
 PLACES = {
     "page-runs": ("", "main", "Completed"),
+    "page-new": ("new", "main", "expert_review"),
     "page-inbox": ("inbox", "main", "Approve"),
     "page-conversation": ("runs/expert_review-example/conversation", "feed", "chief"),
     "page-plan": ("runs/expert_review-example/plan", "main", "What the design says"),
