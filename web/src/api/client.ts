@@ -61,6 +61,8 @@ async function request<T>(method: string, path: string, body?: unknown): Promise
 async function errorOf(response: Response): Promise<ApiError> {
   const body = (await response.json().catch(() => ({}))) as { error?: { code?: string; message?: string; fields?: Record<string, string> } }
   if (response.status === 401) listeners.forEach((listener) => listener())
+  // Nothing but files makes a request too large; what reads it has stopped before it knows the fields.
+  if (response.status === 413) body.error = { ...body.error, fields: { attachments: body.error?.message ?? response.statusText } }
   return new ApiError(response.status, body.error?.code ?? 'http', body.error?.message || response.statusText || `HTTP ${response.status}`, body.error?.fields)
 }
 

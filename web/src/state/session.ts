@@ -6,6 +6,8 @@ import { credential } from '@/api/credential'
 import { named, t } from '@/i18n'
 
 export type Role = 'read' | 'answer' | 'run' | 'admin'
+/** Milliseconds after which a server that could not be reached is asked again. */
+const AGAIN = 3000
 const ROLES: Role[] = ['read', 'answer', 'run', 'admin']
 
 export interface Visitor {
@@ -51,6 +53,7 @@ export const useSession = defineStore('session', () => {
       codeRefused.value = false
     } catch (error) {
       state.value = error instanceof ApiError && error.status === 401 ? 'signedOut' : 'unreachable'
+      if (state.value === 'unreachable') setTimeout(() => state.value === 'unreachable' && void begin(), AGAIN)
     }
   }
 
