@@ -51,6 +51,7 @@ OWN_ROUTERS = (
     interventions.router,
     interventions.inbox_router,
     records.audit_router,
+    records.files_router,
     records.page_router,
     records.router,
     chat_completions.router,

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+from msgspec import structs
 from pydantic import BaseModel, JsonValue
 
 from teamwright.errors import TeamwrightError
+from teamwright.journal.run_filter import ALL_RUNS, RunFilter
 from teamwright.runtime.driver.tasks import BackgroundTasks
 from teamwright.runtime.run_reader import read_texts
 from teamwright.server.frames import Item
@@ -26,6 +28,10 @@ TASK_LENGTH = 240
 """How many characters of a task a list shows."""
 SHOWN = 500
 """How many of the newest runs are watched for changes."""
+MOST_SEARCHED, SEARCHED_AT_ONCE = 2000, 200
+"""How many runs one page of a search looks at: their tasks are in the journal, where nothing finds them by a word."""
+MOST_TASKS = 20_000
+"""How many tasks are remembered."""
 SOON, LATER = 0.4, 1.0
 """Seconds until changes of runs of this engine, and of other processes, are looked for."""
 
@@ -46,6 +52,18 @@ class RunRow(BaseModel):
     damage: str | None
     parent: str
     driver: str
+
+    def has(self, words: Sequence[str]) -> bool:
+        """Whether its id, team, conversation and task have all these words, which are in small letters."""
+        text = f"{self.id} {self.team} {self.conversation} {self.task}".casefold()
+        return all(word in text for word in words)
+
+
+class RunPage(NamedTuple):
+    """Some runs of a list; the next page begins after the run `next`, and there is none without it."""
+
+    rows: list[RunRow]
+    next: str | None
 
 
 class Overview:
@@ -70,34 +88,33 @@ class Overview:
         finally:
             await self._watching.close()
 
-    async def rows(
-        self,
-        limit: int,
-        *,
-        offset: int = 0,
-        status: str | None = None,
-        team: str | None = None,
-        search: str = "",
-        parent: str | None = None,
-    ) -> list[RunRow]:
-        """Return the newest runs that fit; `search` looks at ids, teams, conversations and tasks.
+    async def page(
+        self, limit: int, which: RunFilter = ALL_RUNS, *, search: str = "", parent: str | None = None
+    ) -> RunPage:
+        """Return a page of the runs that fit; `search` looks at ids, teams, conversations and tasks.
 
-        Child runs are left out, because the figures of their parent include theirs; with `parent`, they are all.
+        Child runs are left out, because the figures of their parent include theirs; with `parent`, they are all. A
+        search looks at so many runs at most: its page may be short, or empty, and still have a next one.
         """
-        found: list[RunRow] = []
-        words = search.casefold().split()
-        most = None if status or team or words or offset else limit
-        journal = self._engine.journal
-        for summary in await (journal.top_runs(most) if parent is None else journal.children([parent])):
-            if (status and summary.status != status) or (team and summary.team != team):
-                continue
-            row = await self.row(summary)
-            text = f"{row.id} {row.team} {row.conversation} {row.task}".casefold()
-            if all(word in text for word in words):
-                found.append(row)
-                if len(found) == offset + limit:
-                    break
-        return found[offset:]
+        journal, words = self._engine.journal, search.casefold().split()
+        rows: list[RunRow] = []
+        if parent is not None:
+            children = which.pick(await journal.children([parent]), limit)
+            return RunPage([await self.row(one) for one in children], None)
+        after, searched = which.after, 0
+        while len(rows) < limit and searched < MOST_SEARCHED:
+            size = SEARCHED_AT_ONCE if words else limit + 1
+            found = await journal.top_runs(size, structs.replace(which, after=after))
+            for left, summary in zip(range(len(found) - 1, -1, -1), found, strict=True):
+                row = await self.row(summary)
+                after, searched = summary.id, searched + 1
+                if row.has(words):
+                    rows.append(row)
+                if len(rows) == limit:
+                    return RunPage(rows, after if left or len(found) == size else None)
+            if len(found) < size:
+                return RunPage(rows, None)
+        return RunPage(rows, after)
 
     async def row(self, summary: RunSummary) -> RunRow:
         task = await self._task(summary)
@@ -109,7 +126,7 @@ class Overview:
         self._watchers[queue] = set()  # before the rows are read, so that no change is missed
         try:
             with self._engine.bus.observing(lambda _: self._changed.set()):
-                rows = await self.rows(SHOWN)
+                rows = (await self.page(SHOWN)).rows
                 self._rows = {row.id: row for row in rows} | self._rows
                 self._watched.set()
                 for row in reversed(rows):
@@ -127,6 +144,8 @@ class Overview:
 
     async def _task(self, summary: RunSummary) -> str:
         if summary.id not in self._tasks and summary.damage is None:
+            if len(self._tasks) >= MOST_TASKS:
+                self._tasks.clear()
             with suppress(TeamwrightError):
                 for event in await self._engine.journal.read(summary.id, 0, 1):
                     task = str((await read_texts(self._engine.journal, event)).get("task", ""))
@@ -148,7 +167,7 @@ class Overview:
             await asyncio.sleep(SOON)
 
     async def _refresh(self) -> None:
-        rows = {row.id: row for row in await self.rows(SHOWN)}
+        rows = {row.id: row for row in (await self.page(SHOWN)).rows}
         changed = [id_ for id_, row in rows.items() if _differs(self._rows.get(id_), row)]
         gone = [] if len(rows) >= SHOWN else [id_ for id_ in self._rows if id_ not in rows]
         self._rows = rows

@@ -124,7 +124,7 @@ async def test_runs_are_filtered_and_searched(tmp_path: Path, teams: Path) -> No
 
         assert await found("search=house+PAINT") == ["Paint the house"]
         assert await found("status=completed&limit=1") == ["Write a poem"]
-        assert await found("offset=1") == ["Paint the house"]
+        assert await found("order=started&limit=1") == ["Paint the house"]
         assert await found("status=paused") == []
         assert await found("team=other") == []
 

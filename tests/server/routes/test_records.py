@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from io import BytesIO
 from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
 
@@ -96,3 +98,17 @@ async def test_a_fork_from_nowhere_is_refused(tmp_path: Path, teams: Path, at: o
         await server.state.engine.runs.wait("r")
         refused = await client.post("/api/runs/r/forks", json={"at": at})
         assert refused.status_code in (400, 404, 409, 422), refused.text
+
+
+async def test_several_runs_are_exported_as_one_file(tmp_path: Path, teams: Path) -> None:
+    async with serving(MemoryJournal(), tmp_path, [teams]) as server:
+        await a_run(server)
+        client = server.client("run")
+        await client.post("/api/runs", json={"team": "pair", "task": "Go", "run_id": "second"})
+        await server.state.engine.runs.wait("second")
+        answer = await client.get("/api/export", params={"run": ["first", "second", "first"]})
+        with ZipFile(BytesIO(answer.content)) as archive:
+            assert archive.namelist() == ["first.html", "second.html"]
+            assert b"second" in archive.read("second.html")
+        assert (await client.get("/api/export", params={"run": ["first", "gone"]})).status_code == 404
+        assert (await client.get("/api/export")).status_code == 422

@@ -9,6 +9,7 @@ import websockets
 
 from teamwright import FunctionAgent, Team
 from teamwright.journal import MemoryJournal
+from teamwright.server import overview
 from tests.kit.server import TestServer, serving
 
 
@@ -148,3 +149,64 @@ async def test_a_run_is_followed_up_after_its_end_by_those_who_may_start_runs(tm
         assert refused.status_code == 403
         missing = await client.post("/api/runs/no-such-run/turns", json={"task": "And then?"})
         assert missing.status_code == 404
+
+
+async def test_a_list_of_runs_is_read_page_by_page(tmp_path: Path, teams: Path) -> None:
+    async with serving(MemoryJournal(), tmp_path, [teams]) as server:
+        client = server.client("run")
+        for number in range(5):
+            new = {
+                "team": "pair",
+                "task": f"{'Odd' if number % 2 else 'Even'} task {number}",
+                "run_id": f"run-{number}",
+            }
+            await client.post("/api/runs", json=new)
+            await server.state.engine.runs.wait(f"run-{number}")
+
+        async def pages(**query: Any) -> list[list[str]]:
+            found, after = list[list[str]](), {}
+            while True:
+                answer = await client.get("/api/runs", params={"limit": 2, **query, **after})
+                found.append([one["id"].removeprefix("run-") for one in answer.json()])
+                if (last := answer.headers.get("Teamwright-Next")) is None:
+                    return found
+                after = {"after": last}
+
+        assert await pages() == [["4", "3"], ["2", "1"], ["0"]]
+        assert await pages(limit=5) == [["4", "3", "2", "1", "0"]]
+        assert await pages(order="started") == [["0", "1"], ["2", "3"], ["4"]]
+        assert await pages(search="even task") == [["4", "2"], ["0"]]
+        assert await pages(status="completed", team="pair") == [["4", "3"], ["2", "1"], ["0"]]
+        assert await pages(status="failed") == [[]]
+        assert (await client.get("/api/runs", params={"after": "gone"})).status_code == 404
+
+
+async def test_a_search_that_finds_little_says_where_to_go_on(
+    tmp_path: Path, teams: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(overview, "MOST_SEARCHED", 2)
+    monkeypatch.setattr(overview, "SEARCHED_AT_ONCE", 2)
+    async with serving(MemoryJournal(), tmp_path, [teams]) as server:
+        client = server.client("run")
+        for number in range(4):
+            await client.post("/api/runs", json={"team": "pair", "task": f"Task {number}", "run_id": f"run-{number}"})
+        first = await client.get("/api/runs", params={"search": "task 0"})
+        assert (first.json(), first.headers["Teamwright-Next"]) == ([], "run-2")
+        second = await client.get("/api/runs", params={"search": "task 0", "after": "run-2"})
+        assert [one["id"] for one in second.json()] == ["run-0"]
+
+
+async def test_an_admin_deletes_runs_that_have_ended(tmp_path: Path, teams: Path) -> None:
+    async with serving(MemoryJournal(), tmp_path, [teams]) as server:
+        runner, admin = server.client("run"), server.client("admin")
+        for run_id, team in (("old", "pair"), ("works", "held")):
+            await runner.post("/api/runs", json={"team": team, "task": "Go", "run_id": run_id})
+        await server.state.engine.runs.wait("old")
+        assert (await runner.delete("/api/runs/old")).status_code == 403
+        live = await admin.delete("/api/runs/works")
+        assert (live.status_code, live.json()["error"]["code"]) == (409, "run_is_live")
+        deleted = (await admin.delete("/api/runs/old")).json()
+        assert deleted["deleted"] == ["old"]
+        assert deleted["freed_bytes"] > 0
+        assert (await admin.delete("/api/runs/old")).status_code == 404
+        assert [one["id"] for one in (await runner.get("/api/runs")).json()] == ["works"]

@@ -94,7 +94,7 @@ async def test_a_failure_of_the_server_is_an_error_like_others(tmp_path: Path, m
         def fail(_: object) -> None:
             raise RuntimeError("a secret of the server")
 
-        monkeypatch.setattr(type(server.state.overview), "rows", fail)
+        monkeypatch.setattr(type(server.state.overview), "page", fail)
         answer = await server.client("read").get("/api/runs")
     assert (answer.status_code, answer.json()["error"]["code"]) == (500, "internal")
     assert "secret" not in answer.text

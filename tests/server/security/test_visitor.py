@@ -28,12 +28,12 @@ ANSWERS = {
     "/api/runs/{run_id}/answers", "/api/runs/{run_id}/messages", "/api/runs/{run_id}/members/{member}/pause",
     "/api/runs/{run_id}/members/{member}/resume",
 }  # fmt: skip
-ADMIN = {"/api/audit", "/api/webhooks"}
+ADMIN = {("get", "/api/audit"), ("get", "/api/webhooks"), ("delete", "/api/runs/{run_id}")}
 
 
 def needed(method: str, path: str) -> Role:
     """The role that a route should need; a new route that changes something needs `run` unless it is named above."""
-    if path in ADMIN:
+    if (method, path) in ADMIN:
         return "admin"
     if method == "get" or path in READS:
         return "read"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from io import BytesIO
 from typing import Annotated, Any
 from urllib.parse import quote
+from zipfile import ZIP_DEFLATED, ZipFile
 
 import anyio
 from fastapi import APIRouter, Query
@@ -26,6 +28,7 @@ from teamwright.server.webhook_notices import WebhookLine
 
 router = APIRouter(prefix="/api/runs/{run_id}", tags=["records"])
 page_router = APIRouter(prefix="/api/runs/{run_id}", tags=["page"])
+files_router = APIRouter(tags=["page"])
 audit_router = APIRouter(tags=["audit"])
 SAFE_TYPES = frozenset(("text/plain", "text/csv", "text/markdown", "application/json", "application/pdf", "image/png"))
 """Media types that a download keeps; every other becomes a stream of bytes, which no browser interprets."""
@@ -33,6 +36,7 @@ CONTENT: dict[int | str, dict[str, Any]] = {200: {"content": {"*/*": {}}, "descr
 DOWNLOAD = {"X-Content-Type-Options": "nosniff", "Content-Security-Policy": "default-src 'none'; sandbox"}
 JSON = "application/json"
 MOST_EVENTS = 50_000
+MOST_EXPORTED = 50
 PAGE_EVENT: dict[str, Any] = {
     "type": "object",
     "description": "a page event, as docs/reference/page-events.schema.json describes it",
@@ -103,6 +107,23 @@ async def export_run(server: Server, run_id: str) -> Response:
     text = await export_html(server.engine, run_id, prompts=False)
     headers = {**DOWNLOAD, "Content-Disposition": f"attachment; filename*=UTF-8''{quote(run_id, safe='')}.html"}
     return Response(text, media_type="text/html", headers=headers)
+
+
+@files_router.get("/api/export", responses=CONTENT | responses(404), response_class=Response, dependencies=[MAY_READ])
+async def export_runs(
+    server: Server,
+    run: Annotated[list[str], Query(min_length=1, max_length=MOST_EXPORTED, description="the ids of runs")],
+) -> Response:
+    """Return several runs as one ZIP file, to be saved: an HTML file for each."""
+    for run_id in run:
+        await require_run(server.engine, run_id)
+    content = BytesIO()
+    with ZipFile(content, "w", ZIP_DEFLATED) as archive:
+        for run_id in dict.fromkeys(run):
+            text = await export_html(server.engine, run_id, prompts=False)
+            await anyio.to_thread.run_sync(archive.writestr, f"{run_id}.html", text)
+    headers = {**DOWNLOAD, "Content-Disposition": "attachment; filename=runs.zip"}
+    return Response(content.getvalue(), media_type="application/zip", headers=headers)
 
 
 @page_router.get("/page-events", responses=FOUND | responses(404), response_class=Response, dependencies=[MAY_READ])

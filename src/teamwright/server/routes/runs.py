@@ -1,15 +1,18 @@
-"""Teams, and their runs: forecast, start, fork, list, read, resume, pause and end them."""
+"""Teams, and their runs: forecast, start, fork, list, read, resume, pause, end and delete them."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
+from urllib.parse import quote
 
 import anyio
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
+from teamwright.cli.runs.delete import family_of
 from teamwright.errors import ConversationBusy
+from teamwright.journal.run_filter import RunFilter, RunOrder
 from teamwright.runtime.run_reader import read_record, read_team
 from teamwright.runtime.run_request import RunRequest
 from teamwright.server.client_connection import require_run
@@ -27,10 +30,10 @@ from teamwright.server.run_requests import (
 )
 from teamwright.server.security.audit import note_started
 from teamwright.server.security.masked_json import masked, unmasked
-from teamwright.server.security.visitor import MAY_READ, MAY_RUN, Runner, Server
+from teamwright.server.security.visitor import MAY_ADMIN, MAY_READ, MAY_RUN, Runner, Server
 from teamwright.values.limits import Limits
 from teamwright.values.text.secret_names import HIDDEN
-from teamwright.values.turns.results import FINAL
+from teamwright.values.turns.results import FINAL, Status
 
 router = APIRouter(prefix="/api/runs", tags=["runs"])
 team_router = APIRouter(prefix="/api/teams", tags=["teams"])
@@ -40,11 +43,10 @@ EVENTS: dict[int | str, dict[str, Any]] = {
         "description": "journal events",
     }
 }
+NEXT = "Teamwright-Next"
+"""The header with the run after which the next page of a list begins."""
 MOST_TURNS = 100
 """How many of the newest turns of a conversation are listed."""
-StatusFilter = Literal[
-    "completed", "failed", "degraded", "timeout", "cancelled", "paused", "interrupted", "queued", "running",
-]  # fmt: skip
 
 
 @team_router.get("", responses=responses(), dependencies=[MAY_READ])
@@ -87,25 +89,51 @@ class NextTurn(BaseModel):
     task: str = Field(min_length=1, max_length=1_000_000)
 
 
+class DeletedRuns(BaseModel):
+    """What was deleted."""
+
+    deleted: list[str]
+    freed_bytes: int
+
+
 class StartedRun(BaseModel):
     """The id of a run that this server drives."""
 
     run_id: str
 
 
-@router.get("", responses=responses(), dependencies=[MAY_READ])
+@router.get("", responses=responses(404), dependencies=[MAY_READ])
 async def list_runs(
     server: Server,
+    response: Response,
+    *,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
-    offset: Annotated[int, Query(ge=0, le=1_000_000)] = 0,
-    status: StatusFilter | None = None,
+    after: Annotated[str | None, Query(max_length=64, description="the run that the page before ended with")] = None,
+    status: Status | None = None,
     team: Annotated[str | None, Query(max_length=200)] = None,
     search: Annotated[str, Query(max_length=200, description="words of its id, team, conversation or task")] = "",
+    order: Annotated[RunOrder, Query(description="with a minus sign, the newest or the largest first")] = "-started",
     parent: Annotated[str | None, Query(max_length=64, description="the child runs of this run")] = None,
 ) -> list[RunRow]:
-    """Return the newest runs that fit, with status, cost and duration; child runs only with `parent`."""
-    rows = await server.overview.rows(limit, offset=offset, status=status, team=team, search=search, parent=parent)
-    return [RunRow.model_validate(masked(row.model_dump())) for row in rows]
+    """Return a page of the runs that fit, with status, cost and duration; child runs only with `parent`.
+
+    The header `Teamwright-Next` is the `after` of the next page; the last page has none. A page of a search may be
+    short, or empty, and have a next one.
+    """
+    if after is not None:
+        await require_run(server.engine, after)
+    which = RunFilter(team=team, status=status, after=after, order=order)
+    page = await server.overview.page(limit, which, search=search, parent=parent)
+    if page.next is not None:
+        response.headers[NEXT] = quote(page.next, safe="")
+    return [RunRow.model_validate(masked(row.model_dump())) for row in page.rows]
+
+
+@router.delete("/{run_id}", responses=responses(404, 409), dependencies=[MAY_ADMIN])
+async def delete_run(server: Server, run_id: str) -> DeletedRuns:
+    """Delete a run that is neither running nor queued for good, with its child runs and all that only they refer to."""
+    family = await family_of(server.engine.journal, await require_run(server.engine, run_id))
+    return DeletedRuns(deleted=list(family), freed_bytes=await server.engine.journal.delete(family))
 
 
 @router.post("/forecast", responses=responses(404), dependencies=[MAY_RUN])
