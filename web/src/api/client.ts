@@ -76,7 +76,14 @@ export function problemOf(error: unknown, field: string): string {
 /** Whether an error is about one of these fields, beside which it is shown. */
 export const isBeside = (error: unknown, ...fields: string[]) => fields.some((field) => problemOf(error, field) !== '')
 
+/** A page of a list, and where the next one begins; empty after the last. */
+async function page<T>(path: string, query?: Query): Promise<{ items: T[]; next: string }> {
+  const response = await answer('GET', url(path, query))
+  return { items: (await response.json()) as T[], next: decodeURIComponent(response.headers.get('Teamwright-Next') ?? '') }
+}
+
 export const api = {
+  page,
   get: <T>(path: string, query?: Query) => request<T>('GET', url(path, query)),
   post: <T>(path: string, body: unknown = {}) => request<T>('POST', path, body),
   blob: async (path: string) => (await answer('GET', path)).blob(),

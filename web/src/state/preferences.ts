@@ -2,13 +2,17 @@
 
 const PREFIX = 'teamwright.'
 
-export function recall<T extends string>(name: string, allowed: readonly T[]): T | null {
+export function recallText(name: string): string | null {
   try {
-    const found = localStorage.getItem(PREFIX + name)
-    return allowed.find((one) => one === found) ?? null
+    return localStorage.getItem(PREFIX + name)
   } catch {
     return null
   }
+}
+
+export function recall<T extends string>(name: string, allowed: readonly T[]): T | null {
+  const found = recallText(name)
+  return allowed.find((one) => one === found) ?? null
 }
 
 export function remember(name: string, value: string): void {

@@ -25,7 +25,15 @@ export function useShortcuts(added: Shortcut[]): void {
 const isTyping = (target: EventTarget | null) =>
   target instanceof HTMLElement && (target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName))
 
+/** Opens the palette of commands, also while the reader types. */
+export const PALETTE = 'Ctrl K'
+
 export function handleKey(event: KeyboardEvent): void {
+  if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === 'k' && !event.shiftKey && !event.altKey) {
+    event.preventDefault()
+    if (!document.querySelector('dialog[open]')) shortcuts.value.find((one) => one.keys === PALETTE)?.run()
+    return
+  }
   if (event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target)) return
   if (document.querySelector('dialog[open]')) return
   const pair = Date.now() - firstAt < PAUSE ? `${first} ${event.key}` : ''

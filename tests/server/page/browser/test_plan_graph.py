@@ -10,8 +10,7 @@ from typing import Any, Literal
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from tests.server.page.browser.kit import PageServer, write_teams
-from tests.server.page.browser.test_appearance import violations
+from tests.server.page.browser.kit import PageServer, violations, write_teams
 
 pytestmark = pytest.mark.experts
 MEMBERS = ("kim", "ana", "ben", "cem")
