@@ -40,7 +40,7 @@ IMPORTED = {
     "mistral": "pydantic_ai.models.mistral",
     "mcp": "mcp, teamwright.agents.tools.mcp_source",
     "local": "xllamacpp, teamwright.agents.clients.local_model",
-    "lab": "resvg_py, teamwright.lab.evaluation.plots",
+    "lab": "teamwright.lab.evaluation.report",
     "experts": "teamwright.experts.ask_command",
     "tokens": "bpe_openai, teamwright.agents.prices_and_tokenizers",
     "server": "uvicorn, teamwright.server.app",

@@ -4,7 +4,6 @@ from teamwright.wings import Wing
 
 WING = Wing(
     name="lab",
-    libraries=("resvg_py",),
     commands={"lab": "teamwright.lab.commands.evaluate:app", "runs what-if": "teamwright.lab.commands.what_if:what_if"},
     hooks={
         "run_options": "teamwright.lab.commands.auto_topology:AUTO",

@@ -1,4 +1,4 @@
-"""`teamwright lab` for topologies: options, JSON, tables, gates, plots and exit codes."""
+"""`teamwright lab` for topologies: options, JSON, tables, gates and exit codes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from teamwright.install_command import install_command
 from teamwright.lab import compare, evaluate, sweep
 from tests.kit.terminal import Call
 
@@ -120,11 +119,9 @@ def test_all_budgets_are_held_to_the_gates_each_once(call: Call) -> None:  # Z-1
         (["evaluate", "--recommend", "speed"], "recommend is 'speed', expected balanced, cost or quality"),
         (["evaluate", "--topology", "star,ring"], "topologies is 'ring', expected single, lead_subagent"),
         (["evaluate", "--topology", "star,my-ring"], "topologies is 'my-ring', expected single, lead_subagent"),
-        (["evaluate", "--plot", "plot.gif"], "use one that ends in .svg or .png"),
-        (["evaluate", "--plot", "nowhere/plot.svg"], "there is no folder 'nowhere'"),
+        (["evaluate", "--out", "nowhere/report.json"], "there is no folder 'nowhere'"),
         (["evaluate", "--tasks", "1:x"], "or a range as in 8:64:8"),
         (["evaluate", "--budget-level", "all,low"], "budget is 'all', expected low, medium or high"),
-        (["evaluate", "--tasks", "4,8", "--plot", "plot.svg"], "--plot is for one workload"),
         (["evaluate", "--tasks", "4,8", "--enforce-gates"], "--enforce-gates is for one workload"),
         (["evaluate", "--tasks", "1:30000", "--json"], "--json allows at most 100000 cells, and this sweep has 120000"),
     ],
@@ -143,23 +140,6 @@ def test_a_sweep_that_is_refused_as_json_is_not_computed(call: Call, monkeypatch
 def test_a_mistake_is_reported_as_data_too(call: Call) -> None:
     done = call("lab", "evaluate", "--tasks", 0, "--json")
     assert (done.code, done.json["error"]["kind"]) == (2, "UsageError")
-
-
-def test_a_plot_is_drawn_beside_the_report(call: Call, tmp_path: Path) -> None:
-    for command in (("evaluate",), ("evaluate", "--protocol", "all")):
-        for name in (f"{len(command)}.svg", f"{len(command)}.png"):
-            done = call("lab", *command, "--json", "--plot", tmp_path / name)
-            assert done.code == 0
-            assert done.json
-            assert str(tmp_path / name) in done.err
-            assert (tmp_path / name).stat().st_size > 1000
-
-
-def test_a_png_without_its_extra_names_it_before_any_work(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("teamwright.lab.evaluation.plots.find_spec", lambda name: None)
-    done = call("lab", "evaluate", "--plot", "plot.png")
-    assert (done.code, done.out) == (2, "")
-    assert install_command("lab") in done.err
 
 
 def test_protocols_are_compared(call: Call) -> None:  # Z-14

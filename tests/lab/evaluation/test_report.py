@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from typing import Any, cast, get_args
-from xml.etree import ElementTree
 
 import pytest
 from hypothesis import given, strategies as st
@@ -194,9 +193,8 @@ def test_a_reason_says_what_it_was_chosen_from(report: Report, expected: str) ->
 
 
 @given(reports())
-def test_every_report_can_be_written_and_drawn(report: Report) -> None:
+def test_every_report_can_be_written(report: Report) -> None:
     assert max(map(len, str(report).splitlines())) <= 100
-    ElementTree.fromstring(report.svg())
 
 
 def test_both_reports_are_those_of_evaluate() -> None:  # Z-14
@@ -240,7 +238,6 @@ def test_a_comparison_shows_what_is_recommended_with_each() -> None:  # Z-15
     assert "With a low budget star_team is recommended either way." in text
     assert "With a medium budget star_team is recommended with a2a_lite, and lead_subagent with transcript." in text
     assert max(map(len, str(compare()).splitlines())) <= 80
-    ElementTree.fromstring(compare(all_budgets=True).svg())
 
 
 def test_breaches_come_with_their_protocol() -> None:

@@ -12,7 +12,6 @@ from teamwright.cli.terminal.output import (
     Out,
     check_out,
     report_failed_gates,
-    say,
     write_json,
     write_pieces,
     write_result,
@@ -85,9 +84,6 @@ Gate = Annotated[
     typer.Option("--gate", metavar="GATE", help="Another bound, such as 'p95_latency_s<=60'; may be repeated."),
 ]
 Enforce = Annotated[bool, typer.Option("--enforce-gates", help="Exit with 1 if any evaluated topology fails a gate.")]
-Plot = Annotated[
-    Path | None, typer.Option("--plot", metavar="FILE", help="Draw cost against quality, as .svg or .png.")
-]
 
 
 @app.command()
@@ -105,7 +101,6 @@ def evaluate(
     gate: Gate = None,
     enforce_gates: Enforce = False,
     profile: Profile = None,
-    plot: Plot = None,
     json: Json = False,
     out: Out = None,
 ) -> int:
@@ -127,19 +122,14 @@ def evaluate(
     )  # fmt: skip
     from teamwright.errors import UsageError
     from teamwright.lab.calibration import profiles_of
-    from teamwright.lab.evaluation.plots import check_file
 
     check_out(out)
-    if plot is not None:
-        check_out(plot, "--plot")
-        check_file(plot)
     if _is_sweep(given, out):
-        for option, is_given in (("--enforce-gates", enforce_gates), ("--plot", plot is not None)):
-            if is_given:
-                raise UsageError(f"{option} is for one workload; leave it out, or give each option one value.")
+        if enforce_gates:
+            raise UsageError("--enforce-gates is for one workload; leave it out, or give each option one value.")
         return _sweep(given, profiles_of(profile), out, json=json)
     found, failed = _evaluated(given, profiles_of(profile))
-    _deliver(found, json, out, plot)
+    _deliver(found, json, out)
     return report_failed_gates(failed) if enforce_gates else 0
 
 
@@ -207,14 +197,11 @@ def _options(given: Mapping[str, str]) -> Options:
     return cast("Options", found)
 
 
-def _deliver(found: Report | Comparison, json: bool, out: Path | None, plot: Path | None) -> None:
+def _deliver(found: Report | Comparison, json: bool, out: Path | None) -> None:
     if json:
         write_json(found.to_json(), out)
     else:
         write_result(str(found), out)
-    if plot is not None:
-        found.plot(plot)
-        say(f"plot written to {str(plot)!r}")
 
 
 def _check_size(options: SweepOptions, json: bool) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Unpack
 
 from pydantic import JsonValue
@@ -185,18 +184,6 @@ class Report:
             ]
         return found
 
-    def svg(self) -> str:
-        """The plot of cost against quality, as SVG."""
-        from teamwright.lab.evaluation.plots import report_plot
-
-        return report_plot(self)
-
-    def plot(self, file: str | Path) -> None:
-        """Write the plot to a file that ends in .svg or .png."""
-        from teamwright.lab.evaluation.plots import save
-
-        save(self.svg(), file)
-
     def __str__(self) -> str:
         from teamwright.lab.evaluation.tables import report_text
 
@@ -344,18 +331,6 @@ class Comparison:
             found[protocol] = {name: part for name, part in report.to_json().items() if name != "inputs"}
         found["differences"] = [self._difference_json(row) for row in self.differences]
         return found
-
-    def svg(self) -> str:
-        """The plot of cost against quality, with an arrow for each topology, as SVG."""
-        from teamwright.lab.evaluation.plots import comparison_plot
-
-        return comparison_plot(self)
-
-    def plot(self, file: str | Path) -> None:
-        """Write the plot to a file that ends in .svg or .png."""
-        from teamwright.lab.evaluation.plots import save
-
-        save(self.svg(), file)
 
     def __str__(self) -> str:
         from teamwright.lab.evaluation.tables import comparison_text
