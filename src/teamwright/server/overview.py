@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
@@ -120,7 +120,7 @@ class Overview:
         task = await self._task(summary)
         return RunRow.model_validate({**dict.fromkeys(SPARSE, ""), "damage": None, **summary.to_json(), "task": task})
 
-    async def changes(self) -> AsyncIterator[Item]:
+    async def changes(self) -> AsyncGenerator[Item]:
         """Yield the rows of the newest runs, then `ready`, then each row that has changed."""
         queue: asyncio.Queue[str] = asyncio.Queue()
         self._watchers[queue] = set()  # before the rows are read, so that no change is missed
@@ -169,7 +169,9 @@ class Overview:
     async def _refresh(self) -> None:
         rows = {row.id: row for row in (await self.page(SHOWN)).rows}
         changed = [id_ for id_, row in rows.items() if _differs(self._rows.get(id_), row)]
-        gone = [] if len(rows) >= SHOWN else [id_ for id_ in self._rows if id_ not in rows]
+        # A run that is older than all these was not deleted: newer ones have taken its place.
+        oldest = min((row.started_at for row in rows.values()), default="") if len(rows) >= SHOWN else ""
+        gone = [id_ for id_, row in self._rows.items() if id_ not in rows and row.started_at > oldest]
         self._rows = rows
         for queue, waiting in self._watchers.items():
             for run_id in (*changed, *gone):

@@ -1,13 +1,13 @@
 """Lists of 100 000 runs: what a page of them costs, as the database says it."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from teamwright.journal.postgres.connection import Connection, DatabaseAddress, connect
-from teamwright.journal.postgres.journal import PostgresJournal
+from teamwright.journal.postgres.journal import OPEN_RUNS, PostgresJournal
 from teamwright.journal.run_filter import ALL_RUNS, RunFilter
 from tests.kit.postgres import schema_url
 
@@ -34,9 +34,8 @@ async def connection(postgres_server: str, tmp_path: Path) -> AsyncIterator[Conn
         yield connection
 
 
-async def plan_of(connection: Connection, which: RunFilter) -> list[dict[str, Any]]:
-    """The steps by which the database reads a page."""
-    clauses, parameters = which.clauses(PAGE)
+async def plan_of(connection: Connection, clauses: str, parameters: Sequence[str | int] = ()) -> list[dict[str, Any]]:
+    """The steps by which the database reads runs."""
     statement = f"EXPLAIN (ANALYZE, FORMAT JSON) SELECT * FROM runs {clauses.replace('?', '%s')}"
     row = await (await connection.execute(statement.encode(), parameters)).fetchone()
     assert row is not None
@@ -61,12 +60,18 @@ async def test_no_page_of_the_newest_runs_reads_more_than_it_shows(connection: C
         RunFilter(status="paused", after="run-50000"),
         RunFilter(status="interrupted"),
     ):
-        steps = await plan_of(connection, which)
+        steps = await plan_of(connection, *which.clauses(PAGE))
         assert "Seq Scan" not in [step["Node Type"] for step in steps], (which, steps)
         scans = [step for step in steps if "Scan" in step["Node Type"]]
         read = sum(step["Actual Rows"] + step.get("Rows Removed by Filter", 0) for step in scans)
         # Of a team with many runs, the database may rather walk along all teams than along an index of its own.
         assert read <= (20 * PAGE if which.team == "team-7" else 2 * PAGE + 1), (which, steps)
+
+
+async def test_open_runs_are_found_without_reading_all(connection: Connection) -> None:
+    steps = await plan_of(connection, OPEN_RUNS)
+    assert "Seq Scan" not in [step["Node Type"] for step in steps], steps
+    assert steps[0]["Actual Rows"] == RUNS // 999
 
 
 async def test_every_run_is_on_one_page(connection: Connection, postgres_server: str, tmp_path: Path) -> None:

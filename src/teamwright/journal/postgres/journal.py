@@ -48,6 +48,8 @@ from teamwright.values.people import Intervention
 from teamwright.values.turns.results import FINAL, RunSummary
 
 T = TypeVar("T")
+OPEN_RUNS: LiteralString = "WHERE status IS NULL OR status IN ('interrupted', 'paused', 'queued') ORDER BY place DESC"
+"""The clauses that select the runs that have not ended."""
 
 
 class PostgresJournal(Journal):
@@ -153,10 +155,7 @@ class PostgresJournal(Journal):
 
     async def open_runs(self) -> list[RunSummary]:
         """Return the runs that have not ended, newest first; a row may lag behind its events, but never ends early."""
-        which: LiteralString = "WHERE status IS NULL OR status = ANY(%s::text[]) ORDER BY place DESC"
-        return [
-            one for one in await self._summaries(which, ["interrupted", "paused", "queued"]) if one.status not in FINAL
-        ]
+        return [one for one in await self._summaries(OPEN_RUNS) if one.status not in FINAL]
 
     async def find(self, run_id: str) -> RunSummary | None:
         """Return the summary of a run, or None."""
