@@ -327,8 +327,8 @@ async def test_edits_of_two_people_who_saw_the_same_version_are_merged() -> None
     door: JsonValue = {"id": "door", "agent": "b", "needs": ["look"]}
 
     async def act(engine: Engine) -> None:
-        await engine.runs.edit_plan("r", {"steps": [*STEPS[:2], paint]}, by="ann")
-        await engine.runs.edit_plan("r", {"steps": [*STEPS[:2], door]}, by="ben")
+        await engine.runs.edit_plan("r", {"steps": [*STEPS[:2], paint], "version": 1}, by="ann")
+        await engine.runs.edit_plan("r", {"steps": [*STEPS[:2], door], "version": 1}, by="ben")
 
     team = live([members.member("a", gate.answer), *members.members("b c")])  # type: ignore[list-item]
     _, events = await run_steered(team, gate, act, journal, TASK)

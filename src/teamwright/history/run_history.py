@@ -222,14 +222,16 @@ class RunHistory:
     def plan(self) -> JsonValue:
         """A copy of the latest plan of the run's own team, to be edited: the recorded one, else the declared steps.
 
-        `None` if its strategy has no plan, or the plan is not made yet.
+        It has its version, so that an edit of it is merged with what changes meanwhile. `None` if its strategy has no
+        plan, or the plan is not made yet.
         """
         plans = (
             event.fact.plan
             for event in reversed(self.events)
             if isinstance(event.fact, TeamPlanChanged) and not parent_key(event.scope)
         )
-        return deepcopy(next(plans, None)) or _declared_plan(self.manifest)
+        plan = deepcopy(next(plans, None)) or _declared_plan(self.manifest)
+        return {"version": 1, **plan} if isinstance(plan, dict) else plan
 
     def require_question(self, key: str) -> Question:
         """Return the open question with this key, or raise a `UsageError` that names the nearest key."""

@@ -53,7 +53,7 @@ class StepCrew:
         self.floor = self._make_floor()
         self.held: dict[str, frozenset[str]] = {}
         """The steps that wait for decisions, by the branch of the decision."""
-        self._done_parts: dict[tuple[str, Part], Work] = {}
+        self._done_parts: dict[tuple[str, Part, str | None], Work] = {}
         self._facts: set[object] = set()
 
     def _make_floor(self) -> Floor:

@@ -74,14 +74,19 @@ def test_keys_in_another_order_make_no_difference() -> None:
 
 def test_a_new_field_comes_after_those_that_were_there() -> None:
     after: Any = plan_after(BEFORE, {"steps": [{"priority": 2, "task": "Look.", "id": "a"}], "variables": {}})
-    assert list(after) == ["steps", "variables"]
+    assert list(after) == ["steps", "variables", "version"]
     assert list(after["steps"][0].items()) == [("id", "a"), ("task", "Look."), ("priority", 2)]
 
 
 def test_a_plan_of_tasks_is_shown_as_one_of_steps() -> None:
     before: Any = BEFORE
     edited: JsonValue = {"tasks": before["steps"], "variables": {"n": 2}}
-    assert plan_after(BEFORE, edited) == {"steps": before["steps"], "variables": {"n": 2}}
+    assert plan_after(BEFORE, edited) == {"steps": before["steps"], "variables": {"n": 2}, "version": 3}
+
+
+def test_what_a_run_keeps_is_no_difference_where_an_edit_leaves_it_out() -> None:
+    before: JsonValue = {"steps": [{"id": "a", "status": "completed"}], "status": "executing", "version": 2, "pins": {}}
+    assert json.dumps(plan_after(before, {"steps": [{"id": "a"}]})) == json.dumps(before)
 
 
 def test_a_change_is_shown_as_the_plan_after_it() -> None:

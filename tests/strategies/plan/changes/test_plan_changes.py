@@ -16,7 +16,7 @@ from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team
 from teamwright.values.events.event import Event
-from teamwright.values.events.run import PersonAsked, RunApplied
+from teamwright.values.events.run import PersonAsked, RunApplied, RunRefused
 from teamwright.values.events.team import TeamEvaluationResult, TeamPlanChanged
 from teamwright.values.people import EditPlan, Tell
 from teamwright.values.specs.plan import Plan
@@ -283,3 +283,36 @@ async def test_a_lead_that_changes_a_plan_is_offered_the_roles_that_there_are() 
     assert "You may make other roles" in planned.task
     assert "You may make other roles" not in changed.task
     assert '"enum": ["a", "b", "poet"]' in json.dumps(changed.output_schema)
+
+
+@pytest.mark.parametrize(
+    ("change", "calls"),
+    [
+        ({"put": [{"id": "x", "agent": "c"}]}, ["a", "lead", "c", "b", "lead"]),
+        ({"put": [{"id": "y", "agent": "b"}], "remove": ["x"]}, ["a", "lead", "b", "lead"]),
+        (
+            {"put": [{"id": "x", "agent": "a", "needs": ["z"]}, {"id": "z", "agent": "c"}]},
+            ["a", "lead", "c", "a", "b", "lead"],
+        ),
+    ],
+    ids=["another member", "without it", "after another one"],
+)
+async def test_a_failed_step_is_tried_again_as_people_have_changed_it_meanwhile(
+    change: JsonValue, calls: list[str]
+) -> None:
+    fakes, journal, answers = FakeMembers(), MemoryJournal(), [Refused("no"), "a is done"]
+
+    async def lead(turn: Turn) -> str | None:
+        if turn.output_schema is None:
+            return None
+        await engine.runs.edit_plan(RUN_ID, change)
+        return "{}"
+
+    members = [fakes.member("lead", lead), fakes.member("a", lambda turn: answers.pop(0)), *fakes.members("b c")]
+    steps: list[Any] = [{"id": "x", "agent": "a"}, {"id": "y", "agent": "b", "needs": ["x"]}]
+    async with Engine(journal) as engine:
+        result = await engine.run(
+            Team("t", members=members, strategy="collaborate", options={"steps": steps}), TASK, run_id=RUN_ID
+        )
+    assert (result.status, fakes.calls) == ("completed", calls)
+    assert not facts(list(await journal.read(RUN_ID)), RunRefused)

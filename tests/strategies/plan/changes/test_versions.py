@@ -217,11 +217,22 @@ async def test_an_edit_of_an_earlier_version_keeps_what_changed_since() -> None:
     """Both edits are of version 1: the second does not undo the first."""
     fakes = FakeMembers()
     held = Held(fakes, "a")
+    first = edit(STEPS[0], {"id": "b", "needs": ["a"], "task": "First."}, STEPS[2], version=1)
+    second = edit(*STEPS[:2], {"id": "c", "needs": ["b"], "task": "Second."}, version=1)
+    _, events = await edited(collaboration(fakes, STEPS, members={"a": held.member}), held, [first, second])
+    assert [one.plan_version for one in facts(events, TeamPlanChanged)] == [1, 2, 3]
+    assert (fakes.last_turn("b").task, fakes.last_turn("c").task) == ("First.", "Second.")
+
+
+async def test_a_plan_without_a_version_is_one_for_the_present() -> None:
+    """What it has stands there afterwards, also where an earlier edit said otherwise."""
+    fakes = FakeMembers()
+    held = Held(fakes, "a")
     first = edit(STEPS[0], {"id": "b", "needs": ["a"], "task": "First."}, STEPS[2])
     second = edit(*STEPS[:2], {"id": "c", "needs": ["b"], "task": "Second."})
     _, events = await edited(collaboration(fakes, STEPS, members={"a": held.member}), held, [first, second])
     assert [one.plan_version for one in facts(events, TeamPlanChanged)] == [1, 2, 3]
-    assert (fakes.last_turn("b").task, fakes.last_turn("c").task) == ("First.", "Second.")
+    assert (fakes.last_turn("b").task, fakes.last_turn("c").task) == (TASK, "Second.")
 
 
 async def test_a_phase_that_is_added_while_the_last_one_runs_is_done_too() -> None:

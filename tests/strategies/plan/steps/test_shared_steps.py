@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from teamwright.errors import Refused
+from teamwright.journal.in_memory_journal import MemoryJournal
+from teamwright.runtime.engine import Engine
 from teamwright.strategies.plan.steps.shared_steps import ASSEMBLE
 from teamwright.values.events.team import TeamPlanChanged
+from teamwright.values.turns.turn import Turn
 from tests.kit.collaboration import SPLIT, collaboration, deciding, facts, steps_of
 from tests.kit.members import FakeMembers
-from tests.kit.runs import TASK, contents, run, speakers
+from tests.kit.runs import RUN_ID, TASK, contents, run, speakers
 
 PARTS = [{"id": "one", "agent": "a", "task": "Do one."}, {"id": "two", "agent": "b", "task": "Do two."}]
 STEPS: list[Any] = [{"id": "draft", "parallel": SPLIT, "parts": PARTS}]
@@ -83,3 +86,26 @@ async def test_a_phase_of_one_part_needs_nothing_put_together() -> None:
     fakes = FakeMembers()
     await run(collaboration(fakes, [{"id": "draft", "parallel": SPLIT, "parts": PARTS[:1]}]))
     assert fakes.calls == ["a", "lead"]
+
+
+async def test_a_part_is_done_again_where_a_person_has_changed_the_task_of_its_step() -> None:
+    fakes, journal, tasks = FakeMembers(), MemoryJournal(), list[str]()
+
+    async def lead(turn: Turn) -> str | None:
+        if turn.output_schema is None:
+            return None
+        await engine.runs.edit_plan(RUN_ID, {"put": [{**step, "task": "Draw a boat."}]})
+        return "{}"
+
+    def second(turn: Turn) -> object:
+        tasks.append(turn.task)
+        return Refused("no") if len(tasks) == 1 else "b is done"
+
+    parts = [{"id": "one", "agent": "a"}, {"id": "two", "agent": "b"}]
+    step: dict[str, Any] = {"id": "draw", "parallel": SPLIT, "parts": parts, "task": "Draw a house."}
+    members = {"lead": fakes.member("lead", lead), "b": fakes.member("b", second)}
+    team = collaboration(fakes, [step, {"id": "c", "needs": ["draw"]}], members=members)
+    async with Engine(journal) as engine:
+        await engine.run(team, "Draw.", run_id=RUN_ID)
+    assert [turn.task for name, turn in fakes.received if name == "a"] == ["Draw a house.", "Draw a boat."]
+    assert tasks == ["Draw a house.", "Draw a boat."]

@@ -100,7 +100,7 @@ def plan_after(before: JsonValue, edit: JsonValue) -> JsonValue:
     """Return the plan that an edit asks for, as data: what it leaves as it was stands where it stood.
 
     An edit is a plan, or a change of one. It need not be valid, and what is neither stands for itself. The order of
-    steps is no part of it: new ones come last.
+    steps is no part of it: new ones come last. What a run keeps is no difference where the edit leaves it out.
     """
     if not isinstance(before, dict) or not isinstance(edit, dict):
         return edit
@@ -111,8 +111,19 @@ def plan_after(before: JsonValue, edit: JsonValue) -> JsonValue:
     old, new = before.get("steps"), edit.get("steps")
     if isinstance(old, list) and isinstance(new, list):
         places = {_id_of(step): place for place, step in enumerate(old)}
+        kept = {_id_of(step): step for step in old}
+        new = [_with_bookkeeping(kept.get(_id_of(step)), step) for step in new]
         edit = {**edit, "steps": sorted(new, key=lambda step: places.get(_id_of(step), len(places)))}
+        if all(isinstance(step, dict) for step in new):
+            edit = _with_bookkeeping(before, edit)
     return _in_order_of(before, edit)
+
+
+def _with_bookkeeping(before: JsonValue, after: JsonValue) -> JsonValue:
+    """Return a plan or a step, as data, with what a run keeps of it."""
+    if not isinstance(before, dict) or not isinstance(after, dict):
+        return after
+    return {**{name: before[name] for name in before if name in BOOKKEEPING}, **after}
 
 
 def plan_text(plan: JsonValue) -> str:

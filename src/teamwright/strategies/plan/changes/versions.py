@@ -259,7 +259,7 @@ class PlanVersions:
     def _edit(self, edit: EditPlan) -> PlanChange | str:
         """Return what a person changed in the version of the plan that it saw, or why the edit can't be read.
 
-        A change is taken as well as a whole plan.
+        A change is taken as well as a whole plan. A plan that names no version is one for the present.
         """
         found = read_edit(edit.plan)
         if isinstance(found, PlanChange):
@@ -268,7 +268,7 @@ class PlanVersions:
             return found.model_copy(update={"variables": new})
         if not isinstance(found, Plan):
             return found
-        seen = self._by_number.get(found.version)
+        seen = self._by_number.get(found.version) if "version" in found.model_fields_set else self.plan
         return f"the plan has no version {found.version}" if seen is None else edit_between(seen, found, self.plan)
 
 

@@ -41,8 +41,8 @@ class SharedStep:
     prefix: str
     turn_for: TurnFor
     work_of: AskForWork
-    done_parts: dict[tuple[str, Part], Work]
-    """The parts that are done stay so: another attempt asks only for those that are new or failed."""
+    done_parts: dict[tuple[str, Part, str | None], Work]
+    """The parts that are done stay so: another attempt asks only for those that are new, changed or failed."""
     closes: bool = False
     """Whether the team closes with this step."""
 
@@ -88,7 +88,7 @@ class SharedStep:
         failed: dict[str, Failure] = {}
         async with ctx.branches(self.width) as branches:
             for place, part in enumerate(parts, start=1):
-                if (kept := self.done_parts.get((self.step.id, part))) is not None:
+                if (kept := self.done_parts.get(self._key_of(part))) is not None:
                     done[part.id] = kept
                 else:
                     at = f"{self.prefix}part-{place}"
@@ -113,7 +113,11 @@ class SharedStep:
         if isinstance(work, Failure):
             failed[part.id] = work
         else:
-            done[part.id] = self.done_parts[self.step.id, part] = work
+            done[part.id] = self.done_parts[self._key_of(part)] = work
+
+    def _key_of(self, part: Part) -> tuple[str, Part, str | None]:
+        """Return what makes a part the same in another attempt: with its task, which may be that of the step."""
+        return self.step.id, part, self.state.outputs.task_text(self.step) if part.task is None else None
 
     def _merge_asks(self, names: Sequence[str]) -> list[ClosingAsk]:
         """Return the asks that make one of the answers of these competitors: of the lead, or the votes of all."""

@@ -248,7 +248,8 @@ class StepRunner:
         queue, is_first = self.queue, True
         while len(queue.running) < width and (claim := queue.claims.grant_next()) is not None:
             step = queue.steps[claim.name]
-            if (place := self._hooks.place_of(step)) not in self._checked:
+            place = self._branch_names.get(step.id) or self._hooks.place_of(step)  # where a step is tried again, there
+            if place not in self._checked:
                 self._checked.add(place)
                 if await self._before_start(place, ctx, is_first):
                     await self._queue_ready(only, ctx)  # the claims of another plan

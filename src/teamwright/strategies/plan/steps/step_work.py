@@ -137,11 +137,15 @@ class StepExecution:
         Where the settings of a member are wrong, only another member may help.
         """
         before, failure = self.agent, self.failure
-        self._assigned, self._step, self.agent = assignment, assignment.step, agent
+        self.take(assignment, agent)
         self._ladder.retries += 1
         if failure is None or failure.error not in FUTILE:
             return True
         return failure.asked not in assignment.members if assignment.members else agent is not before
+
+    def take(self, assignment: StepAssignment, agent: Agent) -> None:
+        """Continue with the step as it is now, which people may have changed before it is tried again."""
+        self._assigned, self._step, self.agent = assignment, assignment.step, agent
 
     async def give_up(self, ctx: Context) -> Failure:
         """End a step that waits in vain: the team continues without it, one agent finishes, or the team fails."""
