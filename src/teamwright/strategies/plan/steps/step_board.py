@@ -58,8 +58,7 @@ class StepBoard:
         execution = self.executions.get(id_)
         if execution is None:
             execution = self.executions[id_] = StepExecution(assignment, agent, self._machines[id_], self._crew)
-        execution.take(assignment, agent)
-        ending = await execution.run(turn, ctx)
+        ending = await execution.run(assignment, agent, turn, ctx)
         if execution.aborts_team:
             self.results.is_over = True
         return ending

@@ -111,8 +111,12 @@ class StepExecution:
         self.awaits: Literal["", "adjustment", "plan"] = ""
         self.aborts_team = self.abandons_plan = False
 
-    async def run(self, turn: Turn, ctx: Context) -> Reply | Failure:
-        """Work on the step until it has an answer that counts, fails, or waits; record its assignment and its end."""
+    async def run(self, assignment: StepAssignment, agent: Agent, turn: Turn, ctx: Context) -> Reply | Failure:
+        """Work on the step until it has an answer that counts, fails, or waits; record its assignment and its end.
+
+        People may have changed the step before it is tried again.
+        """
+        self._assigned, self._step, self.agent = assignment, assignment.step, agent
         if self._machine.state != "generating":
             self._machine.move("generating")
         await ctx.emit(self._assignment_fact())
@@ -137,15 +141,11 @@ class StepExecution:
         Where the settings of a member are wrong, only another member may help.
         """
         before, failure = self.agent, self.failure
-        self.take(assignment, agent)
+        self._assigned, self._step, self.agent = assignment, assignment.step, agent
         self._ladder.retries += 1
         if failure is None or failure.error not in FUTILE:
             return True
         return failure.asked not in assignment.members if assignment.members else agent is not before
-
-    def take(self, assignment: StepAssignment, agent: Agent) -> None:
-        """Continue with the step as it is now, which people may have changed before it is tried again."""
-        self._assigned, self._step, self.agent = assignment, assignment.step, agent
 
     async def give_up(self, ctx: Context) -> Failure:
         """End a step that waits in vain: the team continues without it, one agent finishes, or the team fails."""
