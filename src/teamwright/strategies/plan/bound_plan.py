@@ -177,7 +177,9 @@ def plan_problems_of(
     present = members or state.team
     team, known, roles = roster or present.roster, present.everyone, {**state.roles_of(present), **new_roles}
     found = [
-        flaw.text for flaw in steps_flaws(plan.steps, team, state.options, roles, plan.variables) if not flaw.is_warning
+        flaw.text.rstrip(".")
+        for flaw in steps_flaws(plan.steps, team, state.options, roles, plan.variables)
+        if not flaw.is_warning
     ]
     found += [] if state.options.keeps_states else _stateless_problems(plan.steps)
     if found:

@@ -190,6 +190,10 @@ async def test_a_change_is_taken_as_well_as_a_whole_plan() -> None:
         (EditPlan(plan={"put": [{"id": "c", "needs": ["d"]}]}), "the step 'c' needs 'd', which is no step"),
         (EditPlan(plan={"steps": [{"id": "a"}, {"id": "b", "agent": "z"}]}), "names 'z', which is not of the team"),
         (EditPlan(plan={"steps": STEPS, "version": 7}), "the plan has no version 7"),
+        (
+            EditPlan(plan={"put": [{"id": "b", "needs": ["zz"], "agent": "z"}]}),
+            "which is no step; known are a, b, c; the step 'b' names 'z'",
+        ),
     ],
 )
 async def test_what_the_present_plan_does_not_allow_is_refused_before_it_is_acknowledged(
