@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 from hypothesis import given, strategies as st
 
@@ -22,7 +23,7 @@ from teamwright.values.specs.plan import Step
 from teamwright.values.turns.messages import Message
 from teamwright.values.turns.results import RunResult
 from teamwright.values.turns.turn import Reply
-from tests.growth import assert_linear_count
+from tests.growth import assert_linear_calls, assert_linear_count
 from tests.kit.members import FakeMembers
 from tests.kit.runs import TASK, contents, run, speakers
 
@@ -437,3 +438,13 @@ def test_the_report_of_unneeded_steps_grows_linearly_with_the_plan() -> None:  #
         return sum(len(flaw.text) for flaw in flaws)
 
     assert_linear_count(told)
+
+
+@pytest.mark.parametrize("is_wide", [True, False])
+def test_the_work_on_each_step_stays_the_same_however_long_the_plan_is(is_wide: bool) -> None:  # S-01
+    def run_plan(size: int) -> None:
+        needs: list[list[str]] = [[] if is_wide or not place else [f"s{place - 1}"] for place in range(size)]
+        plan: list[Any] = [{"id": f"s{place}", "agent": "a", "needs": of} for place, of in enumerate(needs)]
+        anyio.run(run, Team("t", members=FakeMembers().members("a"), strategy="dag", options={"steps": plan}))
+
+    assert_linear_calls(run_plan, size=60)

@@ -142,7 +142,7 @@ class PlanState:
         Its turn is made in its branch, and on a resume another change may have come before that.
         """
         if self.versions is not None:
-            self.outputs.variables_at[step] = self.plan.variables
+            self.outputs.variables_at[step] = self.outputs.plan_variables
             self._notices_at[step] = {name: len(texts) for name, texts in self.versions.notices.items()}
 
     def notices_for(self, member: str, step: str) -> list[Message]:
