@@ -27,11 +27,13 @@ test('a fence can name no class of the page', () => {
 })
 
 test.each(['"' + '\\"'.repeat(24_000), "'" + "\\'".repeat(24_000), '/*'.repeat(24_000)])('open strings and comments are passed in linear time', (code) => {
-  const seconds = (text: string) => {
-    const start = performance.now()
-    for (let time = 0; time < 5; time++) highlight(text, (one) => one)
-    return performance.now() - start
+  const fastest = (text: string) => {
+    const times = Array.from({ length: 9 }, () => {
+      const start = performance.now()
+      highlight(text, (one) => one)
+      return performance.now() - start
+    })
+    return Math.min(...times)  // of a busy machine, that of a quiet moment
   }
-  seconds(code)
-  expect(seconds(code)).toBeLessThan(40 * seconds(code.slice(0, code.length / 8)) + 50)
+  expect(fastest(code)).toBeLessThan(40 * fastest(code.slice(0, code.length / 8)) + 10)
 })

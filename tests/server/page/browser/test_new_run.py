@@ -94,10 +94,10 @@ def test_a_run_is_started_like_another_with_its_files_and_limits(server: PageSer
 def test_a_team_of_experts_is_formed_edited_and_started(server: PageServer, page: Page) -> None:
     server.open(page, "new")
     line = page.get_by_label("What should be done?")
-    line.press_sequentially("@team:ana")
-    line.press("Enter")
-    line.press_sequentially(",edi")
-    line.press("Enter")
+    for typed, name in (("@team:ana", "analyst"), (",edi", "editor")):
+        line.press_sequentially(typed)
+        expect(page.get_by_role("option", name=name)).to_be_visible()
+        line.press("Enter")
     expect(line).to_have_value("@team:analyst,editor")
     line.press_sequentially(" Compare the offers.")
     team = page.get_by_role("region", name="The team for this task")
