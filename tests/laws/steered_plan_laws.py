@@ -43,7 +43,7 @@ def check_steering(case: PlanCase, desk: Desk, events: Sequence[Event], result: 
     (log,) = [one for one in logs_of(events) if one.scope == "t"]
     ids = {ANSWER, *(step.id for plan in plans_of(case, log) for step in plan.steps)}
     check_versions_made(case, log)
-    check_stopped(log, ids, result)
+    check_stopped(case, log, ids, result)
     check_leavers(log, ids)
     check_workers(case, log)
     check_models(desk.stronger, log, ids)
@@ -117,7 +117,7 @@ def check_pinned(before: Plan | None, after: Plan) -> None:
         assert {one.name for one in found.variables} <= set(after.pins.variables)
 
 
-def check_stopped(log: TeamLog, ids: set[str], result: RunResult) -> None:
+def check_stopped(case: PlanCase, log: TeamLog, ids: set[str], result: RunResult) -> None:
     """Check that a step that a person stopped is worked on no more, and ends without a result."""
     stopped = set[str]()
     for event in log.events:
@@ -139,7 +139,9 @@ def check_stopped(log: TeamLog, ids: set[str], result: RunResult) -> None:
         assert (result.status, result.stop_reason) != WHOLE
         ended = {fact.step for fact in (*log.facts(TeamStepCompleted), *log.facts(StepSkipped))}
         is_over = result.status == "failed" or any(one.signal == "terminate" for one in log.facts(AgentReplied))
-        assert stopped <= ended or is_over, stopped - ended
+        is_over |= result.stop_reason == "budget"
+        last = plans_of(case, log)[-1].by_id  # a person may have taken it out
+        assert stopped & set(last) <= ended or is_over, stopped - ended
 
 
 def check_leavers(log: TeamLog, ids: set[str]) -> None:

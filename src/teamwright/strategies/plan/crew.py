@@ -17,6 +17,7 @@ from teamwright.strategies.plan.state import ANSWER, PlanState
 from teamwright.strategies.plan.steps.shared_steps import SharedStep
 from teamwright.strategies.plan.steps.step_board import StepBoard, with_role
 from teamwright.strategies.plan.steps.step_outputs import StepInput
+from teamwright.strategies.plan.steps.step_queue import Skip
 from teamwright.strategies.plan.steps.step_runner import Prelude, StepRunner
 from teamwright.strategies.plan.steps.step_work import StepAssignment, Work
 from teamwright.strategies.plan.talk.conflicts import ConflictResolver
@@ -192,6 +193,14 @@ class StepCrew:
             execution = self.board.executions.get(step.id) if self.board is not None else None
             self._pool.release(worker if execution is None else execution.agent)
         await self.floor.after_step(step, worker, ctx)
+
+    async def step_skipped(self, step: Step, skip: Skip, ctx: Context) -> None:
+        """Record that a step is left out; one that began ends as cancelled."""
+        execution = self.board.executions.get(step.id) if self.board is not None else None
+        if execution is None:
+            await ctx.emit(StepSkipped(step=step.id, reason=skip.reason, because=tuple(skip.because)))
+        else:
+            await execution.cancel(ctx)
 
     async def step_stopped(self, step: Step, ctx: Context, *, was_running: bool) -> None:
         """Record the end of a step that a person has stopped, and release who worked on it."""

@@ -66,9 +66,9 @@ class ChangeDecision:
         return pin_conflicts(plan, change) if own & changed else []
 
 
-async def decide_change(state: PlanState, change: PlanChange, by: str, ctx: Context) -> ChangeDecision:
-    """Let those decide on a change of the present plan who have to."""
-    lead, plan = state.team.lead.name, state.plan
+async def decide_change(state: PlanState, plan: Plan, change: PlanChange, by: str, ctx: Context) -> ChangeDecision:
+    """Let those decide on a change of a plan who have to."""
+    lead = state.team.lead.name
     if not change:
         return ChangeDecision(by)
     if problems := change_problems_of_model(state, plan, change):

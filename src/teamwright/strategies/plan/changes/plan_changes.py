@@ -19,10 +19,11 @@ from teamwright.strategies.plan.options import own_key
 from teamwright.strategies.plan.planned_steps import PlannedChange, change_of, proposal_in
 from teamwright.strategies.plan.planner import Planner, Progress
 from teamwright.strategies.plan.state import NOTICE, PlanState
+from teamwright.strategies.plan.steps.step_runner import Then
 from teamwright.strategies.reply_parsing import ParseFailure
 from teamwright.values.events.team import TeamDecided, TeamPlanProposed
 from teamwright.values.people import StopStep
-from teamwright.values.specs.plan import Step
+from teamwright.values.specs.plan import Plan, Step
 from teamwright.values.turns.messages import Message
 from teamwright.values.turns.turn import Failure, Reply
 
@@ -30,6 +31,14 @@ SCOPE = "plan"
 """The scope of everything that a team with a timeout asks for."""
 REJECTED = "A person rejected these steps: {reason}"
 NO_RESULT = "There is no result of this step."
+
+
+AskChange = Callable[[Context], Awaitable[PlanChange]]
+"""Returns a change of the plan that the lead, or a member, wants."""
+
+
+async def _as_it_is(change: PlanChange, _: Context) -> PlanChange:
+    return change
 
 
 class PlanChanges:
@@ -63,10 +72,10 @@ class PlanChanges:
             return False
         said = await versions.announce_edits(done)
         if split and is_unsplit(step := self._state.plan.by_id.get(place)):
-            self._consult(split, partial(self._split, step), frozenset((place,)))
+            self._consult(split, partial(self._planner.split, step), frozenset((place,)))
         if said and self._is_led and self._crew.board is not None and self._options.decide == "ahead":
-            work, held = partial(self._redirect, "\n\n".join(said)), open_steps(self._state.plan.steps)
-            self._consult(own_key(f"redirect-{self._next_aside()}"), work, held)
+            ask, held = partial(self._planner.redirect, "\n\n".join(said)), open_steps(self._state.plan.steps)
+            self._consult(own_key(f"redirect-{self._next_aside()}"), ask, held)
         await self._crew.set_steps(ctx)
         return True
 
@@ -91,18 +100,17 @@ class PlanChanges:
         self._asides += 1
         return self._asides
 
-    def _consult(self, name: str, work: Callable[[Context], Awaitable[ChangeDecision]], held: frozenset[str]) -> None:
-        """Let those decide on a change who have to, beside the steps; these steps wait for it."""
+    def _consult(self, name: str, ask: AskChange, held: frozenset[str], by: str = "", then: Then | None = None) -> None:
+        """Let those decide on a change of the lead, or `by` another, who have to; these steps wait for it.
+
+        They decide for the plan as it is now: on a resume, other changes may come before they are asked again.
+        """
         self._crew.held[name] = held
-        self._crew.runner.start_aside(name, work, partial(self._decided, name))
+        work = partial(self._decide, ask, by or self._state.team.lead.name, self._state.plan)
+        self._crew.runner.start_aside(name, work, then or partial(self._decided, name))
 
-    async def _split(self, step: Step, ctx: Context) -> ChangeDecision:
-        change = await self._planner.split(step, ctx)
-        return await decide_change(self._state, change, self._state.team.lead.name, ctx)
-
-    async def _redirect(self, text: str, ctx: Context) -> ChangeDecision:
-        change = await self._planner.redirect(text, ctx)
-        return await decide_change(self._state, change, self._state.team.lead.name, ctx)
+    async def _decide(self, ask: AskChange, by: str, plan: Plan, ctx: Context) -> ChangeDecision:
+        return await decide_change(self._state, plan, await ask(ctx), by, ctx)
 
     async def _decided(self, name: str, decision: object, ctx: Context) -> None:
         """Apply what was decided about a change, if the plan still allows it."""
@@ -154,14 +162,10 @@ class PlanChanges:
         self._crew.runner.suspend(id_, own_key(f"again-{number}/{id_}"))
         assert self._state.versions is not None
         await self._state.versions.reassign_left()
-        work, name = partial(self._adjusted, self._state.plan.by_id[id_], failure), own_key(f"adjust-{number}/{id_}")
-        self._crew.held[name] = frozenset((id_,))
-        self._crew.runner.start_aside(name, work, partial(self._try_again, id_, name))
+        ask = partial(self._planner.adjust, self._state.plan.by_id[id_], failure)
+        name = own_key(f"adjust-{number}/{id_}")
+        self._consult(name, ask, frozenset((id_,)), then=partial(self._try_again, id_, name))
         await self._crew.set_steps(ctx)
-
-    async def _adjusted(self, step: Step, failure: Failure, ctx: Context) -> ChangeDecision:
-        change = await self._planner.adjust(step, failure, ctx)
-        return await decide_change(self._state, change, self._state.team.lead.name, ctx)
 
     async def _try_again(self, id_: str, name: str, decision: object, ctx: Context) -> None:
         """Try a step again as the lead has changed it, or end it where that can't help."""
@@ -216,11 +220,8 @@ class PlanChanges:
             await ctx.emit(TeamPlanProposed(by=by, to=lead, reason=f"it can't be used: {change.problem}"))
             return
         held = frozenset((*(step.id for step in change.put), *change.remove))
-        self._consult(own_key(f"proposal-{self._next_aside()}"), partial(self._consider, change, by), held)
+        self._consult(own_key(f"proposal-{self._next_aside()}"), partial(_as_it_is, change), held, by)
         await self._crew.set_steps(ctx)
-
-    async def _consider(self, change: PlanChange, by: str, ctx: Context) -> ChangeDecision:
-        return await decide_change(self._state, change, by, ctx)
 
     async def plan_again(self, ctx: Context) -> None:
         """Let the lead plan again for the steps that failed; without another plan they are given up."""
@@ -268,7 +269,7 @@ class PlanChanges:
 
     async def _confirmed(self, change: PlanChange, ctx: Context) -> ChangeDecision:
         async with ctx.scope(own_key(f"confirm-replan-{self._planner.replans}")) as inner:
-            return await decide_change(self._state, change, self._state.team.lead.name, inner)
+            return await decide_change(self._state, self._state.plan, change, self._state.team.lead.name, inner)
 
     async def decide(self, ctx: Context) -> None:
         """Let the lead decide on what comes next from what it has seen."""
@@ -310,7 +311,7 @@ class PlanChanges:
         by_person = False
         if self._options.confirm or pin_conflicts(state.plan, change):
             async with ctx.scope(own_key(f"confirm-{number}")) as inner:
-                decision = await decide_change(state, change, lead, inner)
+                decision = await decide_change(state, state.plan, change, lead, inner)
             if decision.change is None:
                 self._rejected += 1
                 state.view.append(Message(name=NOTICE, content=REJECTED.format(reason=decision.reason), role="user"))

@@ -18,8 +18,8 @@ from teamwright.errors import AgentTimeout, ExpressionFailed, NotOwned
 from teamwright.strategies.part_results import PartWork
 from teamwright.strategies.plan.options import own_key
 from teamwright.strategies.plan.steps.step_outputs import StepInput, StepOutputs
-from teamwright.strategies.plan.steps.step_queue import StepQueue
-from teamwright.values.events.team import StepHeldUp, StepSkipped
+from teamwright.strategies.plan.steps.step_queue import Skip, StepQueue
+from teamwright.values.events.team import StepHeldUp
 from teamwright.values.specs.plan import Step
 from teamwright.values.turns.turn import Failure, Turn
 
@@ -74,6 +74,10 @@ class StepHooks(Protocol):
 
     async def after_step(self, step: Step, worker: Agent, ctx: Context) -> None:
         """Process the result of a step, before any dependent step starts."""
+        ...
+
+    async def step_skipped(self, step: Step, skip: Skip, ctx: Context) -> None:
+        """Record that a step is left out, also one that began and was to be tried again."""
         ...
 
     async def step_stopped(self, step: Step, ctx: Context, *, was_running: bool) -> None:
@@ -232,7 +236,7 @@ class StepRunner:
                     queue.settle(step.id)
                     continue
                 queue.skipped.add(step.id)
-                await ctx.emit(StepSkipped(step=step.id, reason=skip.reason, because=tuple(skip.because)))
+                await self._hooks.step_skipped(step, skip, ctx)
             except ExpressionFailed as error:
                 self._fail(step, error)
             queue.settle(step.id)

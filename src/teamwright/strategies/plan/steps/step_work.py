@@ -162,8 +162,10 @@ class StepExecution:
         return self._assigned.members
 
     async def cancel(self, ctx: Context) -> None:
-        """End a step that a person has stopped."""
+        """End a step that a person has stopped, or that is left out; one that has ended stays as it is."""
         self.awaits = ""
+        if self._machine.is_final:
+            return
         self._machine.move("cancelled")
         fact = TeamStepCompleted(
             step=self._step.id, member=self.agent.name, state="cancelled", attempts=max(1, self._attempts)
