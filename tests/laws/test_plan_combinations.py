@@ -225,13 +225,21 @@ FIRST: dict[str, JsonValue] = {"id": "s1", "agent": "a", "task": "Step 1."}
 SECOND: dict[str, JsonValue] = {"id": "s2", "agent": "boss", "task": "As edited."}
 
 
-def found(options: dict[str, Any], *sent: tuple[int, Steer], salt: int = 4, fails: int = 0) -> PlanCase:
+def found(
+    options: dict[str, Any], *sent: tuple[int, Steer], preset: str = "plan", salt: int = 4, fails: int = 0
+) -> PlanCase:
     """A case that was drawn once: its options, and what people do."""
     helpers, habits = (JUDGE, FINAL_JUDGE, CHIEF, CLOSER), QUIET._replace(fails=fails)
-    return PlanCase("plan", {"timeout": None, **options}, PLAIN, helpers, None, salt, habits, None, None, sent, ())
+    return PlanCase(preset, {"timeout": None, **options}, PLAIN, helpers, None, salt, habits, None, None, sent, ())
 
 
-STEPWISE = {"decide": "stepwise", "lead": "boss", "max_parallel": 1, "on_failure": ["adjust", "skip_step"]}
+STEPWISE = {
+    "decide": "stepwise",
+    "lead": "boss",
+    "answer": None,
+    "max_parallel": 1,
+    "on_failure": ["adjust", "upgrade_model", "downgrade_model", "skip_step"],
+}
 FOUND: dict[str, PlanCase] = {
     "a notice of a later change is in no turn that began before it": found(
         {},
@@ -247,9 +255,10 @@ FOUND: dict[str, PlanCase] = {
     **{
         f"a step that waits for its adjustment is edited ({salt})": found(
             STEPWISE,
-            (0, EditPlan(plan={"steps": [FIRST, SECOND]})),
+            (0, EditPlan(plan={"steps": [FIRST, {**SECOND, "id": "e1"}]})),
             (0, RestorePlan(plan_version=1)),
-            (2, EditPlan(plan={"steps": [FIRST, {**SECOND, "needs": ["s1"]}]})),
+            (2, EditPlan(plan={"steps": [FIRST, {**SECOND, "id": "e1", "needs": ["s1"]}]})),
+            preset="dag",
             salt=salt,
             fails=90,
         )
