@@ -16,7 +16,7 @@ import anyio
 from msgspec import Struct
 from msgspec.structs import replace
 
-from teamwright.errors import JournalCorrupt, NotResumable, RunNotFound, UsageError
+from teamwright.errors import JournalCorrupt, NotResumable, RunIsLive, RunNotFound, UsageError
 from teamwright.journal.protocol import Journal
 from teamwright.values.events.agent import Body
 from teamwright.values.events.event import Event
@@ -28,11 +28,28 @@ if TYPE_CHECKING:
     from teamwright.teams.team import Team
     from teamwright.values.limits import Limits
     from teamwright.values.specs.manifest import Source
+    from teamwright.values.turns.results import RunSummary
 
 
 async def run_not_found(journal: Journal, run_id: str) -> RunNotFound:
     """Return the error for an unknown run, with the nearest id among the newest runs."""
     return RunNotFound(run_id, [summary.id for summary in await journal.runs(200)])
+
+
+async def deletable_family(journal: Journal, run: RunSummary) -> tuple[str, ...]:
+    """Return the ids of a run and of its child runs, which are deleted together.
+
+    Raises `UsageError` if a worker will drive it, and `RunIsLive` if a process does, or drives one of its children.
+    """
+    if run.status == "queued":
+        raise UsageError(
+            f"Run {run.id!r} is queued, and a worker may drive it at any moment: end it first with"
+            f"  teamwright runs cancel {run.id}"
+        )
+    family = [run, *await journal.descendants([run.id])]
+    if running := next((one for one in family if one.status == "running"), None):
+        raise RunIsLive(running.id)
+    return tuple(one.id for one in family)
 
 
 @asynccontextmanager

@@ -19,7 +19,7 @@ from teamwright.cli.terminal.command_setup import with_journal
 from teamwright.cli.terminal.interrupts import raise_on_interrupt
 from teamwright.cli.terminal.options import check_statuses, seconds_of
 from teamwright.cli.terminal.output import Json, Out, check_out, say, write_json, write_result
-from teamwright.errors import RunIsLive, UsageError
+from teamwright.errors import UsageError
 from teamwright.values.text.display import count_text, size_text
 
 if TYPE_CHECKING:
@@ -100,7 +100,9 @@ def _chosen(
         raise UsageError("RUN names one run; leave out --older-than, --status and --keep.")
 
     async def find_one(journal: Journal) -> tuple[str, ...]:
-        return await family_of(journal, await find_run(journal, run))
+        from teamwright.runtime.run_reader import deletable_family
+
+        return await deletable_family(journal, await find_run(journal, run))
 
     return find_one
 
@@ -154,22 +156,6 @@ class OldRuns:
         if self.older_than is not None:
             matching = [family for family in matching if now - _started(family[0]) > self.older_than]
         return [run for family in matching for run in family]
-
-
-async def family_of(journal: Journal, run: RunSummary) -> tuple[str, ...]:
-    """Return the ids of a run and of its child runs.
-
-    Raises `UsageError` if a worker will drive it, and `RunIsLive` if a process does, or drives one of its children.
-    """
-    if run.status == "queued":
-        raise UsageError(
-            f"Run {run.id!r} is queued, and a worker may drive it at any moment: end it first with"
-            f"  teamwright runs cancel {run.id}"
-        )
-    family = [run, *await journal.descendants([run.id])]
-    if running := next((one for one in family if one.status == "running"), None):
-        raise RunIsLive(running.id)
-    return tuple(one.id for one in family)
 
 
 def _families(runs: list[RunSummary]) -> Iterator[list[RunSummary]]:

@@ -10,10 +10,9 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
-from teamwright.cli.runs.delete import family_of
 from teamwright.errors import ConversationBusy
 from teamwright.journal.run_filter import RunFilter, RunOrder
-from teamwright.runtime.run_reader import read_record, read_team
+from teamwright.runtime.run_reader import deletable_family, read_record, read_team
 from teamwright.runtime.run_request import RunRequest
 from teamwright.server.client_connection import require_run
 from teamwright.server.error_responses import responses
@@ -132,7 +131,7 @@ async def list_runs(
 @router.delete("/{run_id}", responses=responses(404, 409), dependencies=[MAY_ADMIN])
 async def delete_run(server: Server, run_id: str) -> DeletedRuns:
     """Delete a run that is neither running nor queued for good, with its child runs and all that only they refer to."""
-    family = await family_of(server.engine.journal, await require_run(server.engine, run_id))
+    family = await deletable_family(server.engine.journal, await require_run(server.engine, run_id))
     return DeletedRuns(deleted=list(family), freed_bytes=await server.engine.journal.delete(family))
 
 
