@@ -116,7 +116,8 @@ async def requested_files(server: ServerState, asked: RequestedRun, team: Team) 
 async def _file(server: ServerState, like: str | None, given: GivenFile) -> Attachment:
     if given.content is not None:
         try:
-            return Attachment(b64decode(given.content, validate=True), given.name)
+            decode = partial(b64decode, given.content, validate=True)  # megabytes, which would block the event loop
+            return Attachment(await anyio.to_thread.run_sync(decode), given.name)
         except ValueError as error:
             raise UsageError(f"The file {given.name!r} is not in base64: {error}.") from error
     if like is None:
