@@ -25,7 +25,7 @@ TeamwrightError
 │   ├── InterventionRefused       the run can't take what a person sent it
 │   ├── ConversationBusy          the last turn of a conversation has not ended
 │   ├── NonDeterminism            replay and record disagree
-│   ├── DuplicateKey              a strategy used one key twice
+│   ├── DuplicateKey              a strategy used one key twice, or one ask below another
 │   ├── MisplacedEffect           a strategy made an effect itself
 │   ├── IllegalMove               a coordinator moved a step to a state that can't follow
 │   ├── MissingDependency         a tool uses an object that the engine was not given
@@ -254,10 +254,10 @@ class NonDeterminism(RunError):
 
 
 class DuplicateKey(RunError):
-    """A strategy or agent used a key twice within a scope, which is a bug in its code."""
+    """A strategy or agent used a key twice within a scope, or below one of its asks, which is a bug in its code."""
 
-    def __init__(self, key: str) -> None:
-        super().__init__(f"The key {key!r} is used twice in one scope; name each ask, effect and scope by its place.")
+    def __init__(self, key: str, problem: str = "is used twice in one scope") -> None:
+        super().__init__(f"The key {key!r} {problem}; name each ask, effect and scope by its place.")
 
 
 class IllegalMove(RunError):

@@ -199,7 +199,7 @@ async def test_a_member_asks_a_colleague_and_finishes_with_the_answer() -> None:
     members = [asker("a"), asker("b", ("assist", "c", "Which wood?")), asker("c")]
     journal = MemoryJournal()
     result, events = await run(live(members), journal)
-    assert asks(events)[1:4] == [("draw/work", "b"), ("draw/round-1/c", "c"), ("draw/round-1", "b")]
+    assert asks(events)[1:4] == [("draw/work", "b"), ("draw/help-1", "c"), ("draw/round-1", "b")]
     messages = cast("list[TeamMessage]", facts(events, TeamMessage))
     assert [(one.type, one.by, one.to) for one in messages] == [
         ("assist_request", "b", ("c",)),
@@ -234,7 +234,7 @@ async def test_a_discussion_without_an_end_is_decided_by_the_lead() -> None:  # 
     members = [asker("a"), asker("b", *cast("list[tuple[RequestKind, str, str]]", endless)), asker("c")]
     _, events = await run(live(members, rounds_of_talk=2))
     assert asks(events)[1:7] == [
-        ("draw/work", "b"), ("draw/round-1/c", "c"), ("draw/round-1", "b"), ("draw/round-2/c", "c"),
+        ("draw/work", "b"), ("draw/help-1", "c"), ("draw/round-1", "b"), ("draw/help-2", "c"),
         ("draw/round-2", "b"), ("draw/decision", "a"),
     ]  # fmt: skip
     assert cast("list[TeamMessage]", facts(events, TeamMessage))[-1].type == "decision"

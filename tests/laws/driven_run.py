@@ -254,8 +254,7 @@ class DrivenRun:
         if scope is None:
             return f"{key} is made before its intent is durable"
         gone = [one for one in ended if scope == one or scope.startswith(f"{one}/")]
-        # The key of a summary begins with the key of the failed ask, but the summary is not part of that ask.
-        return f"{key} is made, but {gone} has ended" if gone and "/summary-" not in scope else None
+        return f"{key} is made, but {gone} has ended" if gone else None
 
 
 def _is_superseded(key: str, asked: Collection[str]) -> bool:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Protocol
 
 from teamwright.agents.contract.agent import Agent, ApplyChange, CheckChange
-from teamwright.errors import JournalUnavailable, NonDeterminism, TeamwrightError
+from teamwright.errors import DuplicateKey, JournalUnavailable, NonDeterminism, TeamwrightError
 from teamwright.history.record.deliveries import Store
 from teamwright.history.record.run_record import EXPIRED, RunRecord
 from teamwright.runtime.budget.ledger import Account
@@ -133,6 +133,8 @@ class RunState:
     error: TeamwrightError | None = None
     reached_asks: set[str] = field(default_factory=set[str])
     """The keys of all asks that this driver has reached."""
+    ask_folders: set[str] = field(default_factory=set[str])
+    """The keys between a scope and an ask in it, such as `t/round-1` of `t/round-1/a` in `t`; no ask has such a key."""
     closing: bool = False
     """Whether the driver is stopping; nothing more is recorded then."""
     cancelled: bool = False
@@ -282,6 +284,17 @@ class RunState:
             if (around := self.record.asks.get(scope)) and (around.ending is not None or not around.is_team):
                 return False
         return True
+
+    def check_place(self, key: str, scope: str) -> None:
+        """Check that an ask lies beside the others of its scope: the ending of an ask stands for all below its key."""
+        if key in self.ask_folders:
+            raise DuplicateKey(key, "is that of an ask, with another ask of its scope below it")
+        folder = parent_key(key)
+        while folder != scope:
+            if folder in self.reached_asks:
+                raise DuplicateKey(key, f"is that of an ask below the ask {folder!r} of its scope")
+            self.ask_folders.add(folder)
+            folder = parent_key(folder)
 
     def report_mismatch(self, key: str, recorded: str, replayed: str) -> None:
         """Abort the run because replay and record differ at an ask, unless a fork inherited it: then return."""

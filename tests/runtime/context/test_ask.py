@@ -108,6 +108,18 @@ async def test_a_key_is_taken_however_it_is_written() -> None:
             await engine.run(Team("t", members=[FakeMembers().member("m")], strategy=FunctionStrategy(twice)), "go")
 
 
+@pytest.mark.parametrize("keys", [("a", "a/b"), ("a/b", "a"), ("x/a", "x/a/b/c"), ("x/a/b/c", "x/a")])
+async def test_an_ask_below_another_is_refused_because_its_ending_would_stand_for_both(keys: tuple[str, ...]) -> None:
+    async def nests(task: Task, members: Members, ctx: Context) -> Outcome:
+        for key in keys:
+            await ctx.ask(members[0], Turn(task.text), key=key)
+        return outcome("never")
+
+    async with Engine("memory") as engine:
+        with pytest.raises(DuplicateKey, match=f"'t/{keys[1]}' is that of an ask"):
+            await engine.run(Team("t", members=[FakeMembers().member("m")], strategy=FunctionStrategy(nests)), "go")
+
+
 @pytest.mark.parametrize(
     ("fact", "words"),
     [

@@ -33,7 +33,7 @@ from teamwright.teams.team import Team
 from teamwright.values.events.agent import AgentAbandoned, AgentAsked
 from teamwright.values.events.event import Event
 from teamwright.values.events.team import TeamEnded
-from teamwright.values.key import join_key, with_attempt
+from teamwright.values.key import SEPARATOR, join_key, with_attempt
 from teamwright.values.limits import NO_CUTBACK, Amounts, tighter
 from teamwright.values.turns.turn import Failure, Reply, Turn
 
@@ -108,6 +108,8 @@ class Ask:
         if full in run.reached_asks:  # under another spelling: `a/b` here, and `b` in the scope `a`
             raise DuplicateKey(full)
         run.reached_asks.add(full)
+        if SEPARATOR in place or full in run.ask_folders:
+            run.check_place(full, scope.path)
         if recorded is not None and recorded.ending is not None:
             if recorded.is_cancelled:
                 await self._replay_stop(recorded)

@@ -162,7 +162,7 @@ class StepTalk:
         self._state, self._discussion, self._ctx = state, discussion, ctx
         self._step, self._assignment = assignment.step, assignment
         self._first, self._key, self._task = turn, key, task
-        self._prefix = key.removesuffix(WORK) if key.endswith(WORK) else f"{key}/"
+        self._prefix = key.removesuffix(WORK) if key.endswith(WORK) else f"{key}-"
         self._said = Conversation()
         self._said.extend(turn.history)
         self._round = 1
@@ -175,7 +175,7 @@ class StepTalk:
             self._say(work.reply.messages)
             if self._round > rounds:
                 return await self._decide(work)
-            work = await self._serve(work, f"{self._prefix}round-{self._round}")
+            work = await self._serve(work)
         return work
 
     async def _ask(self, member: Agent, turn: Turn, key: str, talk: TalkKind) -> Work | Failure:
@@ -203,12 +203,13 @@ class StepTalk:
         self._said.extend(messages)
         self._discussion.keep(messages)
 
-    async def _serve(self, work: Work, place: str) -> Work | Failure:
+    async def _serve(self, work: Work) -> Work | Failure:
         """Answer the questions of a turn in their order, hand over if it says so, and ask for the result.
 
         All turns for the step are as the first: with the tools of its role, and the model that works on it.
         """
         author, like, notes, refused = work.author, work.turn, list[str](), False
+        place = f"{self._prefix}round-{self._round}"
         handover: MemberRequest | None = None
         requests = [one for one in work.reply.requests if one.type != "message"]
         for number, request in enumerate(requests, start=1):
@@ -218,8 +219,7 @@ class StepTalk:
             elif request.type == "hand_over":
                 handover = request
             else:
-                at = place if number == 1 else f"{place}-{number}"
-                answer = await self._assist(author.name, request, at)
+                answer = await self._assist(author.name, request, number)
                 if isinstance(answer, Failure):
                     return answer
                 notes.append(ANSWERED.format(helper=request.to))
@@ -249,12 +249,13 @@ class StepTalk:
     def _turn(self, prompt: str) -> Turn:
         return self._discussion.turn(prompt, self._said.history(), self._first.number)
 
-    async def _assist(self, asker: str, request: MemberRequest, place: str) -> Work | Failure:
+    async def _assist(self, asker: str, request: MemberRequest, number: int) -> Work | Failure:
         """Ask a colleague, and add its answer to what was said."""
         helper = self._state.members.named(request.to)
+        place = f"{self._prefix}help-{self._round}{f'-{number}' if number > 1 else ''}"
         await self._record("assist_request", asker, (helper.name,), request.text, key=f"{place}-request")
         turn = self._turn(ASSIST.format(asker=asker, question=request.text))
-        answer = await self._ask(helper, turn, f"{place}/{helper.name}", "message")
+        answer = await self._ask(helper, turn, place, "message")
         if isinstance(answer, Work):
             await self._record("assist", helper.name, (asker,), answer.reply.text, key=f"{place}-assist")
             self._say(answer.reply.messages)
