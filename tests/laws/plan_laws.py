@@ -27,7 +27,7 @@ from teamwright.values.events.team import (
     TeamStepFailed,
 )
 from teamwright.values.limits import Limits
-from teamwright.values.people import ACCEPT, APPROVE, EDIT, RaiseBudget
+from teamwright.values.people import ACCEPT, APPROVE, EDIT, RaiseBudget, ResumeMember
 from teamwright.values.specs.plan import Plan
 from teamwright.values.turns.results import RunResult
 from teamwright.values.turns.verdicts import PASSED
@@ -369,6 +369,14 @@ def recorded_calls(events: Sequence[Event]) -> set[str]:
 def received(events: Sequence[Event]) -> set[int]:
     """The letters that the run has taken from its inbox."""
     return {event.fact.inbox_id for event in events if isinstance(event.fact, RunIntervened | RunRefused)}
+
+
+def settled(events: Sequence[Event]) -> set[int]:
+    """The letters that had their effect; one that was only accepted has it at the next place, wherever that is."""
+    at_once = RaiseBudget | ResumeMember
+    taken = {event.fact.inbox_id for event in events if isinstance(event.fact, RunApplied | RunRefused)}
+    raised = (event.fact for event in events if isinstance(event.fact, RunIntervened))
+    return taken | {fact.inbox_id for fact in raised if isinstance(fact.intervention, at_once)}
 
 
 def pending_places(events: Sequence[Event], ends: Sequence[int]) -> list[int]:

@@ -22,23 +22,45 @@ from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team
 from teamwright.values.events.event import Event
 from teamwright.values.events.run import PersonAnswered
-from teamwright.values.people import Answered, EditPlan, PauseMember, RemoveMember, RestorePlan, Steer, Tell
+from teamwright.values.limits import Limits
+from teamwright.values.people import (
+    Answered,
+    EditPlan,
+    PauseMember,
+    RaiseBudget,
+    RemoveMember,
+    RestorePlan,
+    Steer,
+    Tell,
+)
 from teamwright.values.turns.results import RunResult
 from tests.kit.records import cut_into
-from tests.laws.plan_laws import check_reviews, check_run, pending_places, received, recorded_calls, step_endings
+from tests.laws.plan_laws import (
+    check_reviews,
+    check_run,
+    pending_places,
+    received,
+    recorded_calls,
+    settled,
+    step_endings,
+)
 from tests.laws.plan_members import Desk, Habits
 from tests.laws.random_plans import (
+    ASKED,
     CHIEF,
     CLOSER,
     FINAL_JUDGE,
+    GOOD,
     JUDGE,
     MIXED,
+    OWN_EVALUATOR,
     PANEL,
     PLAIN,
     PRESETS,
     SENT,
     SOURCES,
     Cut,
+    NestedPlan,
     PlanCase,
     plan_cases,
 )
@@ -171,7 +193,7 @@ class PlanRunner:
         self._check(after, again)
         assert not recorded_calls(events[:at]) & set(desk.called)
         sent = {item.id for item in await journal.inbox("r") if isinstance(item.intervention, Steer)}
-        if not case.has_limits and sent <= received(events[:at]):
+        if not case.has_limits and sent <= settled(events[:at]):
             assert (again.status, again.stop_reason) == (result.status, result.stop_reason)
             assert (again.output, again.messages) == (result.output, result.messages)
             assert step_endings(after) == step_endings(events)
@@ -240,7 +262,40 @@ STEPWISE = {
     "max_parallel": 1,
     "on_failure": ["adjust", "upgrade_model", "downgrade_model", "skip_step"],
 }
+NESTED = NestedPlan(
+    "expert",
+    {"timeout": None, "steps": [{"id": "i1", "agent": "y"}, {"id": "i2", "agent": "z", "needs": ["i1"]}]},
+)
+SPLIT: dict[str, Any] = {
+    "talk": "all",
+    "rounds_of_talk": 2,
+    "max_parallel": 1,
+    "confirm": True,
+    "lead": CHIEF,
+    "answer": None,
+    "evaluate": {"criteria": [{**GOOD, "required": False}], "evaluator": OWN_EVALUATOR},
+    "steps": [
+        {
+            "id": "s1",
+            "task": "Step 1.",
+            "parallel": "subtask_parallel",
+            "agents": ["a", "b"],
+            "evaluate": {"criteria": [ASKED], "judge": JUDGE, "on_exceeded": "ask", "revisions": 0},
+        },
+        {"id": "s2", "task": "Step 2.", "parallel": "competitive_parallel", "agents": ["a", "b", "c"], "enough": 1},
+        {"id": "s3", "task": "Step 3.", "needs": ["s1", "s2"], "agent": "b"},
+    ],
+}
 FOUND: dict[str, PlanCase] = {
+    "a team within the team is asked for help": replace(
+        found({"talk": "all"}, salt=247), nested=NESTED, habits=QUIET._replace(talks=80)
+    ),
+    "a plan is edited while the lead splits one of its steps": replace(
+        found(SPLIT, (0, RaiseBudget(calls=31)), (4, EditPlan(plan={"steps": [FIRST]})), salt=1554),
+        share="a2a_lite",
+        limits=Limits(calls=4),
+        habits=QUIET._replace(talks=80, proposes=30, requests=3),
+    ),
     "a notice of a later change is in no turn that began before it": found(
         {},
         (0, EditPlan(plan={"steps": [FIRST, SECOND]})),
@@ -267,7 +322,7 @@ FOUND: dict[str, PlanCase] = {
 }
 
 
-@pytest.mark.parametrize("place", range(8))
+@pytest.mark.parametrize("place", range(12))
 @pytest.mark.parametrize("name", FOUND)
 def test_what_was_broken_once_holds_wherever_it_is_cut(name: str, place: int) -> None:
     assert run_case(replace(FOUND[name], cuts=(Cut(place),)))

@@ -28,7 +28,7 @@ from teamwright.values.events.agent import Body
 from teamwright.values.events.budget import BudgetOpened
 from teamwright.values.events.event import Event
 from teamwright.values.events.run import RunAborted, ScopeWaited
-from teamwright.values.key import in_scope, is_inside, parent_key, parent_keys
+from teamwright.values.key import SEPARATOR, in_scope, is_inside, parent_key, parent_keys
 from teamwright.values.limits import NO_COST, Amounts, Limits, dollars
 from teamwright.values.people import Answer, Question
 from teamwright.values.turns.messages import EMPTY, History
@@ -157,6 +157,8 @@ class RunState:
     history: History = EMPTY
     """The conversation that the run began with."""
     horizon: Horizon = field(default_factory=Horizon)
+    last_delivered: int = 0
+    """The number of the event that was delivered last."""
     store: Store = field(default_factory=Store)
     requests: dict[str, list[MemberRequest]] = field(default_factory=dict[str, "list[MemberRequest]"])
     """What members want of others, by the key of the ask in which they said so, in order."""
@@ -203,7 +205,7 @@ class RunState:
 
     def advance_to(self, event: Event) -> None:
         """Move the run's time and its horizon to an event that was delivered."""
-        self.now = event.time
+        self.now, self.last_delivered = event.time, event.number
         self.horizon.number = max(self.horizon.number, event.number)
 
     def abort(self, error: TeamwrightError) -> None:
@@ -285,16 +287,23 @@ class RunState:
                 return False
         return True
 
-    def check_place(self, key: str, scope: str) -> None:
-        """Check that an ask lies beside the others of its scope: the ending of an ask stands for all below its key."""
+    def reach_ask(self, key: str, scope: str, place: str) -> None:
+        """Note that an ask is made; raises `DuplicateKey` unless it lies beside the others of its scope.
+
+        The ending of an ask stands for all below its key.
+        """
+        if key in self.reached_asks:  # under another spelling: `a/b` in this scope, and `b` in the scope `a`
+            raise DuplicateKey(key)
         if key in self.ask_folders:
             raise DuplicateKey(key, "is that of an ask, with another ask of its scope below it")
-        folder = parent_key(key)
-        while folder != scope:
-            if folder in self.reached_asks:
-                raise DuplicateKey(key, f"is that of an ask below the ask {folder!r} of its scope")
-            self.ask_folders.add(folder)
-            folder = parent_key(folder)
+        self.reached_asks.add(key)
+        if SEPARATOR in place:
+            folder = parent_key(key)
+            while folder != scope:
+                if folder in self.reached_asks:
+                    raise DuplicateKey(key, f"is that of an ask below the ask {folder!r} of its scope")
+                self.ask_folders.add(folder)
+                folder = parent_key(folder)
 
     def report_mismatch(self, key: str, recorded: str, replayed: str) -> None:
         """Abort the run because replay and record differ at an ask, unless a fork inherited it: then return."""

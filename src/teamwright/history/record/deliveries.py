@@ -70,10 +70,12 @@ class RecordedInterventions:
     belongs to the run that it was sent to.
     """
 
-    __slots__ = ("_pauses", "accepted", "effective", "paused", "places", "refused", "stops")
+    __slots__ = ("_pauses", "accepted", "accepted_at", "effective", "paused", "places", "refused", "stops")
 
     def __init__(self) -> None:
         self.accepted: dict[int, Steer] = {}
+        self.accepted_at: dict[int, int] = {}
+        """The numbers of the events with which they were accepted."""
         self.effective: set[int] = set()
         """The inbox ids of accepted interventions that have taken effect somewhere."""
         self.places: defaultdict[str, list[RunApplied]] = defaultdict(list)
@@ -93,11 +95,11 @@ class RecordedInterventions:
         left = {inbox_id: steer for inbox_id, steer in self.accepted.items() if inbox_id not in self.effective}
         return [RunRefused(intervention=steer, inbox_id=inbox_id, reason=TOO_LATE) for inbox_id, steer in left.items()]
 
-    def accept(self, fact: RunIntervened) -> None:
+    def accept(self, number: int, fact: RunIntervened) -> None:
         steer = fact.intervention
         if not isinstance(steer, Steer):
             return
-        self.accepted[fact.inbox_id] = steer
+        self.accepted[fact.inbox_id], self.accepted_at[fact.inbox_id] = steer, number
         if isinstance(steer, PauseMember):
             self.paused[steer.member] = fact.inbox_id
         elif isinstance(steer, ResumeMember):

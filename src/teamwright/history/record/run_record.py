@@ -283,11 +283,11 @@ def _interrupted(record: RunRecord, event: Event, _: RunInterrupted | RunQueued)
     record.driver_time.apply_change(event)
 
 
-def _intervened(record: RunRecord, _: Event, fact: RunIntervened) -> None:
+def _intervened(record: RunRecord, event: Event, fact: RunIntervened) -> None:
     record.last_inbox_item = max(record.last_inbox_item, fact.inbox_id)
     if record.cancelled is None and isinstance(fact.intervention, Cancel):
         record.cancelled = fact.intervention
-    record.interventions.accept(fact)
+    record.interventions.accept(event.number, fact)
 
 
 def _applied(record: RunRecord, event: Event, fact: RunApplied) -> None:

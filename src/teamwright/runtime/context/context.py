@@ -223,7 +223,7 @@ class RunContext:
         place = escape_place(before)
         if run.observer is not None and scope.is_outermost:
             await run.observer.place(is_recorded=has_passed(run.interventions, scope, place))
-        return take_changes(run.interventions, scope, place, apply, messages=messages)
+        return await take_changes(run.interventions, scope, place, apply, messages=messages)
 
     @property
     def cutback(self) -> Cutback:

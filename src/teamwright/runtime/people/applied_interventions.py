@@ -269,16 +269,19 @@ def _is_read(interventions: Interventions, scope: Scope, inbox_id: int, tell: Te
     return turn.history.count(message) > scope.run.history.count(message) + sent_before
 
 
-def take_changes(
+async def take_changes(
     interventions: Interventions, scope: Scope, place: str, apply: ApplyChange, *, messages: bool
 ) -> Sequence[AppliedChange]:
     """Let `apply` carry out what people want changed before the ask, or the fact about the plan, at `place`.
 
-    Only the outermost team is changed. What is carried out is recorded, so a replay does the same.
+    Only the outermost team is changed. What is carried out is recorded, so a replay does the same: there, too, the
+    branches that were started before have come as far as they can, and nothing new comes before what is recorded.
     """
-    full = join_key(scope.path, place)
+    full, delivery = join_key(scope.path, place), scope.run.delivery
     recorded = [fact for fact in interventions.recorded.places.get(full, ()) if fact.at is None]
     done: list[AppliedChange] = []
+    if recorded:
+        await delivery.rejoin(scope.lane)
     for fact in recorded:
         interventions.handed_out.add(fact.inbox_id)
         if isinstance(change := fact.intervention, Tell | TeamChange):
@@ -286,7 +289,10 @@ def take_changes(
             apply(one)
     if done or has_passed(interventions, scope, place) or not scope.is_outermost:
         return done
-    for inbox_id, change in _pending_changes(interventions) if messages else list(interventions.changes.items()):
+    if not _pending_changes(interventions, scope.run, messages=messages):
+        return done
+    await delivery.rejoin(scope.lane)
+    for inbox_id, change in _pending_changes(interventions, scope.run, messages=messages):
         one = AppliedChange(change, joining_agent(interventions, change))
         if (reason := apply(one)) is None:
             scope.run.recorder.add(scope.path, place, RunApplied(intervention=change, inbox_id=inbox_id))
@@ -311,16 +317,23 @@ def has_passed(interventions: Interventions, scope: Scope, place: str) -> bool:
     )
 
 
-def _pending_changes(interventions: Interventions) -> list[tuple[int, TeamChange | Tell]]:
-    """Return the changes that have not been carried out, and the messages to all or the lead, as they arrived."""
-    team = interventions.team
-    lead = team.strategy.lead(team.settings, Members(team.members, team.helpers))
-    unread: dict[int, TeamChange | Tell] = {
-        inbox_id: tell
-        for inbox_id, tell in interventions.messages.items()
-        if inbox_id not in interventions.handed_out and tell.to in ("", lead)
-    }
-    return sorted((unread | interventions.changes).items(), key=lambda one: one[0])
+def _pending_changes(
+    interventions: Interventions, run: RunState, *, messages: bool
+) -> list[tuple[int, TeamChange | Tell]]:
+    """Return the changes that may be carried out now and, if wanted, the messages to all or the lead, as they arrived.
+
+    While a replay has more to deliver, an earlier driver may have come by here before it accepted what was sent since.
+    """
+    pending: dict[int, TeamChange | Tell] = {**interventions.changes}
+    if messages and interventions.messages:
+        team = interventions.team
+        lead = team.strategy.lead(team.settings, Members(team.members, team.helpers))
+        unread = (one for one in interventions.messages.items() if one[0] not in interventions.handed_out)
+        pending |= {inbox_id: tell for inbox_id, tell in unread if tell.to in ("", lead)}
+    if run.delivery.is_replaying:
+        at = interventions.recorded.accepted_at
+        pending = {one: change for one, change in pending.items() if one in at and at[one] < run.last_delivered}
+    return sorted(pending.items(), key=lambda one: one[0])
 
 
 def joining_agent(interventions: Interventions, change: TeamChange | Tell) -> Agent | None:

@@ -156,7 +156,7 @@ class StepCrew:
 
     def assign(self, step: Step, ctx: Context) -> Agent:
         """Return the agent of a step that starts now."""
-        self.floor.begin(step)
+        self._state.outputs.begin(step)
         if self._are_named and step.role is None:
             return self._state.team.named(step.agent or step.id)
         agent = self.bound.agent_of(step)

@@ -51,8 +51,6 @@ class PlanState:
         self.outputs = StepOutputs(task, options.policy, self.results, options.variables)
         self.versions: PlanVersions | None = None
         self.new_roles: dict[str, Role] = {}
-        self._notices_at: dict[str, dict[str, int]] = {}
-        """How many notices each member had when each step started."""
         self.said: dict[str, dict[tuple[int, int], Reply]] = {}
         """The work on steps besides their results, by attempt and place."""
         self.warnings: list[str] = []
@@ -136,23 +134,12 @@ class PlanState:
         """Return the work on a step besides its result, in order."""
         return [reply for _, reply in sorted(self.said.get(step, {}).items(), key=lambda one: one[0])]
 
-    def begin(self, step: str) -> None:
-        """Keep what a step that starts now may know of the plan: a later change is for steps that start after it.
-
-        Its turn is made in its branch, and on a resume another change may have come before that.
-        """
-        if self.versions is not None:
-            self.outputs.variables_at[step] = self.outputs.plan_variables
-            self._notices_at[step] = {name: len(texts) for name, texts in self.versions.notices.items()}
-
-    def notices_for(self, member: str, step: str) -> list[Message]:
-        """Return what a member reads about the plan: its changes before the step, and that it may propose one."""
+    def notices_for(self, member: str) -> list[Message]:
+        """Return what a member reads about the plan: its changes, and that it may propose one."""
         proposes = self.options.is_led and self.options.proposals > 0 and member != self.team.lead.name
         if not proposes and (self.versions is None or not self.versions.notices):
             return []
         told = self.versions.notices.get(member, []) if self.versions is not None else []
-        if (counts := self._notices_at.get(step)) is not None:
-            told = told[: counts.get(member, 0)]
         texts = [*told, *((PROPOSE,) if proposes else ())]
         return [Message(name=NOTICE, content=text, role="user") for text in texts]
 

@@ -80,10 +80,6 @@ class Floor:
     def set_steps(self, steps: Sequence[Step]) -> None:
         """Continue with these steps."""
 
-    def begin(self, step: Step) -> None:
-        """Keep what a step that starts now may know."""
-        self._state.begin(step.id)
-
     def place_of(self, step: Step) -> str:
         """Return the branch that a step starts first."""
         return step.id
@@ -95,7 +91,7 @@ class Floor:
     def make_turn(self, step_input: StepInput, member: str) -> Turn:
         """Return the turn of a member for a step."""
         step, number, own_task, inputs, output = step_input
-        context = (*self._state.notices_for(member, step.id), *self.context(step, member))
+        context = (*self._state.notices_for(member), *self.context(step, member))
         if context and output is not None and own_task is None and self._task.settings.share == "output":
             return Turn(output(), History.of(context), number)
         return part_turn(self._task, number, (*context, *inputs), output, own_task=own_task)
@@ -138,7 +134,7 @@ class OneConversation(Floor):
         self._last_task = self._task.text if step_input.own_task is None else step_input.own_task
         self._last_files = self._unsent_files if step_input.own_task is None else ()
         history = self._conversation.history()
-        if notices := self._state.notices_for(member, step_input.step.id):
+        if notices := self._state.notices_for(member):
             history = History.of((*history, *notices))
         return Turn(self._last_task, history, step_input.number, attachments=self._last_files)
 

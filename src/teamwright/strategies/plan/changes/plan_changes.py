@@ -55,11 +55,8 @@ class PlanChanges:
         self._quotable: list[object] = [proposal_in(Reply.of("user", state.task.text))]
         """The changes in the task and in replies of members, which are none of the lead where it repeats them."""
 
-    async def take(self, place: str, ctx: Context, is_first: bool = True) -> bool:
-        """Take what people changed before this branch starts; return whether the plan has changed.
-
-        Of steps that start together, changes come before the first: the others have begun with it.
-        """
+    async def take(self, place: str, ctx: Context) -> bool:
+        """Take what people changed before this branch starts; return whether the plan has changed."""
         versions = self._state.versions
         assert versions is not None
         has_parts = not (self._is_led and is_unsplit(self._crew.runner.queue.steps.get(place)))
@@ -67,7 +64,7 @@ class PlanChanges:
         apply, check, at_once = versions.apply, versions.problem, self._stop
         changes = partial(self._outer.changes, apply=apply, messages=True, check=check, at_once=at_once)
         # Whichever begins first: nothing new comes before it.
-        done = await changes(before=self.outer_place(split or place)) if is_first else ()
+        done = await changes(before=self.outer_place(split or place))
         if not done and not split:
             return False
         said = await versions.announce_edits(done)

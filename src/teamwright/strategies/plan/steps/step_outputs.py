@@ -56,6 +56,10 @@ class StepOutputs:
         self.graph = StepGraph.from_nodes(())
         self.closing: str | None = None
 
+    def begin(self, step: Step) -> None:
+        """Keep the variables for all turns of a step that starts now: a later change is for steps that start then."""
+        self.variables_at[step.id] = self.plan_variables
+
     def belong_to(self, graph: StepGraph, closing: str | None) -> None:
         """Read the results by this plan from now on."""
         self.graph, self.closing = graph, closing

@@ -39,10 +39,8 @@ class Prelude(NamedTuple):
     work: Callable[[Context], Awaitable[None]]
 
 
-BeforeStart = Callable[[str, Context, bool], Awaitable[bool]]
-"""Called before a step starts, with the name of its branch and whether it is the first of those that start now.
-
-Returns whether the plan has changed."""
+BeforeStart = Callable[[str, Context], Awaitable[bool]]
+"""Called before a step starts, with the name of its branch; returns whether the plan has changed."""
 OnEnd = Callable[[str, Context], Awaitable[None]]
 """Called when work on a step has ended; it calls `end_step`, unless the step is tried again."""
 Then = Callable[[object, Context], Awaitable[None]]
@@ -249,20 +247,19 @@ class StepRunner:
         if self.is_held:
             return
         width = ctx.cutback.width(limit)
-        queue, is_first = self.queue, True
+        queue = self.queue
         while len(queue.running) < width and (claim := queue.claims.grant_next()) is not None:
             step = queue.steps[claim.name]
             place = self._branch_names.get(step.id) or self._hooks.place_of(step)  # where a step is tried again, there
             if place not in self._checked:
                 self._checked.add(place)
-                if await self._before_start(place, ctx, is_first):
+                if await self._before_start(place, ctx):
                     await self._queue_ready(only, ctx)  # the claims of another plan
                     if self._results.is_over or self.is_held:
                         return
                     continue
             queue.running[step.id], self.workers[step.id] = claim, self._hooks.assign(step, ctx)
             self._start(step, branches)
-            is_first = False
         for claim in queue.claims.held_up:
             keys, ahead = queue.claims.ahead_of(claim)
             by = tuple(one.name for one in ahead[:MOST_NAMED])

@@ -7,7 +7,7 @@ step. What this module does not read, the engine refuses to the member that says
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from msgspec.structs import replace
 
@@ -43,14 +43,6 @@ The step:
 {task}"""
 
 
-class Present(NamedTuple):
-    """Those who are in a team, who leads it, and those who have left."""
-
-    names: tuple[str, ...]
-    lead: str
-    left: tuple[str, ...]
-
-
 class Discussion(Floor):
     """Members talk to each other while they work. With `sees: all`, all read what was said and done so far.
 
@@ -65,26 +57,14 @@ class Discussion(Floor):
         self.conversation = Conversation()
         """What was said and done so far, where all read it."""
         self.conversation.extend(state.task.history)
-        self._teams: dict[str, Present] = {}
-        """The team when each step started."""
-
-    def begin(self, step: Step) -> None:
-        """Keep who is there."""
-        super().begin(step)
-        self._teams[step.id] = self._present()
-
-    def _present(self) -> Present:
-        team = self._state.team
-        return Present(tuple(team.names), team.lead.name, tuple(team.left))
 
     def make_turn(self, step_input: StepInput, member: str) -> Turn:
         """Return the turn of a step: what its member sees, the colleagues, and the task."""
         state, step, own = self._state, step_input.step, step_input.own_task
-        there = self._teams.get(step.id) or self._present()
-        reached = [introduction(state.members.named(name)) for name in self._reached(member, there)]
-        left = [f"{name} (has left)" for name in there.left]
-        lead = f"; {there.lead} leads the team" if state.options.is_led else ""
-        notices = [message.content for message in state.notices_for(member, step.id)]
+        reached = [introduction(state.members.named(name)) for name in self.reached_by(member)]
+        left = [f"{name} (has left)" for name in state.team.left]
+        lead = f"; {state.team.lead.name} leads the team" if state.options.is_led else ""
+        notices = [message.content for message in state.notices_for(member)]
         prompt = "\n\n".join(
             filter(
                 None,
@@ -114,14 +94,11 @@ class Discussion(Floor):
             await ctx.workspace.put(OUTPUTS + step.id, reply.full.text, key="output")
 
     def reached_by(self, member: str) -> tuple[str, ...]:
-        """Return whom a member can talk to now: with `talk: lead` the lead alone, who reaches all."""
-        return self._reached(member, self._present())
-
-    def _reached(self, member: str, there: Present) -> tuple[str, ...]:
-        options = self._state.options
-        names = [*there.names, *([there.lead] if options.is_led else ())]
-        if options.talk == "lead" and member != there.lead:
-            names = [there.lead]
+        """Return whom a member can talk to: with `talk: lead` the lead alone, who reaches all."""
+        options, team = self._state.options, self._state.team
+        names = [*team.names, *([team.lead.name] if options.is_led else ())]
+        if options.talk == "lead" and member != team.lead.name:
+            names = [team.lead.name]
         return tuple(name for name in dict.fromkeys(names) if name != member)
 
     def messages_to(self, member: str) -> list[Message]:
