@@ -34,7 +34,6 @@ ACCEPTED: Literal["accepted"] = "accepted"
 """The outcome of work that did not pass, and that a person accepts all the same."""
 LEFT_OUT = "the evaluator gave no result for it"
 BROKE_OFF = "the review broke off"
-UNPAID, UNPAID_JUDGE = "the evaluator failed (budget", "it failed (budget)"
 """What is recorded of an evaluator, and of a judge, that the budget did not cover."""
 LONGEST_REASON, MOST_NAMED = 500, 20
 """How much of what an evaluator says is kept in a verdict, which the author reads in every further round."""
@@ -249,19 +248,13 @@ class EvaluationRounds:
 def _verdict_in(answer: Reply | Failure) -> EvaluationVerdict:
     """Return the verdict of an evaluator; one that fails, or gives no verdict, has not passed the work."""
     if isinstance(answer, Failure):
-        how = f"{UNPAID}: {answer.message})" if answer.error == "budget" else f"the evaluator {failure_text(answer)}"
-        return EvaluationVerdict(outcome="review_exceeded", feedback=how)
+        is_unpaid = answer.error == "budget"
+        how = f"failed ({answer.error}: {answer.message})" if is_unpaid else failure_text(answer)
+        return EvaluationVerdict(outcome="review_exceeded", feedback=f"the evaluator {how}", unpaid=is_unpaid)
     try:
         return read_verdict(answer.full)
     except InvalidOutput as error:
         return EvaluationVerdict(outcome="review_exceeded", feedback=str(error))
-
-
-def is_unpaid(verdict: EvaluationVerdict) -> bool:
-    """Return whether a review broke off because the budget did not cover it."""
-    if verdict.outcome != REVIEW_EXCEEDED:
-        return False
-    return verdict.feedback.startswith(UNPAID) or any(UNPAID_JUDGE in one.unusable for one in verdict.judges)
 
 
 def completed(verdict: EvaluationVerdict, declared: Evaluate) -> EvaluationVerdict:

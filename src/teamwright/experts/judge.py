@@ -198,6 +198,7 @@ class Judge:
         answers: list[JudgeAnswer] = []
         shown: list[str] = []
         unusable: list[str] = []
+        is_unpaid = False
         # The prompt contains a quoted transcript.
         schema = answer_schema(criteria)
         turn = Turn(prompt, purpose="judge", output_schema=schema, attachments=seen, quotes_task=False, aside=True)
@@ -206,6 +207,7 @@ class Judge:
             reply = await ctx.ask(self.agent, turn, key=f"{key}-{number}")
             if isinstance(reply, Failure):
                 unusable.append(f"it {failure_text(reply)}")
+                is_unpaid = is_unpaid or reply.error == "budget"
                 if reply.error in FUTILE:
                     break
                 if reply.error in RETRYABLE:
@@ -216,7 +218,7 @@ class Judge:
                 unusable.append(answer.problem)
             else:
                 answers.append(answer)
-        return self._judgement(criteria, answers, tuple(shown), tuple(unusable))
+        return self._judgement(criteria, answers, tuple(shown), tuple(unusable), is_unpaid=is_unpaid)
 
     def _judgement(
         self,
@@ -224,6 +226,8 @@ class Judge:
         answers: Sequence[JudgeAnswer],
         shown: tuple[str, ...],
         unusable: tuple[str, ...],
+        *,
+        is_unpaid: bool = False,
     ) -> Judgement:
         said = [_by_id(answer) for answer in answers]
         scores = tuple(_score(criteria, one) for one in said)
@@ -235,6 +239,7 @@ class Judge:
             scores=scores,
             spread=spread,
             unusable=unusable,
+            unpaid=is_unpaid,
         )
         ids = {one.id for one in criteria}
         return Judgement(

@@ -33,7 +33,8 @@ class CriterionResult(CheckedRecord, frozen=True):
 class JudgeRecord(CheckedRecord, frozen=True):
     """How a judge was asked: its model, the digest of each turn that it was shown, and the score of each answer.
 
-    `spread` is the difference between its highest and its lowest score. `unusable` says why answers did not count.
+    `spread` is the difference between its highest and its lowest score. `unusable` says why answers did not count, and
+    `unpaid` that the budget did not cover one of them.
     """
 
     member: str
@@ -42,6 +43,7 @@ class JudgeRecord(CheckedRecord, frozen=True):
     scores: tuple[Score, ...] = ()
     spread: Score = 0.0
     unusable: tuple[str, ...] = ()
+    unpaid: bool = False
 
 
 class EvaluationVerdict(CheckedRecord, frozen=True):
@@ -49,7 +51,7 @@ class EvaluationVerdict(CheckedRecord, frozen=True):
 
     Work without a review has no score: all that is known of it is that it is not blank.
     `missing` are criteria that the evaluator left out, which are not passed; `unknown` are those that it invented,
-    which do not count.
+    which do not count. `unpaid` says that the budget did not cover the review.
     """
 
     outcome: VerdictOutcome
@@ -62,11 +64,17 @@ class EvaluationVerdict(CheckedRecord, frozen=True):
     missing: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    unpaid: bool = False
 
     @property
     def passes(self) -> bool:
         """Whether the work counts."""
         return self.outcome not in ("revise", "review_exceeded")
+
+    @property
+    def broke_off_unpaid(self) -> bool:
+        """Whether the review broke off because the budget did not cover it, or one of its judges."""
+        return self.outcome == "review_exceeded" and (self.unpaid or any(one.unpaid for one in self.judges))
 
     def exceeded(self, reason: str) -> EvaluationVerdict:
         """Return the verdict that no review could be completed, for this reason."""

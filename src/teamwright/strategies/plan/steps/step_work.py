@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from teamwright.agents.contract.agent import Agent, Context, declaration_of
 from teamwright.agents.contract.retry import FUTILE, RETRYABLE
 from teamwright.agents.evaluators import Evaluator, dependence_of
-from teamwright.agents.review import REVIEW_EXCEEDED, EvaluationRounds, is_unpaid
+from teamwright.agents.review import REVIEW_EXCEEDED, EvaluationRounds
 from teamwright.errors import AgentTimeout
 from teamwright.strategies.part_results import WORK
 from teamwright.strategies.plan.options import FailureLadder
@@ -337,7 +337,9 @@ class StepExecution:
             self._outcome = REVIEW_EXCEEDED
         if isinstance(ending, Reply):
             return ending
-        if self._verdict is not None and is_unpaid(self._verdict):  # the team goes on without what it can't afford
+        if (
+            self._verdict is not None and self._verdict.broke_off_unpaid
+        ):  # the team goes on without what it can't afford
             return await self._give_up(ending.changed(error=BUDGET), ctx, ())
         return await self._exceed(ending, ctx)
 
