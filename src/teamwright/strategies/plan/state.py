@@ -53,6 +53,7 @@ class PlanState:
         self.new_roles: dict[str, Role] = {}
         self.said: dict[str, dict[tuple[int, int], Reply]] = {}
         """The work on steps besides their results, by attempt and place."""
+        self._hears_proposals = options.is_led and options.proposals > 0
         self.warnings: list[str] = []
         self.ended_by: Reply | Failure | None = None
         self.is_short_of_budget = False
@@ -136,7 +137,7 @@ class PlanState:
 
     def notices_for(self, member: str) -> list[Message]:
         """Return what a member reads about the plan: its changes, and that it may propose one."""
-        proposes = self.options.is_led and self.options.proposals > 0 and member != self.team.lead.name
+        proposes = self._hears_proposals and member != self.team.lead.name
         if not proposes and (self.versions is None or not self.versions.notices):
             return []
         told = self.versions.notices.get(member, []) if self.versions is not None else []

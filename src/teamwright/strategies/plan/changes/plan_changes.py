@@ -61,10 +61,9 @@ class PlanChanges:
         assert versions is not None
         has_parts = not (self._is_led and is_unsplit(self._crew.runner.queue.steps.get(place)))
         split = "" if has_parts else own_key(f"split-{self._next_aside()}/{place}")
-        apply, check, at_once = versions.apply, versions.problem, self._stop
-        changes = partial(self._outer.changes, apply=apply, messages=True, check=check, at_once=at_once)
-        # Whichever begins first: nothing new comes before it.
-        done = await changes(before=self.outer_place(split or place))
+        before = self._prefix + (split or place)  # whichever begins first: nothing new comes before it
+        apply, check = versions.apply, versions.problem
+        done = await self._outer.changes(before=before, apply=apply, messages=True, check=check, at_once=self._stop)
         if not done and not split:
             return False
         said = await versions.announce_edits(done)
