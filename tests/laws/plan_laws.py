@@ -125,6 +125,11 @@ def check_answered(case: PlanCase, events: Sequence[Event]) -> None:
             assert getattr(event.fact.intervention, "by", "") != NEVER, event.fact
 
 
+def is_free_stop(failure: AgentFailed) -> bool:
+    """Return whether a turn was stopped and nothing was charged for it."""
+    return failure.error == "cancelled" and failure.tally is None
+
+
 def check_budget(limits: Limits | None, events: Sequence[Event]) -> None:
     """Check that the run never used more than its limits, which people may have raised."""
     if limits is None:
@@ -135,8 +140,10 @@ def check_budget(limits: Limits | None, events: Sequence[Event]) -> None:
         if isinstance(event.fact, RunApplied) and isinstance(event.fact.intervention, RaiseBudget)
     ]
     if limits.calls is not None:
-        calls = sum(isinstance(event.fact, AgentCalled) and event.fact.effect == "model" for event in events)
-        assert calls <= max([limits.calls, *raised])
+        calls = [event for event in events if isinstance(event.fact, AgentCalled) and event.fact.effect == "model"]
+        # A turn that was stopped before its call was durable has made none, and was charged for none.
+        stopped = {event.key for event in events if isinstance(event.fact, AgentFailed) and is_free_stop(event.fact)}
+        assert sum(event.scope not in stopped for event in calls) <= max([limits.calls, *raised])
     if limits.tokens is not None:
         used = sum(event.fact.usage.total_tokens for event in events if isinstance(event.fact, AgentReturned))
         assert used <= limits.tokens

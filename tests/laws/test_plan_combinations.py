@@ -262,6 +262,7 @@ STEPWISE = {
     "max_parallel": 1,
     "on_failure": ["adjust", "upgrade_model", "downgrade_model", "skip_step"],
 }
+PART: dict[str, JsonValue] = {"parallel": "subtask_parallel", "parts": [{"id": "p1", "agent": "a"}]}
 NESTED = NestedPlan(
     "expert",
     {"timeout": None, "steps": [{"id": "i1", "agent": "y"}, {"id": "i2", "agent": "z", "needs": ["i1"]}]},
@@ -287,6 +288,12 @@ SPLIT: dict[str, Any] = {
     ],
 }
 FOUND: dict[str, PlanCase] = {
+    "a version of the plan with a part of one who left is restored": found(
+        {"pool": "first", "lead": "boss", "steps": [{"id": "s1", "task": "Step 1.", **PART}]},
+        (0, RemoveMember(member="a")),
+        (0, RestorePlan(plan_version=1)),
+        preset="dag",
+    ),
     "a team within the team is asked for help": replace(
         found({"talk": "all"}, salt=247), nested=NESTED, habits=QUIET._replace(talks=80)
     ),

@@ -88,7 +88,9 @@ def steps_flaws(
         found += variable_flaws(index, step, variables) if variables is not None else ()
         own = own_judges(step.evaluate, options.authors_of(step, team))
         found += (Issue(own_judge_text(step, name, options), (STEPS, index, "evaluate")) for name in own)
-        for field, name in _strangers(step, near.members, judges) if not options.has_one_worker else ():
+        for field, name in _strangers(step, near.members, judges):
+            if field == "agent" and options.has_one_worker:  # who does the steps of all others
+                continue
             text = f"the step {name_text(step.id)} names {name_text(name)}, which is not of the team{near.to(name)}"
             found.append(Issue(text, (STEPS, index, field)))
     return found
