@@ -105,3 +105,72 @@ async def test_a_draft_that_can_not_be_used_says_why_and_names_no_model_or_path(
             assert str(folder) not in answer.text
         reader = await server.client("answer").post("/api/experts/drafts", json={"team": "solo", "task": "Go"})
         assert reader.status_code == 403
+
+
+async def test_the_texts_of_a_template_are_saved_in_the_folder_of_a_team_by_admins(tmp_path: Path) -> None:
+    folder = write_solo(tmp_path / "teams") / "solo" / "experts"
+    (folder / "baker.yaml").write_text("description: Bakes.\nmax_tokens: 900\npersona: Old ${HOME}\n", encoding="utf-8")
+    async with serving(MemoryJournal(), tmp_path, [tmp_path / "teams"]) as server:
+        admin = server.client("admin")
+        assert "experts" in (await admin.get("/api/operations")).json()["parts"]
+
+        async def save(name: str, **texts: Any) -> dict[str, Any]:
+            answer = await admin.put(f"/api/experts/{name}", json={"team": "solo", **texts})
+            assert answer.status_code == 200, answer.text
+            return answer.json()
+
+        baker = await save("baker", description="Bakes: bread.", instructions="1. Knead\n2. Wait\n", color="#112233")
+        assert (baker["description"], baker["max_tokens"], baker["persona"]) == ("Bakes: bread.", 900, "Old ${HOME}")
+        assert "file" not in baker
+        assert "color" not in await save("baker", persona="Older ${HOME}", color="")
+        text = (folder / "baker.yaml").read_text(encoding="utf-8")
+        assert "instructions: |" in text
+        assert "color" not in text
+        edited = await save("editor", persona="You are brief.")
+        assert (edited["built_in"], edited["persona"]) == (False, "You are brief.")
+        assert edited["instructions"] == (await admin.get("/api/experts/editor")).json()["instructions"]
+        assert (await save("brewer", description="Brews.", capabilities=["beer"]))["capabilities"] == ["beer"]
+        listed = (await admin.get("/api/experts?team=solo")).json()
+        assert {one["name"] for one in listed if not one["built_in"]} == {"baker", "editor", "brewer"}
+        assert sorted(one.name for one in folder.iterdir()) == ["baker.yaml", "brewer.yaml", "editor.yaml"]
+        refused = await server.client("run").put("/api/experts/baker", json={"team": "solo", "persona": "x"})
+        assert refused.status_code == 403
+
+
+async def test_what_can_not_be_saved_of_a_template_is_said_beside_its_field(tmp_path: Path) -> None:
+    folder = write_solo(tmp_path / "teams") / "solo" / "experts"
+    before = (folder / "baker.yaml").read_text(encoding="utf-8")
+    async with serving(MemoryJournal(), tmp_path, [tmp_path / "teams"]) as server:
+        admin = server.client("admin")
+        cases: list[tuple[str, dict[str, Any], int, str, str]] = [
+            ("baker", {"color": "red"}, 422, "color", "pattern"),
+            ("baker", {"persona": "My key is ${OPENAI_API_KEY}."}, 400, "persona", "can't read 'OPENAI_API_KEY'"),
+            ("baker", {"capabilities": ["${HOME}"]}, 400, "capabilities", "can't read 'HOME'"),
+            ("not a name", {"persona": "x"}, 400, "name", "not a name"),
+            ("baker", {"team": "nowhere"}, 404, "team", "nowhere"),
+            ("baker", {"function": "os:system"}, 422, "function", "not permitted"),
+            ("baker", {"persona": "It was [redacted]"}, 400, "persona", "mask of a secret"),
+        ]
+        for name, texts, status, field, words in cases:
+            answer = await admin.put(f"/api/experts/{name}", json={"team": "solo", **texts})
+            assert answer.status_code == status, answer.text
+            assert words in answer.json()["error"]["fields"][field], answer.text
+            assert str(tmp_path) not in answer.text
+        (folder / "torn.yaml").write_text("descripton: x\n", encoding="utf-8")
+        torn = await admin.put("/api/experts/torn", json={"team": "solo", "persona": "x"})
+        assert (torn.status_code, str(tmp_path) in torn.text) == (400, False)
+        assert "descripton" in torn.json()["error"]["message"]
+        assert (folder / "baker.yaml").read_text(encoding="utf-8") == before
+
+
+async def test_a_folder_of_templates_elsewhere_is_not_written(tmp_path: Path) -> None:
+    teams = write_solo(tmp_path / "teams")
+    (teams / "solo" / "experts" / "baker.yaml").unlink()
+    (teams / "solo" / "experts").rmdir()
+    (tmp_path / "elsewhere").mkdir()
+    (teams / "solo" / "experts").symlink_to(tmp_path / "elsewhere")
+    async with serving(MemoryJournal(), tmp_path, [teams]) as server:
+        answer = await server.client("admin").put("/api/experts/baker", json={"team": "solo", "persona": "x"})
+        assert answer.status_code == 400
+        assert "link to another place" in answer.json()["error"]["message"]
+    assert list((tmp_path / "elsewhere").iterdir()) == []

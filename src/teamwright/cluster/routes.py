@@ -1,26 +1,33 @@
-"""Queues of a cluster: submits runs, which workers on other machines drive. The journal must be in Postgres."""
+"""A cluster for clients of the server: its state, and runs that workers on other machines drive.
+
+The journal must be in Postgres.
+"""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import anyio
 from fastapi import APIRouter, Request
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
-from teamwright.errors import UsageError
+from teamwright.errors import UnknownName, UsageError
 from teamwright.server.error_responses import responses
 from teamwright.server.frames import RecentBodies
 from teamwright.server.security.audit import note_started
-from teamwright.server.security.visitor import MAY_RUN, Server
+from teamwright.server.security.masked_json import masked
+from teamwright.server.security.visitor import MAY_ADMIN, MAY_READ, MAY_RUN, Server
 from teamwright.values.limits import Limits
 
 if TYPE_CHECKING:
     from teamwright.journal.postgres.journal import PostgresJournal
     from teamwright.journal.protocol import Journal
 
-router = APIRouter(prefix="/api/queues", tags=["runs"])
+router = APIRouter(prefix="/api", tags=["cluster"])
 YEAR = 366 * 86_400.0
+MOST_SET_ASIDE = 20
+"""How many of the runs that no worker could drive are named."""
 
 
 class QueuedRun(BaseModel):
@@ -48,7 +55,7 @@ class SubmittedRun(BaseModel):
     is_new: bool
 
 
-@router.post("/{queue}/runs", status_code=202, responses=responses(404, 409), dependencies=[MAY_RUN])
+@router.post("/queues/{queue}/runs", status_code=202, responses=responses(404, 409), dependencies=[MAY_RUN])
 async def submit_run(server: Server, request: Request, queue: str, new: QueuedRun) -> SubmittedRun:
     """Put a run of a team into a queue, from which any worker takes it; it is in the journal when this returns.
 
@@ -87,15 +94,61 @@ async def submit_run(server: Server, request: Request, queue: str, new: QueuedRu
     return SubmittedRun(run_id=batch.run_id, queue=queue, is_new=is_new)
 
 
+@router.get("/cluster", responses=responses(), dependencies=[MAY_READ])
+async def read_cluster(server: Server) -> dict[str, JsonValue]:
+    """Return the workers, queues, schedules and budgets of tenants, and the runs that no worker could drive."""
+    journal = _cluster_journal(server.engine.journal)
+    from teamwright.cluster.queue_client import QueueClient
+    from teamwright.cluster.status import read_set_aside, read_status, schedule_json
+    from teamwright.runtime.budget.tenant_budgets import TenantBudgets
+
+    client = QueueClient(journal.address)
+    try:
+        await client.open()
+        found = await read_status(journal, client)
+        if found.parked:
+            found = replace(found, set_aside=(await read_set_aside(client))[:MOST_SET_ASIDE])
+    finally:
+        await client.close()
+    await TenantBudgets(journal).settle_ended()
+    budgets: list[JsonValue] = [one.to_json() for one in await journal.budgets.all()]
+    schedules: list[JsonValue] = [schedule_json(one) for one in await journal.cluster.schedules.list()]
+    return masked({**found.to_json(), "schedules": schedules, "budgets": budgets})
+
+
+class RemovedSchedule(BaseModel):
+    """A schedule that was removed."""
+
+    removed: str
+
+
+@router.delete("/cluster/schedules/{name}", responses=responses(404), dependencies=[MAY_ADMIN])
+async def remove_schedule(server: Server, name: str) -> RemovedSchedule:
+    """Remove a schedule; runs that it has started go on."""
+    schedules = _cluster_journal(server.engine.journal).cluster.schedules
+    known = [one.name for one in await schedules.list()]
+    if name not in known or not await schedules.remove(name):
+        raise UnknownName("schedule", name, known)
+    return RemovedSchedule(removed=name)
+
+
+def cluster_part(journal: Journal) -> str | None:
+    """The part of the page's operations that a journal in Postgres has."""
+    return "cluster" if _postgres_journal(journal) is not None else None
+
+
 def _cluster_journal(journal: Journal) -> PostgresJournal:
     """The journal in Postgres of an engine; raises `UsageError` if it is another one."""
+    found = _postgres_journal(journal)
+    if found is None:
+        raise UsageError("This server has no queues: they need a journal in Postgres, and its journal is a file.")
+    return found
+
+
+def _postgres_journal(journal: Journal) -> PostgresJournal | None:
     inner = journal.wrapped if isinstance(journal, RecentBodies) else journal
     try:
         from teamwright.journal.postgres.journal import PostgresJournal
     except ModuleNotFoundError:
-        found = False
-    else:
-        found = isinstance(inner, PostgresJournal)
-    if not found:
-        raise UsageError("This server has no queues: they need a journal in Postgres, and its journal is a file.")
-    return inner  # pyright: ignore[reportReturnType]
+        return None
+    return inner if isinstance(inner, PostgresJournal) else None

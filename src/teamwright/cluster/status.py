@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
 from typing import Final, Literal, cast
 
 from teamwright.cluster.queue_client import QueueClient
@@ -17,7 +18,7 @@ from teamwright.cluster.queue_database import QueueLimits, QueueLoad
 from teamwright.cluster.worker_log import WorkerReport
 from teamwright.errors import JournalError, UsageError
 from teamwright.journal.location import JOURNAL_VARIABLE, resolve_journal
-from teamwright.journal.postgres.cluster_tables import WorkerRow
+from teamwright.journal.postgres.cluster_tables import ScheduleRow, WorkerRow
 from teamwright.journal.postgres.journal import PostgresJournal
 from teamwright.journal.postgres.rate_limits import ModelPace
 from teamwright.runtime.engine import Engine
@@ -93,6 +94,25 @@ class ClusterStatus:
     def oldest(self) -> float | None:
         """The age in seconds of the run that has been waiting longest in any queue."""
         return max((one.oldest for one in self.queues if one.oldest is not None), default=None)
+
+    def to_json(self) -> dict[str, JsonValue]:
+        """All of it as data."""
+        fields = cast("dict[str, JsonValue]", asdict(self))
+        models = [cast("JsonValue", one._asdict()) for one in self.models]
+        return {"open_runs": self.open_runs, "oldest": self.oldest, **fields, "models": models}
+
+
+def schedule_json(one: ScheduleRow) -> dict[str, JsonValue]:
+    """A schedule as data."""
+    return {
+        "name": one.name,
+        "cron": one.cron,
+        "time_zone": one.zone,
+        "queue": one.queue,
+        "priority": one.priority,
+        "next": datetime.fromtimestamp(one.next, UTC).isoformat(timespec="seconds"),
+        "last_run": one.last_run or None,
+    }
 
 
 async def read_set_aside(client: QueueClient) -> list[SetAside]:

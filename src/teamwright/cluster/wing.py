@@ -26,6 +26,7 @@ WING = Wing(
         "leave_queue": "teamwright.cluster.commands.submit:leave_queue",
         "live_transport": "teamwright.cluster.wing:open_redis",
         "routes": "teamwright.cluster.routes:router",
+        "operations": "teamwright.cluster.routes:cluster_part",
     },
     servers={
         "--redis": ServerOption("TEAMWRIGHT_REDIS", "Redis, for live text between processes. Stands anywhere."),

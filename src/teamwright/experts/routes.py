@@ -7,26 +7,34 @@ the folder of that team. What the roles of a draft say is text, and never read a
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import anyio
 from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
 from teamwright.documents.nodes import ProblemReport
-from teamwright.errors import TeamwrightError, UsageError
+from teamwright.errors import InvalidValue, ManifestError, TeamwrightError, UsageError
 from teamwright.experts.formation import MOST_ROLES, FormedStrategy, TeamDraft, draft_for, draft_named, form_team
 from teamwright.experts.router import AskRequest, DraftedTeam, Router, parse_request
-from teamwright.experts.templates import ExpertTemplates, templates_beside
+from teamwright.experts.templates import (
+    ExpertTemplate,
+    ExpertTemplates,
+    RefusedFields,
+    save_template,
+    templates_beside,
+)
 from teamwright.server.error_responses import responses
+from teamwright.server.error_statuses import RefusedRequest
 from teamwright.server.run_requests import beside
-from teamwright.server.security.masked_json import masked
-from teamwright.server.security.visitor import MAY_READ, MAY_RUN, Server
+from teamwright.server.security.masked_json import masked, unmasked
+from teamwright.server.security.visitor import MAY_ADMIN, MAY_READ, MAY_RUN, Server
 from teamwright.teams.team_loader import team_from_source
 from teamwright.values.limits import Limits
 from teamwright.values.text.validation_messages import misfits_of, misfits_text
 
 if TYPE_CHECKING:
+    from teamwright.journal.protocol import Journal
     from teamwright.server.state import ServerState
     from teamwright.teams.team import Team
 
@@ -90,6 +98,49 @@ async def read_template(server: Server, name: str, team: str | None = None) -> d
     return _public(templates.get(name).to_json())
 
 
+class TemplateTexts(BaseModel):
+    """What a client may write of a template: texts, and nothing that runs or reads something.
+
+    A field that is left out stays as it is, and an empty one is removed.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+    team: str = Field(max_length=200, description="the id of the team in whose folder the template is saved")
+    description: str | None = Field(default=None, max_length=2000)
+    capabilities: list[Annotated[str, Field(max_length=200)]] | None = Field(default=None, max_length=50)
+    avatar: str | None = Field(default=None, max_length=64)
+    color: str | None = Field(default=None, pattern="^(#[0-9A-Fa-f]{6})?$", description="such as #0f766e")
+    persona: str | None = Field(default=None, max_length=20_000)
+    thinking_style: str | None = Field(default=None, max_length=20_000)
+    collaboration_strategy: str | None = Field(default=None, max_length=20_000)
+    instructions: str | None = Field(default=None, max_length=200_000)
+
+
+@router.put("/{name}", responses=responses(404), dependencies=[MAY_ADMIN])
+async def save_expert(server: Server, name: str, given: TemplateTexts) -> dict[str, JsonValue]:
+    """Save the texts of a template in the folder `experts` of a team; a built-in one is copied there."""
+    return _public((await anyio.to_thread.run_sync(_save, server, name, given)).to_json())
+
+
+def _save(server: ServerState, name: str, given: TemplateTexts) -> ExpertTemplate:
+    with beside("team"):
+        folder = server.catalogue.folder(given.team)
+    sent: dict[str, JsonValue] = given.model_dump(exclude_none=True, exclude={"team"})
+    known = _templates_in(folder).find(name, ProblemReport())
+    original = {} if known is None else known.to_json()
+    for field, value in sent.items():
+        with beside(field):
+            sent[field] = unmasked(value, original.get(field))
+    try:
+        return save_template(folder, name, sent)
+    except RefusedFields as error:
+        raise RefusedRequest(400, "usage", str(error), error.fields) from error
+    except InvalidValue as error:
+        raise RefusedRequest(400, "usage", str(error), {"name": str(error)}) from error
+    except ManifestError as error:
+        raise UsageError(server.catalogue.public_text(given.team, str(error))) from error
+
+
 async def _drafted(router_: Router, request: AskRequest, by: Literal["words", "model"]) -> DraftedTeam:
     if by == "model" and not request.names:
         return await router_.draft(request)
@@ -120,6 +171,11 @@ def formed_team(server: ServerState, given: dict[str, JsonValue], task: str) -> 
         return team_from_source(source, server.engine.models)
     except TeamwrightError as error:
         raise UsageError(server.catalogue.public_text(asked.team, str(error))) from error
+
+
+def experts_part(_: Journal) -> str:
+    """The part of the page's operations that templates have."""
+    return "experts"
 
 
 def _templates(server: ServerState, team: str | None) -> ExpertTemplates:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import cast
 
 from pydantic import Field, JsonValue, ValidationError
 
+from teamwright.agents.script_file import script_text
 from teamwright.documents.nodes import (
     Entry,
     Fields,
@@ -31,6 +34,7 @@ from teamwright.teams.manifests.declarations import expand_tools
 from teamwright.teams.manifests.schema import definitions, part
 from teamwright.values.specs.manifest import AgentSpec
 from teamwright.values.specs.members import ExpertName, ExpertProfile
+from teamwright.values.text.secret_names import variables_of
 from teamwright.values.text.validation_messages import misfits_of
 from teamwright.values.value import Value
 
@@ -262,3 +266,67 @@ def templates_beside(base: Path, report: ProblemReport) -> ExpertTemplates:
     except UsageError as error:
         report.problem(Place(str(folder)), str(error))
     return found
+
+
+def save_template(base: Path, name: str, fields: Mapping[str, JsonValue]) -> ExpertTemplate:
+    """Write these fields of a template into the folder `experts` in `base`; other fields stay, and empty ones go.
+
+    A built-in template is copied first. A text may name no environment variable that it did not name before: the client
+    that sent it need not be allowed to read it. Raises `RefusedFields`, or `ManifestError` with the mistakes.
+    """
+    ExpertTemplate(name=name)  # refuses a name that is none
+    folder = base / FOLDER
+    if folder.exists() and not folder.resolve().is_relative_to(base.resolve()):
+        raise UsageError(f"The folder {FOLDER!r} is a link to another place, and is not written.")
+    own = _files(folder) if folder.is_dir() else {}
+    source = own.get(name) or _files(BUILT_IN).get(name)
+    before = _written(source) if isinstance(source, Path) else {}
+    wrong = {field: text for field, value in fields.items() if (text := _new_variables(value, before.get(field)))}
+    if wrong:
+        raise RefusedFields(wrong)
+    kept = {**before, **fields}
+    text = script_text({field: value for field, value in kept.items() if value not in ("", [], None)})
+    file = own.get(name)
+    return _replace_file(file if isinstance(file, Path) else folder / f"{name}.yaml", text)
+
+
+class RefusedFields(UsageError):
+    """Fields of a template that can't be saved, with why."""
+
+    def __init__(self, fields: Mapping[str, str]) -> None:
+        self.fields = dict(fields)
+        super().__init__(" ".join(self.fields.values()))
+
+
+def _written(file: Path) -> dict[str, JsonValue]:
+    """The fields of a template as its file has them; raises `ManifestError` if it can't be read."""
+    report = ProblemReport()
+    documents = read_file(file, report, form=FORM)
+    if report.problems or len(documents) != 1 or not isinstance(documents[0], Fields):
+        raise ManifestError(report.problems)
+    return cast("dict[str, JsonValue]", plain(documents[0].without(NAME)))
+
+
+def _new_variables(value: JsonValue, before: JsonValue) -> str:
+    known = set(variables_of(str(before)))
+    added = [one for one in variables_of(str(value)) if one not in known]
+    if not added:
+        return ""
+    return f"A template that is saved here can't read {added[0]!r}: write $${{{added[0]}}} for the text itself."
+
+
+def _replace_file(file: Path, text: str) -> ExpertTemplate:
+    """Replace a template by one that can be read, as a whole."""
+    try:
+        file.parent.mkdir(exist_ok=True)
+        with TemporaryDirectory(dir=file.parent, prefix=".saving-") as folder:
+            draft, report = Path(folder) / file.name, ProblemReport()
+            draft.write_text(text, encoding="utf-8")
+            if read_template(draft, report) is None:
+                raise ManifestError([replace(one, file=file.name) for one in report.problems])
+            draft.replace(file)
+    except OSError as error:
+        raise UsageError(f"The template {file.stem!r} can't be written: {error.strerror}.") from error
+    saved = read_template(file, ProblemReport())
+    assert saved is not None  # it was read before
+    return saved

@@ -15,5 +15,6 @@ WING = Wing(
         "merge_entries": "teamwright.experts.competition:merge_entries",
         "form_team": "teamwright.experts.routes:formed_team",
         "routes": "teamwright.experts.routes:router",
+        "operations": "teamwright.experts.routes:experts_part",
     },
 )

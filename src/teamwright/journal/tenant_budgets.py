@@ -13,6 +13,8 @@ from typing import Literal, Protocol, get_args
 from msgspec import Struct
 
 from teamwright.errors import BudgetUnavailable, UsageError
+from teamwright.values.limits import dollars
+from teamwright.values.value import JsonValue
 from teamwright.wings import hint
 
 Period = Literal["day", "week", "month", "ever"]
@@ -56,6 +58,27 @@ class TenantBudget:
     def left_tokens(self) -> int | None:
         """Tokens that are neither spent nor reserved."""
         return None if self.tokens is None else self.tokens - self.spent_tokens - self.reserved_tokens
+
+    def to_json(self) -> dict[str, JsonValue]:
+        """The budget as data, money in dollars."""
+
+        def money(amount: int | None) -> float | None:
+            return None if amount is None else dollars(amount)
+
+        return {
+            "name": self.name,
+            "per": self.per,
+            "until": self.until or None,
+            "runs": self.runs,
+            "usd": money(self.usd),
+            "spent_usd": money(self.spent_usd),
+            "reserved_usd": money(self.reserved_usd),
+            "left_usd": money(self.left_usd),
+            "tokens": self.tokens,
+            "spent_tokens": self.spent_tokens,
+            "reserved_tokens": self.reserved_tokens,
+            "left_tokens": self.left_tokens,
+        }
 
 
 class Budgets(Protocol):

@@ -31,7 +31,7 @@ from teamwright.runtime.people.webhook import SERVER
 from teamwright.server.error_responses import add_handlers
 from teamwright.server.event_feeds import Feeds
 from teamwright.server.frames import RecentBodies
-from teamwright.server.routes import chat_completions, interventions, page, records, runs, sockets
+from teamwright.server.routes import chat_completions, interventions, operations, page, records, runs, sockets
 from teamwright.server.security.audit import Audited
 from teamwright.server.security.credentials import OWNER_NAME, Visitor, tokens_file
 from teamwright.server.security.guard import LOOPBACK, Guard
@@ -54,6 +54,7 @@ OWN_ROUTERS = (
     records.files_router,
     records.page_router,
     records.router,
+    operations.router,
     chat_completions.router,
 )
 COMPRESSED_BYTES, COMPRESSION = 1000, 5

@@ -10,6 +10,7 @@ from pathlib import Path
 from teamwright.runtime.engine import Engine
 from teamwright.server.driven_runs import AwaitedRuns, DrivenRuns
 from teamwright.server.event_feeds import Feeds
+from teamwright.server.figures import DailyFigures
 from teamwright.server.jobs import JobPool
 from teamwright.server.overview import Inbox, Overview
 from teamwright.server.security.audit import Audit, AuditLine
@@ -40,6 +41,7 @@ class ServerState:
     sessions: Sessions
     awaited: AwaitedRuns
     jobs: JobPool
+    figures: DailyFigures
     messages: RateLimit = field(init=False, default_factory=lambda: RateLimit(*MESSAGES))
     strangers: RateLimit = field(init=False, default_factory=lambda: RateLimit(*STRANGERS))
 
@@ -65,6 +67,7 @@ async def open_state(engine: Engine, folders: Sequence[Path], data: Path) -> Asy
         Sessions(tokens, file=data / "server-sessions.json"),
         awaited,
         jobs,
+        DailyFigures(engine.journal),
     )
     async with (
         webhook_notices.opened(),

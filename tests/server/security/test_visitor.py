@@ -28,7 +28,11 @@ ANSWERS = {
     "/api/runs/{run_id}/answers", "/api/runs/{run_id}/messages", "/api/runs/{run_id}/members/{member}/pause",
     "/api/runs/{run_id}/members/{member}/resume",
 }  # fmt: skip
-ADMIN = {("get", "/api/audit"), ("get", "/api/webhooks"), ("delete", "/api/runs/{run_id}")}
+ADMIN = {
+    ("get", "/api/audit"), ("get", "/api/webhooks"), ("delete", "/api/runs/{run_id}"),
+    ("post", "/api/memory/notes"), ("put", "/api/memory/notes/{note}"), ("delete", "/api/memory/notes/{note}"),
+    ("put", "/api/experts/{name}"), ("delete", "/api/cluster/schedules/{name}"),
+}  # fmt: skip
 
 
 def needed(method: str, path: str) -> Role:

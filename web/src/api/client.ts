@@ -86,6 +86,7 @@ export const api = {
   page,
   get: <T>(path: string, query?: Query) => request<T>('GET', url(path, query)),
   post: <T>(path: string, body: unknown = {}) => request<T>('POST', path, body),
+  put: <T>(path: string, body: unknown) => request<T>('PUT', path, body),
   blob: async (path: string) => (await answer('GET', path)).blob(),
   delete: <T>(path: string) => request<T>('DELETE', path),
 }

@@ -78,6 +78,12 @@ export function formatDateTime(time: Time): string {
   return cached('date', () => new Intl.DateTimeFormat(locale(), options)).format(dateOf(time))
 }
 
+/** A day of UTC, such as 3 Nov. */
+export function formatDay(day: string): string {
+  const options = { day: 'numeric', month: 'short', timeZone: 'UTC' } as const
+  return cached('day', () => new Intl.DateTimeFormat(locale(), options)).format(dateOf(day))
+}
+
 const STEPS = [
   ['day', 86_400],
   ['hour', 3600],

@@ -10,8 +10,6 @@ from teamwright.cli.terminal.command_setup import with_journal
 from teamwright.cli.terminal.output import Json, Out, check_out, write_json, write_result
 
 if TYPE_CHECKING:
-    from pydantic import JsonValue
-
     from teamwright.journal.protocol import Journal
     from teamwright.journal.tenant_budgets import Budgets, Period, TenantBudget
 
@@ -107,32 +105,9 @@ def _write(shown: list[TenantBudget], name: str | None, json: bool, out: Out) ->
     if not shown and name is not None:
         raise unknown_budget(name)
     if json:
-        write_json([_data(one) for one in shown], out)
+        write_json([one.to_json() for one in shown], out)
     else:
         write_result("\n".join(map(_lines, shown)) or "There are no budgets yet.", out)
-
-
-def _data(one: TenantBudget) -> JsonValue:
-    """A budget as data, money in dollars."""
-    from teamwright.values.limits import dollars
-
-    def money(amount: int | None) -> float | None:
-        return None if amount is None else dollars(amount)
-
-    return {
-        "name": one.name,
-        "per": one.per,
-        "until": one.until or None,
-        "runs": one.runs,
-        "usd": money(one.usd),
-        "spent_usd": money(one.spent_usd),
-        "reserved_usd": money(one.reserved_usd),
-        "left_usd": money(one.left_usd),
-        "tokens": one.tokens,
-        "spent_tokens": one.spent_tokens,
-        "reserved_tokens": one.reserved_tokens,
-        "left_tokens": one.left_tokens,
-    }
 
 
 def _lines(one: TenantBudget) -> str:

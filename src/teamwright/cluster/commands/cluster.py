@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import asdict, replace
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, cast
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -23,8 +22,6 @@ from teamwright.cluster.commands.budget import budget
 from teamwright.cluster.wing import WING
 
 if TYPE_CHECKING:
-    from pydantic import JsonValue
-
     from teamwright.cluster.queue_database import QueueLimits
     from teamwright.cluster.status import ClusterStatus
     from teamwright.journal.postgres.cluster_tables import PostgresSchedules, ScheduleRow
@@ -136,9 +133,11 @@ def schedules(
             await schedules.remove(name)
 
     _with_schedules(work)
+    from teamwright.cluster.status import schedule_json
+
     shown = [one for one in found if name in (None, one.name)]
     if json:
-        write_json([_to_json(one) for one in shown], out)
+        write_json([schedule_json(one) for one in shown], out)
     elif remove:
         say(f"removed the schedule {name!r}")
     else:
@@ -166,24 +165,11 @@ def _with_schedules(work: Callable[[PostgresSchedules], Awaitable[None]]) -> Non
 
 
 def _schedule_line(one: ScheduleRow) -> str:
+    from teamwright.cluster.status import schedule_json
+
     last = f", last {one.last_run}" if one.last_run else ""
-    return f"{one.name}: {one.cron!r} in {one.zone}, next {_time(one.next)}, in the queue {one.queue!r}{last}"
-
-
-def _to_json(one: ScheduleRow) -> dict[str, JsonValue]:
-    return {
-        "name": one.name,
-        "cron": one.cron,
-        "time_zone": one.zone,
-        "queue": one.queue,
-        "priority": one.priority,
-        "next": _time(one.next),
-        "last_run": one.last_run or None,
-    }
-
-
-def _time(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
+    following = schedule_json(one)["next"]
+    return f"{one.name}: {one.cron!r} in {one.zone}, next {following}, in the queue {one.queue!r}{last}"
 
 
 def status(
@@ -216,7 +202,7 @@ def status(
                 if found.parked:
                     found = replace(found, set_aside=await read_set_aside(client))
                 if json:
-                    write_json(_fields(found), out)
+                    write_json(found.to_json(), out)
                 else:
                     write_result("\n".join(_lines(found)), out)
                 if not follow:
@@ -228,12 +214,6 @@ def status(
 
     with redirect_prints():
         return anyio.run(show)
-
-
-def _fields(found: ClusterStatus) -> dict[str, JsonValue]:
-    fields = cast("dict[str, JsonValue]", asdict(found))
-    models = [cast("JsonValue", one._asdict()) for one in found.models]
-    return {"open_runs": found.open_runs, "oldest": found.oldest, **fields, "models": models}
 
 
 def _lines(found: ClusterStatus) -> Iterator[str]:

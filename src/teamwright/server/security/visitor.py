@@ -94,4 +94,5 @@ Server = Annotated[ServerState, Depends(state_of)]
 Reader = Annotated[Visitor, Depends(_reader)]
 Answerer = Annotated[Visitor, Depends(_answerer)]
 Runner = Annotated[Visitor, Depends(_runner)]
-"""The visitor of a route, who may read, answer questions and steer, or start and end runs."""
+Admin = Annotated[Visitor, Depends(_admin)]
+"""The visitor of a route, who may read, answer questions and steer, start and end runs, or administer the server."""
