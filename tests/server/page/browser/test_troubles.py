@@ -116,7 +116,7 @@ def test_a_run_is_started_with_the_keyboard_alone_and_the_window_is_named_after_
 ) -> None:
     server.open(page)
     expect(page).to_have_title("Runs · Teamwright")
-    page.get_by_role("heading", name="Runs", exact=True).wait_for()
+    page.get_by_role("link", name="New run").wait_for()  # it needs a role, which comes with the session
     page.keyboard.press("n")
     expect(page.get_by_label("What should be done?")).to_be_focused()
     page.keyboard.type("@ta")
