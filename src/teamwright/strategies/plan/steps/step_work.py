@@ -90,8 +90,7 @@ class StepExecution:
     """One execution of a step. `aborts_team` says that its failure ends the team at once, `abandons_plan` that one
     agent finishes the task instead.
 
-    `awaits` is what the step waits for after a failure, until it is tried again, replaced or given up: a change of the
-    step by the lead, or another plan.
+    `awaits` is what the step waits for after a failure: a change of the step by the lead, or another plan.
     """
 
     def __init__(self, assignment: StepAssignment, agent: Agent, machine: StepMachine, crew: Crew) -> None:
