@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from importlib import import_module
+from pathlib import Path
 
 import pytest
 import typer
 
 from teamwright.agents.scripted import Rule
+from teamwright.cli.entry import server_options
 from teamwright.cli.main import app
 from teamwright.errors import AgentError
 from teamwright.history.event_wording import ERROR_WORDS
@@ -18,7 +20,12 @@ from teamwright.values.specs.manifest import AgentSpec, TeamSpec
 from teamwright.values.specs.models import DeclaredModel, ServerModel
 from teamwright.values.turns.results import RunResult, RunSummary
 from teamwright.values.value import Record
-from tests.docs.pages import ROOT
+from tests.docs.pages import PAGES, ROOT
+
+ELSEWHERE = {"--help", "--replay", "--require-hashes", "--case", "--seeds", "--share"}
+"""Of every command, or of programs that prose does not name with them: the fuzzer, pip, the benchmark of budgets."""
+GUIDES = [one for one in PAGES if one.parent.name not in {"decisions", "contributing"}]
+FENCE = re.compile(r"^(?:<!-- skip[^\n]*\n)?```.*?^```$", re.MULTILINE | re.DOTALL)
 
 
 def page(name: str) -> str:
@@ -93,6 +100,39 @@ def test_every_option_of_run_is_documented() -> None:
     options = {option for one in run.params for option in one.opts if option.startswith("--")}
     text = page("reference/commands.md")
     assert not [option for option in options - {"--help"} if f"`{option}" not in text]
+
+
+@pytest.mark.parametrize("file", GUIDES, ids=[str(one.relative_to(ROOT)) for one in GUIDES])
+def test_options_that_a_page_names_exist(file: Path) -> None:
+    options = options_of(typer.main.get_command(app), "teamwright")
+    anywhere = set[str]().union(*options.values())
+    wrong: list[str] = []
+    for code in named_code(file.read_text(encoding="utf-8")):
+        line = f"teamwright {code.removeprefix('teamwright ')} "
+        command = max((path for path in options if line.startswith(f"{path} ")), key=len)
+        known = anywhere if code.startswith("--") else {*options[command], *server_options()}
+        if command != "teamwright" or code.startswith(("--", "teamwright ")):
+            wrong += [
+                code for option in re.findall(r"(?<![\w-])--[a-z][a-z-]+", code) if option not in known | ELSEWHERE
+            ]
+    assert not wrong
+
+
+def named_code(text: str) -> list[str]:
+    """Return the code in the prose of a page, and the commands in its blocks that no test runs."""
+    not_run = [block for block in FENCE.findall(text) if block.startswith(("<!-- skip", "```text"))]
+    shown = [line[2:] for block in not_run for line in block.splitlines() if line.startswith("$ ")]
+    return [*re.findall(r"`([^`\n]+)`", FENCE.sub("", text)), *shown]
+
+
+def options_of(command: object, path: str) -> dict[str, set[str]]:
+    """Return the options of all commands from one on, by the full name of each; a group has those of its hidden one."""
+    params, inner = getattr(command, "params", ()), getattr(command, "commands", {})
+    found = {path: {option for one in params for option in (*one.opts, *one.secondary_opts)}}
+    for name, one in inner.items():
+        below = options_of(one, path if getattr(one, "hidden", False) else f"{path} {name}")
+        found |= {key: found.get(key, set()) | known for key, known in below.items()}
+    return found
 
 
 def test_every_environment_variable_of_ours_is_documented() -> None:
