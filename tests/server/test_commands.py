@@ -6,6 +6,7 @@ import json
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import httpx2
@@ -13,6 +14,9 @@ import pytest
 
 from teamwright.cli.main import main
 from teamwright.install_command import install_command
+from teamwright.server import app
+from teamwright.server.routes import page
+from teamwright.server.security import credentials
 from tests.kit.program import Program
 from tests.kit.server import PATIENCE
 from tests.kit.terminal import TEAM, write_team
@@ -46,6 +50,28 @@ def test_the_printed_address_opens_one_session_which_is_listed_and_ended(
         process.send_signal(signal.SIGTERM)
         _, errors = process.communicate(timeout=30)
     assert "Traceback" not in errors
+
+
+@pytest.mark.parametrize(
+    ("built", "said"),
+    [(True, "Open this address in a browser; it works once, within 4 minutes."), (False, "has no page")],
+)
+def test_the_start_says_how_to_open_the_page_or_that_there_is_none(
+    built: bool, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def start(_: app.ServerSettings, started: Callable[[str], None]) -> None:
+        started("http://127.0.0.1:8420/?code=c")
+
+    if built:
+        (tmp_path / "index.html").touch()
+    monkeypatch.setattr(page, "static_folder", lambda: tmp_path)
+    monkeypatch.setattr(app, "serve", start)
+    monkeypatch.setattr(credentials, "CODE_SECONDS", 240.0)
+    assert main(["serve", str(tmp_path)]) == 0
+    printed = capsys.readouterr()
+    assert printed.out == "Teamwright serves on http://127.0.0.1:8420/?code=c\n"
+    assert said in printed.err
+    assert ("make page" in printed.err, "Open this address" in printed.err) == (not built, built)
 
 
 def test_tokens_are_made_listed_and_revoked(capsys: pytest.CaptureFixture[str]) -> None:

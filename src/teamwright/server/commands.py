@@ -27,6 +27,7 @@ from teamwright.cli.terminal.output import (
     write_text,
 )
 from teamwright.server.wing import WING
+from teamwright.values.text.display import count_text
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -106,13 +107,26 @@ def serve(
             write_text(dumps({"url": address}) + "\n")
         else:
             write_result(f"Teamwright serves on {address}")
-            say("Open this address in a browser; it works once. Ctrl-C stops the server, and runs can be resumed.")
+            say(f"{_how_to_open()} Ctrl-C stops the server, and runs can be resumed.")
 
     host, number = parse_address(port)
     settings = ServerSettings(tuple(folders or [Path()]), host, number, hosts=tuple(allow_host or ()))
     with redirect_prints(), raise_on_interrupt():
         anyio.run(listen, settings, started)
     return 0
+
+
+def _how_to_open() -> str:
+    """How to open the page at the printed address, or that this installation has none."""
+    from teamwright.server.routes.page import has_page
+    from teamwright.server.security.credentials import CODE_SECONDS
+
+    if not has_page():
+        return (
+            "This installation has no page, only the interface for programs; in a checkout, build it with  make page."
+        )
+    within = count_text(round(CODE_SECONDS / 60), "minute")
+    return f"Open this address in a browser; it works once, within {within}. A restart prints a new one."
 
 
 @app.command("tokens")

@@ -33,6 +33,11 @@ def static_folder() -> Path:
     return Path(str(files("teamwright"))) / "server" / "page" / "static"
 
 
+def has_page() -> bool:
+    """Whether the page was built into this installation."""
+    return (static_folder() / "index.html").is_file()
+
+
 class Credential(BaseModel):
     """What a session begins with: the one-time code in the address that the server prints, or a token."""
 
@@ -91,10 +96,10 @@ async def page_file(path: str) -> Response:
     """Return a file of the page, or its document for addresses that the page itself interprets."""
     if path.startswith(("api/", "v1/")):
         raise HTTPException(404, "there is no such address")
+    if not has_page():
+        return PlainTextResponse(NOT_BUILT, 200 if path == "" else 404)
     folder = static_folder().resolve()
     document = folder / "index.html"
-    if not document.is_file():
-        return PlainTextResponse(NOT_BUILT, 200 if path == "" else 404)
     found = _file_in(folder, path)
     if found is not None and found != document:
         caching = HASHED if path.startswith("assets/") else "no-cache"
