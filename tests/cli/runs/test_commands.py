@@ -179,9 +179,21 @@ def test_a_run_that_ran_out_of_time_continues_in_a_fork(call: Call, tmp_path: Pa
 
 def test_a_fork_can_ask_something_else(call: Call, team: Path) -> None:
     call("run", team, "Explain", "--run-id", "one")
-    done = call("runs", "fork", "one", "--at", 1, "Something else", "--run-id", "two")
+    done = call("runs", "fork", "one", "--at", "step-1", "Something else", "--run-id", "two")
     assert done.code == 0
+    assert "run two is a fork of one; turns that read the task are asked again\n" in done.err
     assert "Something else" in call("runs", "show", "two").out
+    assert done.err.count("A B-tree") == 1  # the writer reads the task
+
+
+def test_a_fork_has_the_recorded_team_and_says_so_in_its_help(call: Call, team: Path) -> None:
+    call("run", team, "Explain", "--run-id", "one")
+    (team / "team.yaml").write_text((team / "team.yaml").read_text().replace("critic", "editor"))
+    done = call("runs", "fork", "one", "--at", "step-1", "--run-id", "two")
+    assert (done.code, "asked again" in done.err) == (0, False)
+    assert "critic" in call("runs", "show", "two").out
+    said = " ".join(call("runs", "fork", "--help").out.split())
+    assert "a manifest that was edited since is not read" in said
 
 
 def test_tail_continues_from_any_event_number(call: Call, team: Path) -> None:

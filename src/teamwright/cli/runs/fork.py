@@ -45,7 +45,9 @@ CHECKPOINT_HEADS = ("EVENT", "NAME", "AT", "TOKENS", "PRICE", "AFTER")
 
 def fork(
     run: Run,
-    task: Annotated[str | None, typer.Argument(metavar="[TASK]", help="Use another task.")] = None,
+    task: Annotated[
+        str | None, typer.Argument(metavar="[TASK]", help="Use another task; turns that read it are asked again.")
+    ] = None,
     *,
     at: Annotated[
         str | None,
@@ -73,12 +75,13 @@ def fork(
 ) -> int:
     """Start a new run from the record of another one.
 
-    Calls that are unchanged are not paid again. Code that the run's manifest names is loaded, as when it was started;
-    folders that were allowed then still are.
+    Turns whose input is unchanged keep their replies and are not paid again. The team is the recorded one: a manifest
+    that was edited since is not read, but scripts of replies and code that it names are; the code is loaded, as when
+    the run was started. Folders that were allowed then still are. To use an edited manifest, start a new run.
 
     Examples:
       teamwright runs fork last --retry
-      teamwright runs fork last "The same in French." --at round-1
+      teamwright runs fork last --at round-1 --model openai:gpt-5-mini
     """
     from teamwright.cli.foreground_run import ViewOptions
     from teamwright.cli.terminal.command_setup import check_new_id
@@ -126,7 +129,8 @@ class Fork:
             limits=self.limits,
         )
         if not shown.quiet:
-            say(f"run {handle.run_id} is a fork of {found.id}")
+            again = "" if self.task is None else "; turns that read the task are asked again"
+            say(f"run {handle.run_id} is a fork of {found.id}{again}")
         shared = takewhile(lambda event: event.kind != "run.resumed", await engine.journal.read(handle.run_id))
         ended = await drive(engine, handle, shown, [] if shown.events else list(shared))
         return await report_end(engine, ended, shown)

@@ -6,7 +6,7 @@ export const travel = {
   'travel.hint': 'All views show the run as it was at this event. The slider below moves them too.',
   'travel.spent': 'Tokens spent:',
   'travel.forkTitle': 'Fork from here',
-  'travel.forkText': 'A new run takes over everything up to event {at}, and goes on from there. What is unchanged is not paid again.',
+  'travel.forkText': 'A new run takes over the record up to event {at}, with its team, and goes on from there. Turns whose input is unchanged are not paid again; with another task, those that read it are asked again.',
   'travel.change': 'Change task or limits…',
   'travel.maxTokens': 'Limit of tokens',
   'travel.maxUsd': 'Limit in US dollars',

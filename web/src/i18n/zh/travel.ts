@@ -8,7 +8,7 @@ export const travel: Record<keyof typeof english, string> = {
   'travel.hint': '所有视图都显示此事件时的运行状态。下方的滑块也会移动它们。',
   'travel.spent': '已用令牌：',
   'travel.forkTitle': '从此处分叉',
-  'travel.forkText': '新的运行沿用第 {at} 个事件之前的一切，并从那里继续。未改变的部分不再付费。',
+  'travel.forkText': '新的运行沿用截至第 {at} 个事件的记录及其团队，并从那里继续。输入未改变的轮次不再付费；更改任务后，会读取任务的轮次将重新提问。',
   'travel.change': '更改任务或限额…',
   'travel.maxTokens': '令牌上限',
   'travel.maxUsd': '美元上限',
