@@ -108,6 +108,7 @@ def test_notes_are_found_edited_and_removed_by_an_admin(server: PageServer, page
     page.get_by_label("Search the notes").fill("")
     note.get_by_role("button", name="Edit").click()
     field = page.get_by_role("textbox", name="Note")
+    expect(field).to_be_focused()
     field.fill(" ")
     page.get_by_role("button", name="Save").click()
     expect(page.get_by_role("alert")).to_have_text("The note is empty; write what is to be remembered.")
@@ -134,6 +135,7 @@ def test_a_template_is_edited_for_a_team_and_a_new_one_is_written(server: PageSe
     form.get_by_label("Who it is").fill("You read ${HOME}.")
     form.get_by_role("button", name="Save").click()
     expect(form.get_by_role("alert")).to_contain_text("can't read 'HOME'")
+    expect(form.get_by_label("Who it is")).to_be_focused()
     form.get_by_label("Who it is").fill("You read aloud.")
     form.get_by_role("button", name="Save").click()
     expect(form.get_by_role("status")).to_contain_text("Saved")
@@ -149,8 +151,13 @@ def test_a_template_is_edited_for_a_team_and_a_new_one_is_written(server: PageSe
     form.get_by_role("button", name="Save").click()
     expect(page.get_by_role("form", name="brewer").get_by_label("What it does")).to_have_value("Brews beer.")
     expect(page.get_by_role("link", name="brewer own")).to_be_visible()
+    assert sorted(one.name for one in (folder / "teams" / "talk" / "experts").iterdir()) == [
+        "brewer.yaml",
+        "editor.yaml",
+    ]
 
 
+@pytest.mark.experts
 def test_who_is_no_admin_reads_and_is_told_why_not_more(server: PageServer, own_page: Page) -> None:
     own_page.goto(f"{server.url}/#/operations/memory")
     own_page.get_by_label("Token").fill(server.tokens.create("rosa", "run"))
@@ -158,6 +165,8 @@ def test_who_is_no_admin_reads_and_is_told_why_not_more(server: PageServer, own_
     button = own_page.get_by_role("button", name=re.compile("^Add a note"))
     expect(button).to_have_attribute("aria-disabled", "true")
     expect(button).to_have_attribute("title", re.compile("this needs “admin”"))
+    server.open(own_page, "operations", "experts", "editor")
+    expect(own_page.get_by_label("Method")).not_to_be_editable()
     server.open(own_page, "operations", "cluster")
     expect(own_page.get_by_text("This part is not there")).to_be_visible()
 
