@@ -203,8 +203,9 @@ class OrderedDelivery:
 
     def try_deliver(self, lane: Lane, key: str) -> bool:
         """Deliver this key at once if it is its turn and every other branch waits; returns whether it did."""
-        only_this_works = self._parked_lanes + (not lane.parked) == self.open_lanes and not self._is_held
-        if not (only_this_works and self._due and self._due[0] == key):
+        if not (self._due and self._due[0] == key) or self._unwinding or self._rejoining:
+            return False
+        if self._parked_lanes + (not lane.parked) != self.open_lanes:
             return False
         if lane.parked:
             lane.parked = False
@@ -217,7 +218,7 @@ class OrderedDelivery:
 
     def try_deliver_new(self, lane: Lane, key: str) -> bool:
         """Deliver the key of something that was just recorded at once if possible, or enqueue it; returns which."""
-        if self._due or self._is_held or self._parked_lanes + (not lane.parked) != self.open_lanes:
+        if self._due or self._unwinding or self._rejoining or self._parked_lanes + (not lane.parked) != self.open_lanes:
             self._due.append(key)
             return False
         if lane.parked:
@@ -268,11 +269,6 @@ class OrderedDelivery:
     def is_unwinding(self) -> bool:
         """Whether anything is being stopped now."""
         return self._unwinding > 0
-
-    @property
-    def _is_held(self) -> bool:
-        """Whether something else comes before the next delivery."""
-        return self._unwinding > 0 or bool(self._rejoining)
 
     def withdraw(self, key: str) -> None:
         """Stop waiting for this key; if it is due, it is dropped."""
