@@ -8,6 +8,7 @@ import asyncio
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import urllib.request
@@ -97,6 +98,7 @@ def main() -> int:
     asyncio.run(record(HOME))
     token = new_token(HOME)
     server = serve(HOME, port)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         address = address_of(server)
         start_live(address.partition("/?")[0], token)
@@ -105,6 +107,8 @@ def main() -> int:
             webbrowser.open(address)
         server.wait()
     except KeyboardInterrupt:
+        pass
+    finally:  # also where the live run could not start
         server.terminate()
         server.wait()
     return 0

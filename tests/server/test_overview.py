@@ -31,7 +31,8 @@ async def test_a_run_is_read_again_only_when_its_questions_can_have_changed(
             assert [(one["run_id"], one["answered"]) for one in found] == [("asks", False)]
         assert sorted(read) == ["asks", "works"]
         await runs.answer("asks", (await client.get("/api/inbox")).json()[0]["key"], "approve")
-        assert [one["answered"] for one in (await client.get("/api/inbox")).json()] == [True]
+        found = (await client.get("/api/inbox")).json()
+        assert [(one["answered"], one["paused"]) for one in found] == [(True, True)]
         await client.post("/api/runs/asks/resume")
         await runs.wait("asks")
         assert (await client.get("/api/inbox")).json() == []

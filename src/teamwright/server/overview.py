@@ -190,7 +190,9 @@ def _item(row: RunRow) -> Item:
 
 
 class WaitingQuestion(BaseModel):
-    """A question of a run. `answered` says that its answer is sent and not used yet."""
+    """A question of a run. `answered` says that its answer is sent and not used yet, which one that is `paused` does
+    once it is resumed.
+    """
 
     run_id: str
     team: str
@@ -204,6 +206,7 @@ class WaitingQuestion(BaseModel):
     about: str
     asked_at: str
     answered: bool
+    paused: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,5 +272,13 @@ def _matters(event: Event, known: _Read) -> bool:
 def _waiting(summary: RunSummary, key: str, question: Question, asked_at: str, *, answered: bool) -> WaitingQuestion:
     fields: dict[str, JsonValue] = question.to_json()
     return WaitingQuestion.model_validate(
-        {**fields, "run_id": summary.id, "team": summary.team, "key": key, "asked_at": asked_at, "answered": answered}
+        {
+            **fields,
+            "run_id": summary.id,
+            "team": summary.team,
+            "key": key,
+            "asked_at": asked_at,
+            "answered": answered,
+            "paused": summary.status == "paused",
+        }
     )

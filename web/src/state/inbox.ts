@@ -13,6 +13,8 @@ export interface InboxItem extends Asked {
   asked_at: string
   /** The answer is sent, and the run has not used it yet. */
   answered: boolean
+  /** No process drives the run: it uses the answer once it is continued. */
+  paused: boolean
 }
 
 const EVERY = 4000
@@ -20,6 +22,8 @@ const idOf = (item: InboxItem) => `${item.run_id} ${item.key}`
 
 export const useInbox = defineStore('inbox', () => {
   const found = shallowRef<InboxItem[]>([])
+  /** A question that is answered, and whose answer the run has not used yet. */
+  const answered = (runId: string, key: string) => found.value.find((item) => item.answered && item.run_id === runId && item.key === key)
   const items = computed(() => found.value.filter((item) => !item.answered))
   const error = ref<unknown>(null)
   const isRead = ref(false)
@@ -71,5 +75,5 @@ export const useInbox = defineStore('inbox', () => {
   }
 
   const rest = () => clearInterval(timer)
-  return { items, error, isRead, permission, notifies, read, notify, watch, rest }
+  return { items, answered, error, isRead, permission, notifies, read, notify, watch, rest }
 })

@@ -195,6 +195,20 @@ class PageServer:
         assert response.ok, response.text()
         return str(response.json()["run_id"])
 
+    def run_elsewhere(self, team: str, run_id: str) -> None:
+        """Run a team with the command line over the same record, until it ends or pauses."""
+        arguments = (
+            "run",
+            self._folders[0] / team / "team.yaml",
+            "Do your work.",
+            "--run-id",
+            run_id,
+            "--no-input",
+            "--quiet",
+        )
+        environment = {**os.environ, "TEAMWRIGHT_HOME": str(self._home)}
+        Program(*arguments, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).wait()
+
     def show_run(self, page: Page, team: str, task: str = "Do your work.", view: str = "conversation") -> str:
         """Start a run and open it, and return its id."""
         run_id = self.start_run(page, team, task)

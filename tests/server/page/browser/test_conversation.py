@@ -140,6 +140,17 @@ def test_an_approval_is_given_within_the_conversation(server: PageServer, page: 
     expect(page.get_by_text("Completed").first).to_be_visible()
 
 
+def test_a_run_that_another_program_paused_is_answered_and_continued_here(server: PageServer, page: Page) -> None:
+    server.run_elsewhere("approval", "elsewhere")
+    server.open(page, "runs", "elsewhere", "conversation")
+    page.get_by_role("button", name="Approve", exact=True).click()
+    expect(page.get_by_text("uses the answer when it continues").first).to_be_visible()
+    page.reload()
+    expect(page.get_by_role("button", name="Approve", exact=True)).to_be_hidden()
+    page.get_by_role("feed").get_by_role("button", name="Continue", exact=True).click()
+    expect(page.get_by_text("Completed").first).to_be_visible()
+
+
 def test_a_message_reaches_the_team_from_under_the_conversation(server: PageServer, page: Page) -> None:
     server.show_run(page, "slow")
     expect(page.get_by_role("feed")).to_contain_text("is writing…")

@@ -2,6 +2,7 @@ export const conversation = {
   'answer.label': 'Your answer',
   'answer.send': 'Send answer',
   'answer.sent': 'Answered.',
+  'answer.paused': 'The run is paused, and uses the answer when it continues.',
   'answer.mayNot': 'You may read, but not answer.',
   'answer.approve': 'Approve',
   'answer.edit': 'Edit',

@@ -4,6 +4,7 @@ export const conversation: Record<keyof typeof english, string> = {
   'answer.label': '您的回答',
   'answer.send': '发送回答',
   'answer.sent': '已回答。',
+  'answer.paused': '运行已暂停，继续后才会使用该回答。',
   'answer.mayNot': '您可以查看，但不能回答。',
   'answer.approve': '批准',
   'answer.edit': '编辑',
