@@ -176,9 +176,9 @@ class OpenQuestions:
 
     def to_text(self) -> str:
         """Each question with its draft and the command that answers it."""
-        from teamwright.cli.views.result_wording import draft_text, pending_answer_text
+        from teamwright.cli.views.result_wording import answer_hint, draft_text, pending_answer_text
         from teamwright.history.event_wording import question_text
-        from teamwright.runtime.people.webhook import answer_command, resume_command
+        from teamwright.runtime.people.webhook import resume_command
 
         if not self.questions:
             raise UsageError(f"Run {self.run_id!r} has no open question.")
@@ -187,7 +187,7 @@ class OpenQuestions:
             lines += [f"{key}", textwrap.indent(question_text(question), "  ")]
             if question.draft:
                 lines.append(draft_text(question))
-            command = answer_command(self.run_id, key, question)
+            command = answer_hint(self.run_id, key, question)
             if (answer := self.answers.get(key)) is None:
                 lines.append(f"  {command}")
             else:
@@ -201,12 +201,13 @@ class OpenQuestions:
         return [key for key in self.questions if key not in self.answers]
 
     def to_json(self) -> dict[str, JsonValue]:
-        from teamwright.runtime.people.webhook import answer_command, resume_command
+        from teamwright.cli.views.result_wording import answer_hint
+        from teamwright.runtime.people.webhook import resume_command
 
         listed: list[JsonValue] = []
         for key, question in self.questions.items():
             answer = self.answers.get(key)
-            command = answer_command(self.run_id, key, question)
+            command = answer_hint(self.run_id, key, question)
             fields: dict[str, JsonValue] = {
                 "key": key,
                 "answer": answer.to_json() if answer else None,

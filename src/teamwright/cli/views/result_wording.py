@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from json import loads as from_json
+from shlex import quote
 from typing import TYPE_CHECKING
 
-from teamwright.cli.terminal.output import clean, columns
+from teamwright.cli.terminal.output import clean, columns, json_text
 from teamwright.errors import UsageError
 from teamwright.history.budget_levels import BudgetLevels, Level
 from teamwright.runtime.people.webhook import answer_command
 from teamwright.values.limits import Amounts
+from teamwright.values.people import EDIT
 from teamwright.values.specs.manifest import Source
 from teamwright.values.specs.members import ExpertProfile
 from teamwright.values.text.control_characters import visible
 from teamwright.values.text.display import count_text, number_text, price_text, seconds_text
+from teamwright.values.text.secret_patterns import mask_value
 from teamwright.values.turns.results import RunResult, Status, StopReason
 from teamwright.values.value import JsonValue
 
@@ -150,11 +154,37 @@ def _step_to_more_time(result: RunResult, fork: str) -> str:
 def _steps_of_questions(run: str, questions: dict[str, Question], resume: str) -> list[str]:
     """Commands that answer what a run waits for, or let paused members go on, and then resume the run."""
     if all(one.reason == "pause" for one in questions.values()):
-        members = (f"let it go on with: {answer_command(run, None, one)}" for one in questions.values())
+        members = (f"let it go on with: {answer_hint(run, None, one)}" for one in questions.values())
         return [*members, f"then: {resume}"]
     several = len(questions) > 1
-    commands = [answer_command(run, key if several else None, one) for key, one in questions.items()]
+    commands = [answer_hint(run, key if several else None, one) for key, one in questions.items()]
     return [*(f"answer with: {command}" for command in commands), f"then: {resume}"]
+
+
+LONGEST_EDIT, UNSAID = 100, "{…}"
+EDIT_TEXT = f'{EDIT} "…")'
+"""The end of the command that answers an approval."""
+
+
+def answer_hint(run_id: str, key: str | None, question: Question) -> str:
+    """Return the command that answers a question; an edit of JSON begins with what is proposed, ready to be changed.
+
+    Unlike the command in a notice for other hosts, it may hold the arguments of a call.
+    """
+    command = answer_command(run_id, key, question)
+    if question.form != "json" or not command.endswith(EDIT_TEXT):
+        return command
+    return f"{command.removesuffix(EDIT_TEXT)}{EDIT} {quote(_proposed(question.draft))})"
+
+
+def _proposed(draft: str | None) -> str:
+    """The proposed JSON on one line; only its form if it is long, is no JSON, or has something that is masked."""
+    try:
+        value = from_json(draft or "")
+    except ValueError:
+        return UNSAID
+    text = json_text(value, indent=None)
+    return text if len(text) <= LONGEST_EDIT and mask_value(value) == value else UNSAID
 
 
 def draft_lines(question: Question) -> list[str]:
