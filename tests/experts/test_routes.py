@@ -143,7 +143,7 @@ async def test_what_can_not_be_saved_of_a_template_is_said_beside_its_field(tmp_
     async with serving(MemoryJournal(), tmp_path, [tmp_path / "teams"]) as server:
         admin = server.client("admin")
         cases: list[tuple[str, dict[str, Any], int, str, str]] = [
-            ("baker", {"color": "red"}, 422, "color", "pattern"),
+            ("baker", {"color": "red"}, 400, "color", "'red' is no colour: write it as '#' and six"),
             ("baker", {"persona": "My key is ${OPENAI_API_KEY}."}, 400, "persona", "can't read 'OPENAI_API_KEY'"),
             ("baker", {"capabilities": ["${HOME}"]}, 400, "capabilities", "can't read 'HOME'"),
             ("not a name", {"persona": "x"}, 400, "name", "not a name"),

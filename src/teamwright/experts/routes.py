@@ -109,7 +109,7 @@ class TemplateTexts(BaseModel):
     description: str | None = Field(default=None, max_length=2000)
     capabilities: list[Annotated[str, Field(max_length=200)]] | None = Field(default=None, max_length=50)
     avatar: str | None = Field(default=None, max_length=64)
-    color: str | None = Field(default=None, pattern="^(#[0-9A-Fa-f]{6})?$", description="such as #0f766e")
+    color: str | None = Field(default=None, max_length=64, description="such as #0f766e")
     persona: str | None = Field(default=None, max_length=20_000)
     thinking_style: str | None = Field(default=None, max_length=20_000)
     collaboration_strategy: str | None = Field(default=None, max_length=20_000)

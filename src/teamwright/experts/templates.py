@@ -281,11 +281,12 @@ def save_template(base: Path, name: str, fields: Mapping[str, JsonValue]) -> Exp
     own = _files(folder) if folder.is_dir() else {}
     source = own.get(name) or _files(BUILT_IN).get(name)
     before = _written(source) if isinstance(source, Path) else {}
-    wrong = {field: text for field, value in fields.items() if (text := _new_variables(value, before.get(field)))}
-    if wrong:
+    given = {field: value for field, value in fields.items() if value not in ("", [], None)}
+    added = {field: text for field, value in given.items() if (text := _new_variables(value, before.get(field)))}
+    if wrong := _misfits(name, given) | added:
         raise RefusedFields(wrong)
-    kept = {**before, **fields}
-    text = script_text({field: value for field, value in kept.items() if value not in ("", [], None)})
+    kept = {field: value for field, value in {**before, **fields}.items() if field not in fields or field in given}
+    text = script_text(kept)
     file = own.get(name)
     return _replace_file(file if isinstance(file, Path) else folder / f"{name}.yaml", text)
 
@@ -305,6 +306,18 @@ def _written(file: Path) -> dict[str, JsonValue]:
     if report.problems or len(documents) != 1 or not isinstance(documents[0], Fields):
         raise ManifestError(report.problems)
     return cast("dict[str, JsonValue]", plain(documents[0].without(NAME)))
+
+
+def _misfits(name: str, fields: Mapping[str, JsonValue]) -> dict[str, str]:
+    """What is wrong with these fields of a template, by field."""
+    profile = {field: value for field, value in fields.items() if field in PROFILE_FIELDS}
+    agent = {field: value for field, value in fields.items() if field not in PROFILE_FIELDS}
+    made = {NAME: name, "profile": profile, "agent": agent}
+    try:
+        ExpertTemplate.model_validate(made)
+    except ValidationError as error:
+        return {str(one.at[1]): one.text for one in misfits_of(error, made) if len(one.at) > 1}
+    return {}
 
 
 def _new_variables(value: JsonValue, before: JsonValue) -> str:
