@@ -96,6 +96,18 @@ def test_a_reply_without_usage_is_charged_what_was_reserved() -> None:
     assert sums(levels, "t") == ([100, 1], [0, 0])
 
 
+def test_what_is_charged_and_was_not_reported_is_told_apart() -> None:
+    levels = BudgetLevels.from_events([opened("t"), called("t/a"), called("t/a", 2), called("t/b"), called("t/c")])
+    level = levels.by_scope["t"]
+    assert level.of_unknown_cost() == Amounts(tokens=100, usd=0.1, calls=0)
+    levels.apply(event("t/a", "e", AgentReturned(body="b", attempt=2, usage=USED)))
+    levels.apply(event("t/b", "e", AgentCallFailed(error="server", message="no")))
+    assert level.of_unknown_cost() == Amounts(tokens=100, usd=0.1, calls=0)
+    levels.apply(event("t/c", "e", AgentReturned(body="b", usage=USED, partial_usage="cut")))
+    assert level.of_unknown_cost() == Amounts(tokens=160, usd=0.16, calls=0)
+    assert level.spent[0] - level.unreported[0] == 2 * USED.total_tokens
+
+
 def test_a_fork_begins_with_what_it_took_over() -> None:
     levels = BudgetLevels.from_events([called("t/a"), opened("t", Amounts(tokens=70, calls=2)), called("t/b")])
     assert sums(levels, "t") == ([70, 2], [100, 1])

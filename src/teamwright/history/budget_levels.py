@@ -39,6 +39,8 @@ class Level:
     began: float
     spent: list[int] = field(default_factory=lambda: [0, 0, 0])
     held: list[int] = field(default_factory=lambda: [0, 0, 0])
+    unreported: list[int] = field(default_factory=lambda: [0, 0, 0])
+    """The part of `spent` that no call has reported: reservations of calls that were in doubt, stopped or cut off."""
     waited: float = 0.0
     ended: float | None = None
     turns: int = 0
@@ -51,6 +53,10 @@ class Level:
     def reserved(self) -> Amounts:
         """The reservations of calls in flight."""
         return _amounts(self.held)
+
+    def of_unknown_cost(self) -> Amounts:
+        """The charges for calls that have not said what they cost."""
+        return _amounts(self.unreported)
 
     def to_json(self, now: float) -> dict[str, JsonValue]:
         return {
@@ -138,14 +144,15 @@ class BudgetLevels:
                     add_cost(level.held, cost)
             case AgentReturned():
                 reserved, is_partial = self._in_flight.get(key, ONE_CALL), fact.partial_usage is not None
-                self._settle(key, charge_for(fact.usage, reserved, is_partial=is_partial))
+                said = Cost(fact.usage.total_tokens, picodollars(fact.usage.usd))
+                self._settle(key, charge_for(fact.usage, reserved, is_partial=is_partial), said)
             case AgentCallFailed():
                 self._settle(key, self._in_flight.get(key, ONE_CALL) if fact.charged else ONE_CALL)
             case _:
                 pass
 
-    def _settle(self, key: str, cost: Cost | None) -> None:
-        """Release the reservation of a call and charge its cost."""
+    def _settle(self, key: str, cost: Cost | None, reported: Cost = ONE_CALL) -> None:
+        """Release the reservation of a call and charge its cost, of which the call has reported a part."""
         if cost is None:
             return
         held = self._in_flight.pop(key, None)
@@ -153,6 +160,8 @@ class BudgetLevels:
             if held is not None:
                 add_cost(level.held, held, -1)
             add_cost(level.spent, cost)
+            add_cost(level.unreported, cost)
+            add_cost(level.unreported, reported, -1)
 
     def _end(self, scope: str) -> None:
         """Close an ask or the run: calls still in flight in it were stopped, and stay charged in full."""

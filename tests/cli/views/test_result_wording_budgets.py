@@ -36,6 +36,15 @@ def test_every_level_shows_what_it_may_spend_has_spent_and_holds() -> None:  # Z
     assert budget_lines(BudgetLevels()) == []
 
 
+def test_a_level_says_how_much_is_charged_for_calls_of_unknown_cost() -> None:
+    run = Level("", Bounds(tokens=5000, usd=1.0, calls=9), 0.0)
+    run.spent, run.unreported = [559, 25 * 10**10, 3], [265, 10**11, 0]
+    assert budget_lines(levels(run))[-1] == (
+        "  the run: 559 of 5 000 tokens, 265 of them for calls of unknown cost"
+        " · $0.2500 of $1.00, $0.1000 of it for calls of unknown cost · 3 of 9 calls"
+    )
+
+
 def test_of_many_levels_the_first_are_listed() -> None:
     made = [Level(f"t/{number}", Bounds(calls=1), 0.0) for number in range(30)]
     assert budget_lines(levels(*made))[-1] == "  … and 10 more levels; --json has them all"

@@ -223,20 +223,24 @@ def open_lines(levels: BudgetLevels, most: int) -> list[str]:
 
 
 def level_text(level: Level, now: float) -> str:
-    """What one level has spent of its limits, with what is reserved for calls in flight."""
-    parts = list(_bounds(level.limits, level.used(now), level.reserved()))
+    """What one level has spent of its limits, with what is reserved for calls in flight or charged for lost ones."""
+    parts = list(_bounds(level.limits, level.used(now), level.reserved(), level.of_unknown_cost()))
     if message := level.limits.message:
         parts.append(f"each request at most {', '.join(_plain(message))}")
     return " · ".join(parts)
 
 
-def _bounds(limits: Amounts, spent: Amounts, held: Amounts) -> Iterator[str]:
+def _bounds(limits: Amounts, spent: Amounts, held: Amounts, unknown: Amounts) -> Iterator[str]:
     if limits.tokens is not None:
         more = f" (+ {number_text(held.tokens)} reserved)" if held.tokens else ""
-        yield f"{number_text(spent.tokens or 0)}{more} of {number_text(limits.tokens)} tokens"
+        yield f"{number_text(spent.tokens or 0)}{more} of {number_text(limits.tokens)} tokens" + (
+            f", {number_text(unknown.tokens)} of them for calls of unknown cost" if unknown.tokens else ""
+        )
     if limits.usd is not None:
         more = f" (+ {price_text(held.usd)} reserved)" if held.usd else ""
-        yield f"{price_text(spent.usd or 0.0)}{more} of {price_text(limits.usd)}"
+        yield f"{price_text(spent.usd or 0.0)}{more} of {price_text(limits.usd)}" + (
+            f", {price_text(unknown.usd)} of it for calls of unknown cost" if unknown.usd else ""
+        )
     if limits.calls is not None:
         more = f" (+ {held.calls} reserved)" if held.calls else ""
         yield f"{number_text(spent.calls or 0)}{more} of {number_text(limits.calls)} calls"
