@@ -146,12 +146,15 @@ async def report_end(
     hint: str | None = None,
     *,
     more: Mapping[str, JsonValue] | None = None,
+    is_fork: bool = False,
 ) -> int:
     """Write the result, print how the run ended and what to do next, and return the exit code.
 
-    `more` are fields that the command adds to the JSON document of the result.
+    `more` are fields that the command adds to the JSON document of the result. The summary of a fork says how many of
+    its tokens are new.
     """
-    history = await engine.runs.history(ended.run_id) if ended.status in {"paused", "failed"} else None
+    needs_history = is_fork or ended.status in {"paused", "failed"}
+    history = await engine.runs.history(ended.run_id) if needs_history else None
     questions = history.questions() if history is not None and ended.status == "paused" else {}
     given = await engine.runs.answers(ended.run_id) if questions else {}
     questions = {key: question for key, question in questions.items() if key not in given}
@@ -176,7 +179,8 @@ async def report_end(
     if ended.failure is not None:
         say(failure_text(ended.failure))
     if not shown.quiet:
-        say(summary(ended, free=await is_free(engine, ended, history)))
+        inherited = history.inherited_tokens() if history is not None else 0
+        say(summary(ended, free=await is_free(engine, ended, history), inherited=inherited))
     if ended.status == "failed" and ended.stop_reason != "max_turns":
         say(f"see what happened: teamwright runs show {ended.run_id}")
     if ended.status != "completed":

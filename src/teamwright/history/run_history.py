@@ -151,10 +151,19 @@ class RunHistory:
 
     def calls(self) -> Iterator[tuple[str, Usage]]:
         """The scope and usage of every call, without superseded ones."""
+        return ((scope, usage) for _, scope, usage in self._calls())
+
+    def inherited_tokens(self) -> int:
+        """The tokens of the calls that a fork took over, without superseded ones; 0 for a run that is no fork."""
+        return sum(usage.total_tokens for number, _, usage in self._calls() if number <= self.record.inherited)
+
+    def _calls(self) -> Iterator[tuple[int, str, Usage]]:
         found = {
-            event.key: (event.scope, event.fact.usage) for event in self.events if isinstance(event.fact, AgentReturned)
+            event.key: (event.number, event.scope, event.fact.usage)
+            for event in self.events
+            if isinstance(event.fact, AgentReturned)
         }
-        return (call for call in found.values() if not self.record.is_superseded(call[0]))
+        return (call for call in found.values() if not self.record.is_superseded(call[1]))
 
     def conversation(self) -> tuple[Message, ...]:
         """The history for a follow-up run: the messages before the run, its task and its replies.

@@ -184,6 +184,18 @@ def test_a_fork_can_ask_something_else(call: Call, team: Path) -> None:
     assert "run two is a fork of one; turns that read the task are asked again\n" in done.err
     assert "Something else" in call("runs", "show", "two").out
     assert done.err.count("A B-tree") == 1  # the writer reads the task
+    assert "of them new" not in done.err
+
+
+def test_a_fork_tells_its_new_tokens_from_those_that_it_took_over(call: Call, team: Path) -> None:
+    used = call("run", team, "Explain", "--run-id", "one", "--json").json["usage"]["total_tokens"]
+    before = call("runs", "checkpoints", "one", "--json").json
+    (at,) = [point["total_tokens"] for point in before if point["name"] == "step-1"]
+    done = call("runs", "fork", "one", "--at", "step-1", "--run-id", "two")
+    assert 0 < at < used
+    assert f"out; {used - at} of them new), " in done.err
+    assert f"out; {used - at} of them new), " in call("runs", "show", "two").out
+    assert "of them new" not in call("runs", "show", "one").out
 
 
 def test_a_fork_has_the_recorded_team_and_says_so_in_its_help(call: Call, team: Path) -> None:

@@ -133,7 +133,7 @@ class Fork:
             say(f"run {handle.run_id} is a fork of {found.id}{again}")
         shared = takewhile(lambda event: event.kind != "run.resumed", await engine.journal.read(handle.run_id))
         ended = await drive(engine, handle, shown, [] if shown.events else list(shared))
-        return await report_end(engine, ended, shown)
+        return await report_end(engine, ended, shown, is_fork=True)
 
     async def _team(self, engine: Engine, run_id: str) -> Team | None:
         """The team with another model or other folders; None lets the engine build it from the record."""

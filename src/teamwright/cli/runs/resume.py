@@ -66,7 +66,8 @@ def resume(
         past = list(history.events)
         made = await team_to_resume(engine, found.id, allow_root, code, team)
         handle = await engine.start_resume(found.id, team=made)
-        return await report_end(engine, await drive(engine, handle, shown, past), shown)
+        ended = await drive(engine, handle, shown, past)
+        return await report_end(engine, ended, shown, is_fork=history.record.inherited > 0)
 
     return with_run(run, work)
 

@@ -192,6 +192,8 @@ class Explanation:
     """How the team was formed for the task, if it was; `formed` says it in lines."""
     formed: str = ""
     free: bool = False
+    inherited: int = 0
+    """The tokens of calls that a fork took over."""
     parent: str = ""
     """The run of which this one is a branch, if it is one."""
     children: Sequence[RunSummary] = ()
@@ -267,6 +269,7 @@ def explain(
         formation=formation,
         formed=formed,
         free=history.is_free_of_charge,
+        inherited=history.inherited_tokens(),
         parent=history.started.parent,
         children=children,
         answers=given,
@@ -355,7 +358,10 @@ def explanation_text(explanation: Explanation, *, full: bool = False) -> str:
     entries = [entry for entry in explanation.entries if not entry.repeats]
     shown = _without_long_logs(entries)
     price = price_text(result.usage.usd, free=explanation.free)
-    used, began = (usage_text(result.usage), price, seconds_text(result.seconds)), explanation.began
+    used, began = (
+        (usage_text(result.usage, explanation.inherited), price, seconds_text(result.seconds)),
+        explanation.began,
+    )
     lines = [
         f"Run      {result.run_id}",
         *([f"Parent   {explanation.parent}"] if explanation.parent else []),

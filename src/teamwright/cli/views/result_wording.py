@@ -34,12 +34,13 @@ def when_text(time: float) -> str:
     return datetime.fromtimestamp(time, UTC).astimezone().strftime("%Y-%m-%d %H:%M:%S")
 
 
-def usage_text(usage: Usage) -> str:
-    """What a run used: tokens in and out, requests, tool calls."""
+def usage_text(usage: Usage, inherited: int = 0) -> str:
+    """What a run used: tokens in and out, requests, tool calls; a fork has `inherited` some of the tokens."""
     parts = [count_text(usage.total_tokens, "token")]
     if usage.total_tokens:
         cached = f", {number_text(usage.cached_tokens)} of them cached" if usage.cached_tokens else ""
-        parts[0] += f" ({number_text(usage.input_tokens)} in{cached}, {number_text(usage.output_tokens)} out)"
+        new = f"; {number_text(usage.total_tokens - inherited)} of them new" if inherited else ""
+        parts[0] += f" ({number_text(usage.input_tokens)} in{cached}, {number_text(usage.output_tokens)} out{new})"
     parts.append(count_text(usage.requests, "model request"))
     if usage.tool_calls:
         parts.append(count_text(usage.tool_calls, "tool call"))
@@ -79,10 +80,11 @@ def status_text(result: RunResult) -> str:
     return result.status if redundant else f"{result.status} ({result.stop_reason})"
 
 
-def summary(ended: RunResult, *, free: bool) -> str:
-    """One line with the run's status, usage, price, time and id."""
+def summary(ended: RunResult, *, free: bool, inherited: int = 0) -> str:
+    """One line with the run's status, usage, price, time and id; a fork has `inherited` some of its tokens."""
     price = price_text(ended.usage.usd, free=free)
-    parts = (status_text(ended), usage_text(ended.usage), price, seconds_text(ended.seconds), f"run {ended.run_id}")
+    used = usage_text(ended.usage, inherited)
+    parts = (status_text(ended), used, price, seconds_text(ended.seconds), f"run {ended.run_id}")
     return " · ".join(filter(None, parts))
 
 
