@@ -64,7 +64,7 @@ export const shell = {
   'signIn.token': 'Token',
   'signIn.go': 'Sign in',
   'signIn.tokenText': 'Whoever serves this page gives you one, with a role: it is made with',
-  'signIn.code': 'If you serve this page yourself, open the address that is printed by',
+  'signIn.code': 'If you serve this page yourself, you get a new address when you restart',
   'signIn.refused': 'This token is not known here, or it was revoked.',
   'signIn.tooOften': 'Too many wrong tokens; try again in a few seconds.',
   'role.read': 'read',

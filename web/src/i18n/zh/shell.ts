@@ -66,7 +66,7 @@ export const shell: Record<keyof typeof english, string> = {
   'signIn.token': '令牌',
   'signIn.go': '登录',
   'signIn.tokenText': '由提供此页面的人给您，并带有角色；用此命令创建：',
-  'signIn.code': '如果此页面由您自己提供，请打开此命令输出的地址：',
+  'signIn.code': '如果此页面由您自己提供，请重新运行此命令以获得新地址：',
   'signIn.refused': '此令牌未知或已被撤销。',
   'signIn.tooOften': '错误的令牌过多；请稍后再试。',
   'role.read': '只读',
