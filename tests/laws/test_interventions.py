@@ -7,19 +7,26 @@ writes, and resumed.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import AsyncGenerator
+from functools import partial
 
 import anyio
+import pytest
 from hypothesis import given, strategies as st
 from pydantic import JsonValue
 
+from teamwright.agents.contract.agent import Agent, AppliedChange, Branch, Context
 from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.journal.protocol import Batch, Committed
 from teamwright.runtime.engine import Engine
+from teamwright.strategies.protocol import STEERABLE, Members, Strategy, Task
+from teamwright.strategies.team_conversation import TeamConversation
 from teamwright.teams.team import Team
 from teamwright.values.events.event import Event
 from teamwright.values.events.run import RunApplied, RunIntervened, RunRefused
 from teamwright.values.limits import Limits
 from teamwright.values.people import (
+    EditPlan,
     PauseMember,
     RaiseBudget,
     RemoveMember,
@@ -29,7 +36,8 @@ from teamwright.values.people import (
     StopStep,
     Tell,
 )
-from teamwright.values.turns.results import RunResult
+from teamwright.values.turns.results import Outcome, RunResult
+from teamwright.values.turns.turn import Failure, Reply, Turn
 from tests.kit.members import FakeMembers
 from tests.kit.records import cut
 
@@ -129,3 +137,85 @@ async def test_each_intervention_is_answered_for_wherever_the_run_is_cut(
                 again = await finish(engine, made, await engine.resume("r", team=made))
                 assert (again.output, again.messages) == (result.output, result.messages)
         check(await copy.read("r"), sent)
+
+
+class EditedStrategy(Strategy):
+    """Members side by side, each by the plan as it is before it is asked, which people may edit or not."""
+
+    name, version = "edited", 1
+    interventions = (*STEERABLE, "edit_plan")
+
+    def __init__(self, *, refuses: bool, each: bool) -> None:
+        self._refuses, self._each = refuses, each
+
+    async def run(self, task: Task, members: Members, ctx: Context) -> Outcome:
+        """Ask all, with what has happened before."""
+        talk, edits, begun = TeamConversation(task), list[str](), list[str]()
+
+        def apply(change: AppliedChange) -> str | None:
+            if self._refuses:
+                return "it stays as it is"
+            edits.append("edited")
+            return None
+
+        async def work(member: Agent, note: str, inner: Context) -> Reply | Failure:
+            if self._each:
+                await ctx.changes(before=f"{member.name}/answer", apply=apply)
+            begun.append(member.name)
+            return await inner.ask(member, Turn(f"{note} {edits} {begun[:1]}"), key="answer")
+
+        async with ctx.branches(8) as branches:
+            started: list[Branch[Reply | Failure]] = []
+            for member in members:
+                if not self._each:
+                    await ctx.changes(before=f"{member.name}/answer", apply=apply)
+                started.append(branches.start(member.name, partial(work, member, str(begun))))
+        for branch in started:
+            reply = branch.result()
+            assert isinstance(reply, Reply)
+            talk.add(reply)
+        return talk.ended("done")
+
+
+async def resumed_everywhere(journal: MemoryJournal, team: Team, *sent: Steer) -> AsyncGenerator[RunResult]:
+    """Cut a record after each of its events, send something more, and yield what becomes of the run."""
+    for number in range(2, len(await journal.read("r"))):
+        copy = await cut(journal, number)
+        for one in sent:
+            await copy.send("r", one)
+        async with Engine(copy, seed=lambda: 1) as engine:
+            yield await engine.resume("r", team=team)
+
+
+@pytest.mark.parametrize("refuses", [True, False])
+@pytest.mark.parametrize("each", [True, False])
+async def test_a_replay_waits_for_branches_where_the_run_has_waited(refuses: bool, each: bool) -> None:
+    fakes, journal = FakeMembers(), MemoryJournal()
+    members = [fakes.member(name, lambda turn: turn.task) for name in "abc"]
+    team = Team("t", members=members, strategy=EditedStrategy(refuses=refuses, each=each))
+    await journal.send("r", EditPlan(plan={"steps": []}))
+    async with Engine(journal, seed=lambda: 1) as engine:
+        result = await engine.run(team, "go", run_id="r")
+    async for again in resumed_everywhere(journal, team):
+        assert again.messages == result.messages
+
+
+@pytest.mark.experts
+@pytest.mark.parametrize(("preset", "on_failure"), [("live", "skip"), ("star_team", "collect"), ("dag", "skip")])
+async def test_nothing_new_comes_before_what_a_step_without_a_trace_was_followed_by(
+    preset: str, on_failure: str
+) -> None:
+    steps: list[JsonValue] = [
+        {"id": "s0", "agent": "d", "task": "First."},
+        {"id": "s1", "agent": "a", "task": "{{ outputs.s0 + 1 }}", "needs": ["s0"]},  # which can't be rendered
+        {"id": "s2", "agent": "b", "task": "Second.", "needs": ["s0"]},
+        {"id": "s3", "agent": "c", "task": "Last.", "needs": ["s1", "s2"]},
+    ]
+    journal, fakes = MemoryJournal(), FakeMembers()
+    members = [fakes.member(name, lambda turn: "done") for name in "abcd"]
+    team = Team("t", members=members, strategy=preset, options={"on_failure": on_failure, "steps": steps})
+    async with Engine(journal, seed=lambda: 1) as engine:
+        await engine.run(team, "go", run_id="r")
+    edit = EditPlan(plan={"put": [{"id": "s1", "agent": "a", "task": "As edited.", "needs": ["s0"]}]})
+    async for again in resumed_everywhere(journal, team, edit):
+        assert again.status in ("completed", "degraded", "failed")

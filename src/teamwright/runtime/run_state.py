@@ -134,7 +134,7 @@ class RunState:
     reached_asks: set[str] = field(default_factory=set[str])
     """The keys of all asks that this driver has reached."""
     ask_folders: set[str] = field(default_factory=set[str])
-    """The keys between a scope and an ask in it, such as `t/round-1` of `t/round-1/a` in `t`; no ask has such a key."""
+    """The keys between a scope and a place in it: `t/round-1` of `t/round-1/a` in `t`; no ask has one of them."""
     closing: bool = False
     """Whether the driver is stopping; nothing more is recorded then."""
     cancelled: bool = False
@@ -288,22 +288,23 @@ class RunState:
         return True
 
     def reach_ask(self, key: str, scope: str, place: str) -> None:
-        """Note that an ask is made; raises `DuplicateKey` unless it lies beside the others of its scope.
-
-        The ending of an ask stands for all below its key.
-        """
+        """Note that an ask is made; raises `DuplicateKey` unless it lies beside the others of its scope."""
         if key in self.reached_asks:  # under another spelling: `a/b` in this scope, and `b` in the scope `a`
             raise DuplicateKey(key)
         if key in self.ask_folders:
-            raise DuplicateKey(key, "is that of an ask, with another ask of its scope below it")
+            raise DuplicateKey(key, "is that of an ask, with others of its scope below it")
         self.reached_asks.add(key)
         if SEPARATOR in place:
-            folder = parent_key(key)
-            while folder != scope:
-                if folder in self.reached_asks:
-                    raise DuplicateKey(key, f"is that of an ask below the ask {folder!r} of its scope")
-                self.ask_folders.add(folder)
-                folder = parent_key(folder)
+            self.reach_folders(key, scope)
+
+    def reach_folders(self, key: str, scope: str) -> None:
+        """Keep the keys between a scope and a place in it from asks, whose endings would stand for that place too."""
+        folder = parent_key(key)
+        while folder != scope:
+            if folder in self.reached_asks:
+                raise DuplicateKey(key, f"lies below the ask {folder!r} of its scope")
+            self.ask_folders.add(folder)
+            folder = parent_key(folder)
 
     def report_mismatch(self, key: str, recorded: str, replayed: str) -> None:
         """Abort the run because replay and record differ at an ask, unless a fork inherited it: then return."""

@@ -19,7 +19,7 @@ from teamwright.runtime.driver.path_locks import Holding
 from teamwright.runtime.run_state import Horizon, RunState
 from teamwright.values.call_limits import Compact, Recovery
 from teamwright.values.events.agent import Tally
-from teamwright.values.key import escape_place, join_key
+from teamwright.values.key import SEPARATOR, escape_place, join_key
 from teamwright.values.limits import NOTHING, BudgetUnit, Cutback, Limits, Usage, dollars, picodollars
 from teamwright.values.people import Answer, Question
 from teamwright.values.turns.messages import Message
@@ -201,6 +201,8 @@ class Scope:
 
     def open_part(self, path: str, lane: Lane, account: Account | None) -> Scope:
         """Create a named part or a branch of this scope; its messages count as messages of this scope."""
+        if SEPARATOR in path[len(self.path) + 1 :]:
+            self.run.reach_folders(path, self.path)
         part = Scope(
             self.run,
             path,

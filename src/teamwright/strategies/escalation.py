@@ -115,7 +115,7 @@ class Escalation:
             output_schema=RULING_SCHEMA,
             attachments=self._task.attachments,
         )
-        reply = await ctx.ask(lead, turn, key=f"{key}-escalated")
+        reply = await ctx.ask(lead, turn, key=f"escalated/{key}")
         if isinstance(reply, Failure):
             return ParseFailure(f"{lead.name!r} failed ({reply.error})")
         self.warnings += reply.lasting_warnings

@@ -116,7 +116,30 @@ async def test_an_ask_below_another_is_refused_because_its_ending_would_stand_fo
         return outcome("never")
 
     async with Engine("memory") as engine:
-        with pytest.raises(DuplicateKey, match=f"'t/{keys[1]}' is that of an ask"):
+        with pytest.raises(DuplicateKey, match=f"'t/{keys[1]}'"):
+            await engine.run(Team("t", members=[FakeMembers().member("m")], strategy=FunctionStrategy(nests)), "go")
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+@pytest.mark.parametrize("is_branch", [True, False])
+async def test_a_part_or_a_branch_below_an_ask_is_refused_too(is_first: bool, is_branch: bool) -> None:
+    async def nests(task: Task, members: Members, ctx: Context) -> Outcome:
+        async def below() -> None:
+            if is_branch:
+                async with ctx.branches(1) as branches:
+                    branches.start("plan/again", lambda inner: inner.ask(members[0], Turn(task.text), key="x"))
+            else:
+                async with ctx.scope("plan/again") as part:
+                    await part.ask(members[0], Turn(task.text), key="x")
+
+        if is_first:
+            await below()
+        await ctx.ask(members[0], Turn(task.text), key="plan")
+        await below()
+        return outcome("never")
+
+    async with Engine("memory") as engine:
+        with pytest.raises(DuplicateKey, match="t/plan"):
             await engine.run(Team("t", members=[FakeMembers().member("m")], strategy=FunctionStrategy(nests)), "go")
 
 

@@ -106,7 +106,7 @@ class AskRecovery:
         summaries: list[str] = []
         for number, part in enumerate(parts, start=1):
             turn = summary_turn(part, self._turn.number)
-            key = self._scope.claim(f"{self._key}-summary-{number}")
+            key = self._scope.claim(f"summary-{number}/{self._key}")
             reply = await Ask(self._scope, self._member, turn, key, self._new_context, self._policy).resolve_with_less()
             if isinstance(reply, Failure):
                 return failure

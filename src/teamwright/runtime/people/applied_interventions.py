@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from math import inf
 
 from msgspec import structs
 
@@ -277,28 +278,32 @@ async def take_changes(
     Only the outermost team is changed. What is carried out is recorded, so a replay does the same: there, too, the
     branches that were started before have come as far as they can, and nothing new comes before what is recorded.
     """
-    full, delivery = join_key(scope.path, place), scope.run.delivery
+    full, run = join_key(scope.path, place), scope.run
     recorded = [fact for fact in interventions.recorded.places.get(full, ()) if fact.at is None]
     done: list[AppliedChange] = []
-    if recorded:
-        await delivery.rejoin(scope.lane)
+    if recorded or full in interventions.recorded.refused:
+        await run.delivery.rejoin(scope.lane)
     for fact in recorded:
         interventions.handed_out.add(fact.inbox_id)
         if isinstance(change := fact.intervention, Tell | TeamChange):
             done.append(one := AppliedChange(change, joining_agent(interventions, change)))
             apply(one)
-    if done or has_passed(interventions, scope, place) or not scope.is_outermost:
+    if done or interventions.taking or has_passed(interventions, scope, place) or not scope.is_outermost:
         return done
-    if not _pending_changes(interventions, scope.run, messages=messages):
+    if not _pending_changes(interventions, scope, messages=messages):
         return done
-    await delivery.rejoin(scope.lane)
-    for inbox_id, change in _pending_changes(interventions, scope.run, messages=messages):
+    interventions.taking = True
+    try:
+        await run.delivery.rejoin(scope.lane)
+    finally:
+        interventions.taking = False
+    for inbox_id, change in _pending_changes(interventions, scope, messages=messages):
         one = AppliedChange(change, joining_agent(interventions, change))
         if (reason := apply(one)) is None:
-            scope.run.recorder.add(scope.path, place, RunApplied(intervention=change, inbox_id=inbox_id))
+            run.recorder.add(scope.path, place, RunApplied(intervention=change, inbox_id=inbox_id))
             done.append(one)
         else:
-            scope.run.recorder.add(scope.path, place, RunRefused(intervention=change, inbox_id=inbox_id, reason=reason))
+            run.recorder.add(scope.path, place, RunRefused(intervention=change, inbox_id=inbox_id, reason=reason))
         interventions.changes.pop(inbox_id, None)
         interventions.handed_out.add(inbox_id)
         interventions.applied.add(inbox_id)
@@ -318,21 +323,27 @@ def has_passed(interventions: Interventions, scope: Scope, place: str) -> bool:
 
 
 def _pending_changes(
-    interventions: Interventions, run: RunState, *, messages: bool
+    interventions: Interventions, scope: Scope, *, messages: bool
 ) -> list[tuple[int, TeamChange | Tell]]:
     """Return the changes that may be carried out now and, if wanted, the messages to all or the lead, as they arrived.
 
-    While a replay has more to deliver, an earlier driver may have come by here before it accepted what was sent since.
+    While a replay has more to deliver, or asks to reach, an earlier driver may have come by here before it accepted
+    what was sent since.
     """
-    pending: dict[int, TeamChange | Tell] = {**interventions.changes}
+    run, pending = scope.run, dict[int, TeamChange | Tell](interventions.changes)
     if messages and interventions.messages:
         team = interventions.team
         lead = team.strategy.lead(team.settings, Members(team.members, team.helpers))
         unread = (one for one in interventions.messages.items() if one[0] not in interventions.handed_out)
         pending |= {inbox_id: tell for inbox_id, tell in unread if tell.to in ("", lead)}
-    if run.delivery.is_replaying:
-        at = interventions.recorded.accepted_at
-        pending = {one: change for one, change in pending.items() if one in at and at[one] < run.last_delivered}
+    if pending:
+        at, before, asks = interventions.recorded.accepted_at, inf, run.record.asks
+        if run.delivery.is_replaying:  # it came by after the last delivery, or else after the team was asked
+            before = run.last_delivered or (asks[scope.path].number if scope.path in asks else 0)
+        if (ask := run.unreached_ask()) is not None:
+            before = min(before, asks[ask].number)
+        if before < inf:
+            pending = {one: change for one, change in pending.items() if at.get(one, inf) < before}
     return sorted(pending.items(), key=lambda one: one[0])
 
 

@@ -136,12 +136,14 @@ class Interventions:
 
     __slots__ = (
         "_accepted", "_begun", "applied", "changes", "handed_out", "joined", "messages", "paused", "placed", "raises",
-        "recorded", "stops", "stops_next", "team",
+        "recorded", "stops", "stops_next", "taking", "team",
     )  # fmt: skip
 
     def __init__(self, recorded: RecordedInterventions, team: Team) -> None:
         self.recorded, self.team = recorded, team
         self._begun: frozenset[str] | None = None
+        self.taking = False
+        """Whether a branch is about to take changes; others go on without them, as they do in a replay."""
         self.messages: dict[int, Tell] = {}
         self.changes: dict[int, TeamChange] = {}
         """Changes of the team that have not taken effect."""
