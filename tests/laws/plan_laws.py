@@ -26,6 +26,7 @@ from teamwright.values.events.team import (
     TeamStepCompleted,
     TeamStepFailed,
 )
+from teamwright.values.key import nearest_key
 from teamwright.values.limits import Limits
 from teamwright.values.people import ACCEPT, APPROVE, EDIT, RaiseBudget, ResumeMember
 from teamwright.values.specs.plan import Plan
@@ -125,11 +126,6 @@ def check_answered(case: PlanCase, events: Sequence[Event]) -> None:
             assert getattr(event.fact.intervention, "by", "") != NEVER, event.fact
 
 
-def is_free_stop(failure: AgentFailed) -> bool:
-    """Return whether a turn was stopped and nothing was charged for it."""
-    return failure.error == "cancelled" and failure.tally is None
-
-
 def check_budget(limits: Limits | None, events: Sequence[Event]) -> None:
     """Check that the run never used more than its limits, which people may have raised."""
     if limits is None:
@@ -140,10 +136,16 @@ def check_budget(limits: Limits | None, events: Sequence[Event]) -> None:
         if isinstance(event.fact, RunApplied) and isinstance(event.fact.intervention, RaiseBudget)
     ]
     if limits.calls is not None:
+        # A turn may be stopped before its next call is durable: that is not made. It was charged for those that were.
+        stopped = {
+            event.key: event.fact.tally.calls if event.fact.tally is not None else 0
+            for event in events
+            if isinstance(event.fact, AgentFailed) and event.fact.error == "cancelled"
+        }
         calls = [event for event in events if isinstance(event.fact, AgentCalled) and event.fact.effect == "model"]
-        # A turn that was stopped before its call was durable has made none, and was charged for none.
-        stopped = {event.key for event in events if isinstance(event.fact, AgentFailed) and is_free_stop(event.fact)}
-        assert sum(event.scope not in stopped for event in calls) <= max([limits.calls, *raised])
+        turns = Counter(nearest_key(event.scope, stopped) for event in calls)
+        used = sum(min(count, stopped.get(turn, count)) for turn, count in turns.items())
+        assert used <= max([limits.calls, *raised])
     if limits.tokens is not None:
         used = sum(event.fact.usage.total_tokens for event in events if isinstance(event.fact, AgentReturned))
         assert used <= limits.tokens
