@@ -97,7 +97,7 @@ class PlanRun:
         """Return the plan; a failure if there is none, or None where the team ends without one."""
         options, state = self._options, self.state
         if options.steps:
-            return Plan(steps=options.steps, variables=options.variables)
+            return Plan.model_construct(steps=options.steps, variables=options.variables)  # they are checked
         if options.decide == "stepwise":
             return Plan.model_construct(steps=(), variables=options.variables)
         if not options.is_led:
