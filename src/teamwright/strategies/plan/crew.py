@@ -140,7 +140,7 @@ class StepCrew:
 
     def place_of(self, step: Step) -> str:
         """Return the branch that a step starts first; one that the lead works on itself has no briefing."""
-        if self.lead is not None and self._expected_worker(step) == self.lead.agent.name:
+        if self.lead is None or self._expected_worker(step) == self.lead.agent.name:
             return step.id
         return self.floor.place_of(step)
 

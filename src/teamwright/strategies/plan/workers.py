@@ -92,7 +92,9 @@ class Floor:
         """Return the turn of a member for a step."""
         step, number, own_task, inputs, output = step_input
         context = (*self._state.notices_for(member), *self.context(step, member))
-        if context and output is not None and own_task is None and self._task.settings.share == "output":
+        if not context:
+            return part_turn(self._task, number, inputs, output, own_task=own_task)
+        if output is not None and own_task is None and self._task.settings.share == "output":
             return Turn(output(), History.of(context), number)
         return part_turn(self._task, number, (*context, *inputs), output, own_task=own_task)
 
