@@ -28,7 +28,7 @@ from teamwright.values.events.agent import Body
 from teamwright.values.events.budget import BudgetOpened
 from teamwright.values.events.event import Event
 from teamwright.values.events.run import RunAborted, ScopeWaited
-from teamwright.values.key import SEPARATOR, in_scope, is_inside, parent_key, parent_keys
+from teamwright.values.key import in_scope, is_inside, parent_key, parent_keys
 from teamwright.values.limits import NO_COST, Amounts, Limits, dollars
 from teamwright.values.people import Answer, Question
 from teamwright.values.turns.messages import EMPTY, History
@@ -287,15 +287,13 @@ class RunState:
                 return False
         return True
 
-    def reach_ask(self, key: str, scope: str, place: str) -> None:
-        """Note that an ask is made; raises `DuplicateKey` unless it lies beside the others of its scope."""
+    def check_place(self, key: str, scope: str) -> None:
+        """Check that an ask lies beside the others of its scope; raises `DuplicateKey` if it does not."""
         if key in self.reached_asks:  # under another spelling: `a/b` in this scope, and `b` in the scope `a`
             raise DuplicateKey(key)
         if key in self.ask_folders:
             raise DuplicateKey(key, "is that of an ask, with others of its scope below it")
-        self.reached_asks.add(key)
-        if SEPARATOR in place:
-            self.reach_folders(key, scope)
+        self.reach_folders(key, scope)
 
     def reach_folders(self, key: str, scope: str) -> None:
         """Keep the keys between a scope and a place in it from asks, whose endings would stand for that place too."""

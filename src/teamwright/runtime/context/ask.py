@@ -33,7 +33,7 @@ from teamwright.teams.team import Team
 from teamwright.values.events.agent import AgentAbandoned, AgentAsked
 from teamwright.values.events.event import Event
 from teamwright.values.events.team import TeamEnded
-from teamwright.values.key import join_key, with_attempt
+from teamwright.values.key import SEPARATOR, join_key, with_attempt
 from teamwright.values.limits import NO_CUTBACK, Amounts, tighter
 from teamwright.values.turns.turn import Failure, Reply, Turn
 
@@ -105,7 +105,9 @@ class Ask:
             self.turn = await self.gate.approve_task(self.turn)
             self._whole = replace(self._whole, task=self.turn.task)
         place, full, recorded = self._find_recorded()
-        run.reach_ask(full, scope.path, place)
+        if full in run.reached_asks or full in run.ask_folders or SEPARATOR in place:
+            run.check_place(full, scope.path)
+        run.reached_asks.add(full)
         if recorded is not None and recorded.ending is not None:
             if recorded.is_cancelled:
                 await self._replay_stop(recorded)
