@@ -294,20 +294,6 @@ FOUND: dict[str, PlanCase] = {
         (0, RestorePlan(plan_version=1)),
         preset="dag",
     ),
-    "a step of one part is done again after its review": replace(
-        found(
-            {
-                "evaluate": {"criteria": [ASKED], "judge": PANEL, "final_judge": FINAL_JUDGE},
-                "on_failure": ["retry", "adjust"],
-                "lead": "boss",
-                "steps": [{"id": "s1", "task": "Step 1.", **PART}],
-            },
-            preset="dag",
-            salt=673,
-        ),
-        helpers=(JUDGE, FINAL_JUDGE, CHIEF, CLOSER, PANEL),
-        habits=QUIET._replace(poor=20, garbled=20),
-    ),
     "a team within the team is asked for help": replace(
         found({"talk": "all"}, salt=247), nested=NESTED, habits=QUIET._replace(talks=80)
     ),
