@@ -358,10 +358,8 @@ def explanation_text(explanation: Explanation, *, full: bool = False) -> str:
     entries = [entry for entry in explanation.entries if not entry.repeats]
     shown = _without_long_logs(entries)
     price = price_text(result.usage.usd, free=explanation.free)
-    used, began = (
-        (usage_text(result.usage, explanation.inherited), price, seconds_text(result.seconds)),
-        explanation.began,
-    )
+    used = (usage_text(result.usage, explanation.inherited), price, seconds_text(result.seconds))
+    began = explanation.began
     lines = [
         f"Run      {result.run_id}",
         *([f"Parent   {explanation.parent}"] if explanation.parent else []),
