@@ -16,8 +16,13 @@ define fill
 	$$python tools/venv.py $(1) $(2) && touch $@
 endef
 
+# Who only looks at the page keeps the environment of make run as it is: the Node that builds it has one of its own.
+LOOKS := $(if $(wildcard $(VENV)/.dev)$(filter-out page run-page,$(MAKECMDGOALS)),,yes)
+RUN_DONE := $(VENV)/$(if $(LOOKS),.run,.dev)
+PAGE_DONE := $(if $(LOOKS),.venv-page/.done,$(VENV)/.dev)
+
 .DEFAULT_GOAL := help
-.PHONY: help run run-page demo-cluster page test test-long test-live check format pictures tables docs peers bench lock sbom dist dist-check setup clean
+.PHONY: help run run-page demo-cluster page test test-long test-live check format pictures tables docs peers conformance bench lock sbom dist dist-check setup clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -25,14 +30,14 @@ help: ## list the commands
 run: $(VENV)/.run ## run a team that checks its model; it is killed midway and resumes (no key, no network)
 	@$(BIN)/python -m tools.first_run
 
-run-page: page ## open the page over example runs, one of them alive
+run-page: $(RUN_DONE) page ## open the page over example runs, one of them alive
 	@$(BIN)/python -m tools.run_page
 
 demo-cluster: $(VENV)/.dev ## show twenty runs on three workers, one of which is killed
 	@$(BIN)/python -m tools.demo_cluster
 
-page: $(VENV)/.dev ## build the page in web/ into the package, unless it is built
-	@$(BIN)/python tools/page.py
+page: $(PAGE_DONE) ## build the page in web/ into the package, unless it is built
+	@$(dir $(PAGE_DONE))bin/python tools/page.py
 
 # Else each worker and each child process would compile the tests again.
 test test-long: export PYTHONDONTWRITEBYTECODE =
@@ -44,10 +49,11 @@ test: page ## run the whole test suite; PYTEST="-k name" narrows it
 	@$(BIN)/python -m tools.compile_tests src tests tools
 	@$(BIN)/pytest -n $(WORKERS) --dist worksteal $(PYTEST)
 
-test-long: $(VENV)/.dev ## run ten minutes of fuzzing, ten of soak tests, 10000 queued runs, the laws with many examples, the rest without each wing, and all tests with every case in a random order
+test-long: $(VENV)/.dev ## run ten minutes of fuzzing, ten of soak tests, 10000 queued runs, the conformance suites, the laws with many examples, the rest without each wing, and all tests with every case in a random order
 	@$(BIN)/python -m tests.fuzz --seconds 600
 	@$(BIN)/python -m tests.soak --minutes 10
 	@$(BIN)/python -m tests.cluster_campaign --runs 10000 --workers 8
+	@$(BIN)/python -m tools.conformance
 	@HYPOTHESIS_PROFILE=thorough $(BIN)/pytest -n auto --dist worksteal --timeout 1800 tests/laws $(PYTEST)
 	@$(BIN)/python -m tests.core_alone -q -n $(WORKERS) --dist worksteal
 	@HYPOTHESIS_PROFILE=whole $(BIN)/pytest -n $(WORKERS) --dist worksteal --timeout 300 --shuffle $$(date +%s) $(PYTEST)
@@ -73,6 +79,9 @@ tables: $(VENV)/.dev ## compute the tables and the reference of the documentatio
 peers: $(VENV)/.dev .venv-peers/.done ## run the programs of other frameworks on the pages for their users, beside ours
 	@$(BIN)/pytest -rs tests/docs/test_migration.py
 
+conformance: $(VENV)/.dev ## run the suites that others wrote against our doors, each in an environment of its own
+	@$(BIN)/python -m tools.conformance $(SUITE)
+
 docs: $(VENV)/.dev ## build the documentation as a site with search, in build/docs/site
 	@$(BIN)/python tools/docs_site.py
 
@@ -81,10 +90,11 @@ bench: .venv-bench/.done ## measure Teamwright beside LangGraph and Microsoft Ag
 
 lock: .venv-lock/.done ## write requirements/ from pyproject.toml; UPGRADE=--upgrade takes newer versions
 	$(LOCK) pyproject.toml --extra local --extra server --group build -o requirements/run.txt
-	$(LOCK) pyproject.toml --extra local --extra mcp --extra anthropic --extra google --extra lab --extra tokens --extra server --extra cluster --group dev -c requirements/run.txt -o requirements/dev.txt
+	$(LOCK) pyproject.toml --extra local --extra mcp --extra anthropic --extra google --extra lab --extra tokens --extra server --extra a2a --extra otlp --extra cluster --group dev -c requirements/run.txt -o requirements/dev.txt
 	$(LOCK) pyproject.toml --extra models --extra cluster --group bench -c requirements/run.txt -o requirements/bench.txt
 	$(LOCK) --no-deps --group local-model -o requirements/local-model.txt
 	$(LOCK) --group peers -o requirements/peers.txt
+	$(LOCK) --group page -c requirements/dev.txt -o requirements/page.txt
 	$(LOCK) --group lock -o requirements/lock.txt
 
 sbom: $(VENV)/.dev ## write an SBOM (CycloneDX) and the list of licences to dist/
@@ -101,7 +111,7 @@ setup: $(VENV)/.dev ## set up .venv for development; the other commands do so as
 
 clean: ## remove the environments, caches and build output
 	rm -rf web/node_modules src/teamwright/server/page/static
-	rm -rf .venv .venv-bench .venv-peers .venv-lock .hypothesis .import_linter_cache .pytest_cache .ruff_cache build dist
+	rm -rf .venv .venv-bench .venv-conformance* .venv-peers .venv-page .venv-lock .hypothesis .import_linter_cache .pytest_cache .ruff_cache build dist
 	find src tests tools bench examples -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 $(VENV)/.run: requirements/run.txt requirements/local-model.txt pyproject.toml tools/venv.py
@@ -115,6 +125,9 @@ $(VENV)/.dev: requirements/dev.txt requirements/local-model.txt pyproject.toml t
 
 .venv-peers/.done: requirements/peers.txt tools/venv.py
 	$(call fill,.venv-peers,requirements/peers.txt --no-project)
+
+.venv-page/.done: requirements/page.txt tools/venv.py
+	$(call fill,.venv-page,requirements/page.txt --no-project)
 
 .venv-lock/.done: requirements/lock.txt tools/venv.py
 	$(call fill,.venv-lock,requirements/lock.txt --no-project)

@@ -1,7 +1,7 @@
 """What envelopes save against transcripts: `python -m bench.envelopes`. Scripted models on loopback, no network.
 
 Tokens are a quarter of the characters of all requests as they are sent, with instructions, tools and forms. Its output
-is in docs/teams/sharing.md.
+is in docs/contributing/performance.md.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""From which size branches pay on workers: `python -m bench.placement`. docs/running/many-machines.md has the figures.
+"""From which size branches pay on workers: `python -m bench.placement`. docs/contributing/scale.md has the figures.
 
 A `fan_out` of branches that each compute for a while, in one process and on workers of the same machine. One process
 has one core for them all; the break-even is where workers are faster.

@@ -111,7 +111,7 @@ def assert_linear_calls(
     permitted = int(most * once)
     value = prepare(2 * size)
     try:
-        with _cut_off(max(2.0, FAR_TOO_LONG * seconds)):
+        with cut_off(max(2.0, FAR_TOO_LONG * seconds)):
             is_linear = count_calls(work, value) <= permitted
     except TooMuchWork:
         is_linear = False
@@ -163,7 +163,7 @@ def _seconds(
     collecting = gc.isenabled()
     gc.disable()
     try:
-        with _cut_off(limit * loops):
+        with cut_off(limit * loops):
             begun = time.process_time()
             for value in inputs:
                 work(value)
@@ -176,7 +176,7 @@ def _seconds(
 
 
 @contextmanager
-def _cut_off(seconds: float) -> Generator[None, None, None]:
+def cut_off(seconds: float) -> Generator[None, None, None]:
     """Raise in the block once the process has used this much CPU time. Regular expressions are interrupted as well.
 
     SIGPROF leaves SIGALRM to the timeout of the tests. Outside of the main thread there is no limit.

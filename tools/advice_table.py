@@ -1,4 +1,4 @@
-"""Tests advice on the published rows and writes the table of the page on the lab: `python -m tools.advice_table`.
+"""Tests advice on the published rows and writes the table of the page on its model: `python -m tools.advice_table`.
 
 A cell is one model on one benchmark, alone and in four kinds of teams. Advice for the cells of a benchmark is fitted to
 the other benchmarks only. A test computes the table again and compares.
@@ -16,7 +16,7 @@ from teamwright.lab.topology_decision import HeldOut, TeamEffect, WorkKind, team
 
 ROOT = Path(__file__).resolve().parent.parent
 ROWS = ROOT / "tests" / "lab" / "published_rows.csv"
-PAGE = ROOT / "docs" / "money-and-people" / "lab.md"
+PAGE = ROOT / "docs" / "contributing" / "topology-model.md"
 BEGIN, END = "<!-- advice table: make tables writes it -->\n", "<!-- end of the advice table -->\n"
 
 ALONE, LEAD, EQUALS = "single", "centralized", "decentralized"

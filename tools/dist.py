@@ -39,6 +39,8 @@ IMPORTED = {
     "groq": "pydantic_ai.models.groq",
     "mistral": "pydantic_ai.models.mistral",
     "mcp": "mcp, teamwright.agents.tools.mcp_source",
+    "a2a": "a2a.types",
+    "otlp": "opentelemetry.proto.collector.trace.v1.trace_service_pb2, teamwright.history.telemetry.otlp",
     "local": "xllamacpp, teamwright.agents.clients.local_model",
     "lab": "teamwright.lab.evaluation.report",
     "experts": "teamwright.experts.ask_command",

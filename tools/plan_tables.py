@@ -1,26 +1,19 @@
 """Writes the tables of the page on expert teams from the settings of plans: `python -m tools.plan_tables`.
 
-One table has every setting, one what each preset changes, and others the fields of steps, roles and ladders. A test
-makes them again and compares.
+One table has what each preset changes, the other the rungs of the ladder; settings are in the reference of
+manifests. A test makes them again and compares.
 """
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import cast
 
-from pydantic import BaseModel
-from pydantic.fields import FieldInfo
-
 from teamwright.strategies import PlanStrategy, find_strategy
 from teamwright.strategies.plan.options import RUNGS, PlanOptions
 from teamwright.strategies.registry import BUILT_IN_STRATEGIES, strategy_names
 from teamwright.values.specs.evaluation import Evaluate
-from teamwright.values.specs.plan import BOOKKEEPING, Role, Step
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "teams" / "expert-teams.md"
-BY_DEFAULT: Mapping[str, str] = {"steps": "none", "roles": "each member", "answer": "the last step"}
-"""Defaults that a value does not say well."""
-KINDS: Mapping[str, type[BaseModel]] = {"steps": Step, "roles": Role}
 
 
 def presets() -> dict[str, type[PlanOptions]]:
@@ -57,20 +50,6 @@ def value_text(value: object) -> str:
             return f"`{value}`"
 
 
-def _row(name: str, field: FieldInfo) -> str:
-    default = "–" if field.is_required() else BY_DEFAULT.get(name) or value_text(field.default)
-    return f"| `{name}` | {default} | {field.description} |"
-
-
-def fields_table(kind: type[BaseModel]) -> Iterator[str]:
-    """A line for each field, with its default and what it means."""
-    yield "| | default | |"
-    yield "|---|---|---|"
-    for name, field in kind.model_fields.items():
-        if name not in BOOKKEEPING:
-            yield _row(name, field)
-
-
 def ladder_table() -> Iterator[str]:
     """A line for each rung of the failure ladder."""
     yield "| | |"
@@ -96,9 +75,7 @@ def _changed(changes: Mapping[str, object], setting: str) -> str:
 
 def tables() -> dict[str, str]:
     """The tables by name."""
-    made = {"settings": fields_table(PlanOptions), "presets": presets_table()}
-    made["ladder"] = ladder_table()
-    made |= {name: fields_table(kind) for name, kind in KINDS.items()}
+    made = {"presets": presets_table(), "ladder": ladder_table()}
     return {name: "\n".join(lines) + "\n" for name, lines in made.items()}
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, cast, get_args
@@ -28,20 +28,30 @@ PROVIDERS = "ModelSettings"
 """The block with the settings that providers' libraries declare."""
 BY_HAND = {"AgentSpec", "TeamSpec"}
 """Blocks with tables of their own on the page, which link to other pages."""
+SHARED = 4
+"""In so many commands a row stands once, before all of them."""
+SECTIONS = ("agents", "teams", "plans", "models", "tools")
 Schema = Mapping[str, Any]
 
 
 def key_tables() -> Iterator[str]:
-    """A table for each block of a manifest, under the path at which a block is found first."""
+    """A table for each block of a manifest, under the path at which a block is found first; by section."""
     schema = manifest_schema()
     blocks = cast("dict[str, Schema]", schema["$defs"])
-    for path, name in block_paths(schema):
-        rows = [(key, one) for key, one in _keys(blocks[name]) if key not in strategy_names()]
-        if rows:
-            yield f"**`{path}`**{_after_colon(blocks[name].get('description', ''))}\n"
-            yield "| key | type | default | |\n|---|---|---|---|"
-            yield from (_key_row(key, one, blocks) for key, one in rows)
-            yield ""
+    paths = block_paths(schema)
+    for section in SECTIONS:
+        yield f"### Keys of {section}\n"
+        for path, name in paths:
+            rows = [(key, one) for key, one in _keys(blocks[name]) if key not in strategy_names()]
+            if rows and _section(path) == section:
+                yield f"**`{path}`**{_after_colon(blocks[name].get('description', ''))}\n"
+                yield "| key | type | default | |\n|---|---|---|---|"
+                yield from (_key_row(key, one, blocks) for key, one in rows)
+                yield ""
+
+
+def _section(path: str) -> str:
+    return "plans" if path.startswith("teams.NAME.plan") else path.partition(".")[0]
 
 
 def _keys(schema: Schema) -> Iterator[tuple[str, Schema]]:
@@ -140,21 +150,56 @@ def _cell(text: str) -> str:
 
 
 def command_tables() -> Iterator[str]:
-    """Every command with its arguments, options and first example."""
-    for path, command in _commands(typer.main.get_command(app), "teamwright"):
-        arguments = [one for one in command.params if not one.opts[0].startswith("-")]
-        usage = " ".join([path, *(_metavar(one) for one in arguments)])
-        about, _, examples = (command.help or "").partition("Examples:")
-        yield f"**`{usage}`**: {_sentence(about.partition(chr(8))[0])}"
+    """Every command with its arguments, options and first example; rows of many commands stand once, before them."""
+    commands = [
+        (path, command, _rows(command)) for path, command in _commands(typer.main.get_command(app), "teamwright")
+    ]
+    counts = Counter(row for *_, rows in commands for row in rows)
+    shared = [row for row, count in counts.items() if count >= SHARED]
+    yield "Many commands have these:\n"
+    yield "| | |\n|---|---|"
+    yield from (f"| {names} | {about} |" for names, about in shared)
+    yield ""
+    for path, command, rows in commands:
+        yield f"**`{_usage(path, command)}`**: {_sentence(_about(command))}"
         yield ""
-        example = next((line.strip() for line in examples.splitlines() if line.strip()), "")
-        if example:
+        if example := _example(command):
             yield f"e.g. `{example}`\n"
-        yield "| | |\n|---|---|"
-        yield from (f"| `{_metavar(one)}` | {_cell(one.help)} |" for one in arguments if one.help)
-        options = [one for one in command.params if one not in arguments and not one.hidden and one.name != "help"]
-        yield from (f"| {_option(one)} | {_cell(one.help or '')} |" for one in options)
-        yield ""
+        own = [row for row in rows if row not in shared]
+        if own:
+            yield "| | |\n|---|---|"
+            yield from (f"| {names} | {about} |" for names, about in own)
+            yield ""
+        also = [names.partition(", ")[0].partition(" ")[0].strip("`") for names, _ in rows if (names, _) in shared]
+        options = [f"`{name}`" for name in also if name.startswith("-")]
+        if options:
+            yield f"also {', '.join(options)}\n"
+
+
+def _rows(command: Any) -> list[tuple[str, str]]:
+    """The arguments and options of a command, each with its help."""
+    arguments = [one for one in command.params if _is_argument(one)]
+    options = [one for one in command.params if not (_is_argument(one) or one.hidden or one.name == "help")]
+    rows = [(f"`{_metavar(one)}`", _cell(one.help)) for one in arguments if one.help]
+    return [*rows, *((_option(one), _cell(one.help or "")) for one in options)]
+
+
+def _is_argument(one: Any) -> bool:
+    return not one.opts[0].startswith("-")
+
+
+def _usage(path: str, command: Any) -> str:
+    return " ".join([path, *(_metavar(one) for one in command.params if _is_argument(one))])
+
+
+def _about(command: Any) -> str:
+    return (command.help or "").partition("Examples:")[0].partition(chr(8))[0]
+
+
+def _example(command: Any) -> str:
+    """The first example of a command's help."""
+    examples = (command.help or "").partition("Examples:")[2]
+    return next((line.strip() for line in examples.splitlines() if line.strip()), "")
 
 
 def _commands(command: Any, path: str) -> Iterator[tuple[str, Any]]:

@@ -35,7 +35,12 @@ CLASSIFIERS = {
 }
 """SPDX names of licence classifiers, for packages without an SPDX expression."""
 SHORT_NAME = re.compile(r"[A-Za-z0-9.+-]+(?: (?:OR|AND) [A-Za-z0-9.+-]+)*")
-SPELT_OUT = {"ISC License": "ISC", "BSD 2-Clause License": "BSD-2-Clause", "Apache 2.0": "Apache-2.0"}
+SPELT_OUT = {
+    "ISC License": "ISC",
+    "BSD 2-Clause License": "BSD-2-Clause",
+    "Apache 2.0": "Apache-2.0",
+    "3-Clause BSD License": "BSD-3-Clause",
+}
 SIGNS = {
     "MIT License": "MIT",
     "Permission is hereby granted, free of charge": "MIT",

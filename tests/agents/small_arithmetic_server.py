@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from tests.kit.mcp_stdio import Tool, serve
+from tests.kit.mcp_stdio import DECLARED, Tool, serve
 
 notes = Path(sys.argv[1])
 
@@ -44,7 +44,12 @@ def wait(arguments: dict[str, Any], key: str | None) -> str:
 
 
 def where(arguments: dict[str, Any], key: str | None) -> dict[str, object]:
-    found: dict[str, object] = {"pid": os.getpid(), "cwd": str(Path.cwd()), "env": sorted(os.environ)}
+    found: dict[str, object] = {
+        "pid": os.getpid(),
+        "cwd": str(Path.cwd()),
+        "env": sorted(os.environ),
+        "declared": DECLARED,
+    }
     note({"where": found})
     return found
 

@@ -157,3 +157,11 @@ def test_a_damaged_journal_is_reported_clearly(call: Call, tmp_path: Path, monke
     assert done.code == 1
     assert "journal.db" in done.err
     assert "Traceback" not in done.err
+
+
+def test_a_mistyped_command_is_answered_with_the_one_that_was_meant(call: Call) -> None:
+    done = call("rnu")
+    assert (done.code, done.err) == (
+        2,
+        "teamwright: No such command 'rnu'. Did you mean 'run'? (see  teamwright --help)\n",
+    )

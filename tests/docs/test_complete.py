@@ -11,7 +11,7 @@ import typer
 
 from teamwright.agents.scripted import Rule
 from teamwright.cli.entry import server_options
-from teamwright.cli.main import app
+from teamwright.cli.main import app, first_day
 from teamwright.errors import AgentError
 from teamwright.history.event_wording import ERROR_WORDS
 from teamwright.strategies.registry import BUILT_IN_STRATEGIES
@@ -21,6 +21,8 @@ from teamwright.values.specs.models import DeclaredModel, ServerModel
 from teamwright.values.turns.results import RunResult, RunSummary
 from teamwright.values.value import Record
 from tests.docs.pages import PAGES, ROOT
+
+SUMMARY = [name for name in RunSummary.__struct_fields__ if name != "since"]  # which JSON does not have
 
 ELSEWHERE = {"--help", "--replay", "--require-hashes", "--case", "--seeds", "--share"}
 """Of every command, or of programs that prose does not name with them: the fuzzer, pip, the benchmark of budgets."""
@@ -43,7 +45,7 @@ def fields(kind: type[Record]) -> tuple[str, ...]:
         ("teams/testing.md", [field.alias or name for name, field in Rule.model_fields.items()]),
         (
             "reference/commands.md",
-            [*RunResult.__struct_fields__, *RunSummary.__struct_fields__, *Usage.__struct_fields__, "total_tokens"],
+            [*RunResult.__struct_fields__, *SUMMARY, *Usage.__struct_fields__, "total_tokens"],
         ),
         ("teams/strategies.md", list(BUILT_IN_STRATEGIES)),
         ("reference/python.md", import_module("teamwright").__all__),
@@ -139,3 +141,10 @@ def test_every_environment_variable_of_ours_is_documented() -> None:
     sources = "".join(file.read_text(encoding="utf-8") for file in (ROOT / "src").rglob("*.py"))
     variables = set(re.findall(r"\bTEAMWRIGHT_[A-Z_]+\b", sources))
     assert not [one for one in variables if f"`{one}`" not in page("reference/commands.md")]
+
+
+def test_the_page_begins_with_the_commands_that_teamwright_alone_shows() -> None:
+    shown = re.findall(r"^  teamwright ((?:runs )?\w+)", first_day(), re.MULTILINE)
+    listed = re.findall(r"^\$ teamwright ((?:runs )?\w+)", page("reference/commands.md").split("```")[1], re.MULTILINE)
+    assert listed == shown
+    assert len(shown) == 5

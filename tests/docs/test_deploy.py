@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from collections.abc import Iterator
@@ -48,6 +49,19 @@ def test_a_command_of_deploy_is_understood(name: str, capsys: pytest.CaptureFixt
     assert main([arguments[0], "--help"]) == 0
     known = set(re.findall(r"--[a-z-]+", capsys.readouterr().out))
     assert {one for one in arguments if one.startswith("--")} <= known
+
+
+def test_the_dashboard_shows_metrics_that_exist() -> None:
+    dashboard = json.loads((DEPLOY / "grafana.json").read_text(encoding="utf-8"))
+    asked = " ".join(one["expr"] for panel in dashboard["panels"] for one in panel["targets"])
+    sources = [
+        *(ROOT / "src/teamwright/history/telemetry").glob("*.py"),
+        *(ROOT / "src/teamwright/cluster").glob("*.py"),
+    ]
+    known = {name for file in sources for name in re.findall(r'Metric\(\s*"(\w+)"', file.read_text(encoding="utf-8"))}
+    shown = set(re.findall(r"(?:teamwright|process)_[a-z_]+", asked))
+    assert len(shown) > 10
+    assert shown <= known
 
 
 def test_a_worker_has_time_to_finish_its_calls() -> None:

@@ -208,6 +208,16 @@ def headings(page: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", line.lower()).replace(" ", "-") for line in lines}
 
 
+def test_every_decision_has_a_number_of_its_own_which_its_heading_has_too() -> None:
+    pages = [one for one in PAGES if one.parent.name == "decisions"]
+    numbers = [int(page.name[:4]) for page in pages]
+    assert len(set(numbers)) == len(numbers) > 50
+    others = [
+        page.name for page in pages if not page.read_text(encoding="utf-8").startswith(f"# {int(page.name[:4])}. ")
+    ]
+    assert not others
+
+
 def test_a_page_that_shows_something_else_is_found() -> None:
     assert fits("a\n…\nd 0.1 s\n", "a\nb\nc\nd 12.3 s\n")
     assert not fits("a\n", "a\nb\n")

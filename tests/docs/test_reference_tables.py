@@ -14,7 +14,7 @@ from teamwright.values.events.event import Fact
 from tests.docs.test_complete import command_paths
 from tools.house import own_keys
 from tools.plan_tables import with_tables
-from tools.reference_tables import FOLDER, pages
+from tools.reference_tables import FOLDER, key_tables, pages
 
 pytestmark = [pytest.mark.cluster, pytest.mark.experts, pytest.mark.lab, pytest.mark.server]
 
@@ -28,6 +28,12 @@ def test_a_page_of_the_reference_is_as_the_code_makes_it(page: Path) -> None:
 def test_every_key_of_a_manifest_is_in_the_reference() -> None:
     listed = set(re.findall(r"`([\w-]+)`", (FOLDER / "manifest.md").read_text(encoding="utf-8")))
     assert sorted(own_keys().keys() - listed) == []
+
+
+def test_every_key_of_a_manifest_says_what_it_is_for() -> None:
+    rows = [row for row in "\n".join(key_tables()).splitlines() if row.startswith("| `")]
+    assert len(rows) > 150
+    assert [row for row in rows if not row.removesuffix("|").rpartition(" | ")[2].strip()] == []
 
 
 def test_every_command_and_every_event_is_in_the_reference() -> None:

@@ -274,3 +274,9 @@ def test_a_model_at_a_server_answers(call: Call) -> None:
             assert "I am tiny." in done.out
         other = call("ask", "What is it?", "-m", f"{server.url}#large", "--run-id", "r", "-q")
     assert (other.code, "its model, 'tiny' there and 'large' here" in other.err) == (2, True)
+
+
+def test_the_tiny_local_model_says_so_and_how_to_ask_a_real_one(call: Call) -> None:
+    done = call("ask", "Say hi.", "--max-tokens", "200")
+    assert "This was the small embedded model." in done.err
+    assert 'teamwright ask "…" --model openai:gpt-5-mini' in done.err

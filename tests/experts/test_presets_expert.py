@@ -72,7 +72,7 @@ async def test_steps_are_bound_evaluated_and_revised_and_the_last_gives_the_answ
         "team.step_assigned", "team.evaluation_started", "team.evaluation_result",
         "team.evaluation_started", "team.evaluation_result", "team.step_completed",
         "team.step_assigned", "team.evaluation_started", "team.evaluation_result", "team.step_completed",
-        "team.ended",
+        "team.plan_status", "team.ended",
     ]  # fmt: skip
     assert events[-3].kind == "team.ended"
     assert (events[-3].fact.status, events[-3].fact.stop_reason) == ("completed", "done")  # type: ignore[union-attr]

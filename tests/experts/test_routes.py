@@ -107,6 +107,22 @@ async def test_a_draft_that_can_not_be_used_says_why_and_names_no_model_or_path(
         assert reader.status_code == 403
 
 
+async def test_what_is_wrong_with_a_role_of_a_draft_is_said_of_its_field(tmp_path: Path) -> None:
+    wrong: list[tuple[list[dict[str, str]], dict[str, str]]] = [
+        ([{"name": "a"}, {"name": "bad name !"}], {"formed.roles.1.name": "is no name of an expert"}),
+        ([{"name": "a"}, {"name": ""}], {"formed.roles.1.name": "is no name of an expert"}),
+        ([{"name": "a"}, {"name": "b"}, {"name": "a"}], {"formed.roles.2.name": "two roles are called 'a'"}),
+        ([{"name": "a", "tools": "x"}, {"name": "!"}], {"formed.roles.1.name": "is no name of an expert"}),
+    ]
+    async with serving(MemoryJournal(), tmp_path, [write_solo(tmp_path / "teams")]) as server:
+        for roles, expected in wrong:
+            body = {"formed": {"team": "solo", "roles": roles}, "task": "Go"}
+            answer = await server.client("run").post("/api/runs/forecast", json=body)
+            assert answer.status_code == 400
+            fields = answer.json()["error"]["fields"]
+            assert all(text in fields[name] for name, text in expected.items()), fields
+
+
 async def test_the_texts_of_a_template_are_saved_in_the_folder_of_a_team_by_admins(tmp_path: Path) -> None:
     folder = write_solo(tmp_path / "teams") / "solo" / "experts"
     (folder / "baker.yaml").write_text("description: Bakes.\nmax_tokens: 900\npersona: Old ${HOME}\n", encoding="utf-8")
@@ -147,8 +163,11 @@ async def test_what_can_not_be_saved_of_a_template_is_said_beside_its_field(tmp_
             ("baker", {"persona": "My key is ${OPENAI_API_KEY}."}, 400, "persona", "can't read 'OPENAI_API_KEY'"),
             ("baker", {"capabilities": ["${HOME}"]}, 400, "capabilities", "can't read 'HOME'"),
             ("not a name", {"persona": "x"}, 400, "name", "not a name"),
+            ("a%3Fb", {"persona": "x"}, 400, "name", "'a?b'"),
+            ("a/b", {"persona": "x"}, 400, "name", "'a/b'"),
+            ("..%2F..%2Fetc", {"persona": "x"}, 400, "name", "'../../etc'"),
             ("baker", {"team": "nowhere"}, 404, "team", "nowhere"),
-            ("baker", {"function": "os:system"}, 422, "function", "not permitted"),
+            ("baker", {"function": "os:system"}, 422, "function", "is not a field here"),
             ("baker", {"persona": "It was [redacted]"}, 400, "persona", "mask of a secret"),
         ]
         for name, texts, status, field, words in cases:
@@ -161,6 +180,36 @@ async def test_what_can_not_be_saved_of_a_template_is_said_beside_its_field(tmp_
         assert (torn.status_code, str(tmp_path) in torn.text) == (400, False)
         assert "descripton" in torn.json()["error"]["message"]
         assert (folder / "baker.yaml").read_text(encoding="utf-8") == before
+
+
+async def test_a_new_template_takes_the_place_of_none(tmp_path: Path) -> None:
+    folder = write_solo(tmp_path / "teams") / "solo" / "experts"
+    (folder / "torn.yaml").write_text("descripton: x\n", encoding="utf-8")
+    async with serving(MemoryJournal(), tmp_path, [tmp_path / "teams"]) as server:
+        admin = server.client("admin")
+
+        async def create(name: str) -> tuple[int, dict[str, Any]]:
+            answer = await admin.post("/api/experts", json={"team": "solo", "name": name, "persona": f"I am {name}."})
+            return answer.status_code, answer.json()
+
+        status, made = await create("brewer")
+        assert (status, made["name"], made["persona"]) == (201, "brewer", "I am brewer.")
+        before = {one.name: one.read_text(encoding="utf-8") for one in folder.iterdir()}
+        for name, words in {
+            "brewer": "There is a template 'brewer' already",
+            "torn": "There is a template 'torn' already",
+            "analyst": "There is a built-in template 'analyst' already",
+        }.items():
+            status, refused = await create(name)
+            assert (status, refused["error"]["code"]) == (409, "template_exists")
+            assert words in refused["error"]["fields"]["name"]
+        messages: set[str] = set()
+        for name in ("a?b", "a/b", "../../etc", ""):
+            status, refused = await create(name)
+            assert status == 400, refused
+            messages.add(refused["error"]["fields"]["name"].replace(repr(name), "NAME"))
+        assert len(messages) == 1
+        assert {one.name: one.read_text(encoding="utf-8") for one in folder.iterdir()} == before
 
 
 async def test_a_folder_of_templates_elsewhere_is_not_written(tmp_path: Path) -> None:

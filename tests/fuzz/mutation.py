@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from random import Random
 from typing import cast
@@ -22,6 +23,16 @@ def mutated_text(random: Random, text: str, tokens: Sequence[str] = (), others: 
         change = random.choice(_TEXT_CHANGES)
         text = change(random, text, tokens, others)[:MOST_TEXT]
     return text
+
+
+def mutated_json(random: Random, text: str, tokens: Sequence[str], others: Sequence[str]) -> str:
+    """A text in JSON after changes of its tree or of its characters, another value in its place, or as it is."""
+    roll = random.random()
+    if roll < 0.6:
+        return json.dumps(mutated_tree(random, json.loads(text)))
+    if roll < 0.8:
+        return mutated_text(random, text, tokens, others)
+    return json.dumps(odd_value(random)) if roll < 0.9 else text
 
 
 def mutated_bytes(random: Random, data: bytes) -> bytes:

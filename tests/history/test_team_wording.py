@@ -28,7 +28,11 @@ from teamwright.values.events.team import (
         (TeamPlanChanged(plan_version=1, plan={}, by="l", difference=("+ a", "+ b")), "the plan of l has 2 steps"),
         (TeamPlanChanged(plan_version=2, plan={}, difference=("+ c",)), "a person changes the plan (version 2): + c"),
         (TeamPlanStatus(status="executing", plan_version=1), None),
-        (TeamPlanStatus(status="fallback", plan_version=1, reason="'a' failed"), "the plan is fallback: 'a' failed"),
+        (
+            TeamPlanStatus(status="fallback", plan_version=1, reason="'a' failed"),
+            "the plan is left, and one agent finishes the task: 'a' failed",
+        ),
+        (TeamPlanStatus(status="failed", plan_version=2), "the plan has failed"),
         (TeamPlanProposed(by="x", to="lead", reason="dear"), "x proposes to change the plan; lead refuses: dear"),
         (TeamPlanProposed(by="x", approved=True), "x proposes to change the plan; a person approves"),
         (TeamStepAssigned(step="a", member="x", members=("x", "y")), "step a starts: x, y"),

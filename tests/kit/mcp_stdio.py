@@ -15,6 +15,8 @@ from typing import Any, NamedTuple
 
 META_KEY = "teamwright/idempotency-key"
 OUTPUT = threading.Lock()
+DECLARED: dict[str, Any] = {}
+"""What the client has declared."""
 
 
 class Tool(NamedTuple):
@@ -52,6 +54,7 @@ def _result(name: str, tools: Mapping[str, Tool], method: str, params: dict[str,
     """The result of a request; `None` if the server does not know its method."""
     match method:
         case "initialize":
+            DECLARED.update(params["capabilities"])
             info = {"name": name, "version": "1"}
             return {"protocolVersion": params["protocolVersion"], "capabilities": {"tools": {}}, "serverInfo": info}
         case "tools/list":

@@ -21,6 +21,7 @@ from teamwright.values.events.team import (
     TeamHandoff,
     TeamMessage,
     TeamPlanChanged,
+    TeamPlanStatus,
     TeamStepAssigned,
     TeamStepCompleted,
     TeamStepFailed,
@@ -44,6 +45,7 @@ def check_steering(case: PlanCase, desk: Desk, events: Sequence[Event], result: 
     ids = {ANSWER, *(step.id for plan in plans_of(case, log) for step in plan.steps)}
     check_versions_made(case, log)
     check_stopped(case, log, ids, result)
+    check_plan_ends(log, result)
     check_leavers(log, ids)
     check_workers(case, log)
     check_models(desk.stronger, log, ids)
@@ -142,6 +144,21 @@ def check_stopped(case: PlanCase, log: TeamLog, ids: set[str], result: RunResult
         is_over |= result.stop_reason == "budget"
         last = plans_of(case, log)[-1].by_id  # a person may have taken it out
         assert stopped & set(last) <= ended or is_over, stopped - ended
+        required = {step for step in stopped & set(last) if last[step].required}
+        is_left = any(one.status == "fallback" for one in log.facts(TeamPlanStatus))
+        assert not required or is_left or result.status in ("failed", "timeout"), required
+
+
+def check_plan_ends(log: TeamLog, result: RunResult) -> None:
+    """Check that a plan that was worked through ended as its team did."""
+    found = [one.status for one in log.facts(TeamPlanStatus)]
+    if found:
+        assert found[-1] in ("completed", "failed", "fallback"), found
+        assert [one for one in found if one in ("completed", "failed")] in ([], ["completed"], ["failed"]), found
+        if (result.status, result.stop_reason) == WHOLE:
+            assert found[-1] == "completed"
+        if result.status in ("failed", "timeout"):
+            assert found[-1] != "completed"
 
 
 def check_leavers(log: TeamLog, ids: set[str]) -> None:

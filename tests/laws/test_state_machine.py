@@ -27,6 +27,7 @@ from teamwright.values.events.run import TimerSet
 from teamwright.values.limits import Limits
 from teamwright.values.people import Cancel, Pause
 from teamwright.values.turns.results import FINAL, RunResult
+from tests.kit.spans import check_spans
 from tests.laws.driven_run import ENDINGS, DrivenRun, repeat_arrivals, workspace_of
 from tests.laws.manual_loop import DelayedMemoryJournal, ManualJournal, WatchedSqliteJournal
 from tests.laws.pending_calls import CHOICES, HARMLESS, TROUBLE, CallResult, answer_to, error_for, final_answer
@@ -287,6 +288,7 @@ class Runs(RuleBasedStateMachine):
             assert said(told) == said(recorded)
         for after in range(0, len(events) + 1, 3):
             assert now.do(_follow(now, after)) == events[after:]
+        check_spans(events)
 
     def _close(self) -> None:
         now = self.now

@@ -40,7 +40,8 @@ async def test_a_recorded_history_replays_without_a_call(name: str) -> None:
     async with Engine(journal) as engine:
         result = await engine.resume(RUN_ID, team=TEAMS[name](nobody))
     assert comparable(result) == history.result
-    kinds = [event.kind for event in (await journal.read(RUN_ID))[ends[-1] - 1 :]]
+    added = [event.kind for event in (await journal.read(RUN_ID))[ends[-1] - 1 :]]
+    kinds = [kind for kind in added if kind != "team.plan_status"]  # records of 0.1.0 do not all say how a plan ended
     assert kinds[:2] == ["run.resumed", "team.ended"]
     assert len(kinds) == 4
 

@@ -174,11 +174,21 @@ async def test_a_paused_or_interrupted_turn_has_to_be_finished_first(engine: Eng
 async def test_names_and_arguments_that_do_not_fit_are_refused(engine: Engine) -> None:
     with pytest.raises(InvalidName, match="can't name a conversation"):
         await engine.run(TEAM, "one", conversation="my talk")
-    with pytest.raises(UsageError, match="Pass `history`, or what the run continues"):
-        await engine.run(TEAM, "one", conversation="talk", history=[Message(name="a", content="b")])
-    await engine.run(TEAM, "one", conversation="talk")
+    first = await engine.run(TEAM, "one", conversation="talk")
+    with pytest.raises(UsageError, match="The conversation 'talk' continues the run"):
+        await engine.run(TEAM, "two", conversation="talk", history=[Message(name="a", content="b")])
+    with pytest.raises(UsageError, match="leave out `history`"):
+        await engine.run(TEAM, "two", continues=first.run_id, history=[Message(name="a", content="b")])
     with pytest.raises(UnknownName, match="There is no conversation 'tlak'; did you mean 'talk'"):
         await engine.conversations.read("tlak")
+
+
+async def test_the_first_turn_may_begin_with_what_was_said_elsewhere(engine: Engine) -> None:
+    said = [Message(name="user", content="Hello", role="user"), Message(name="clerk", content="Hi", role="assistant")]
+    assert (await engine.run(TEAM, "one", conversation="talk", history=said)).output == "one after 2"
+    assert (await engine.run(TEAM, "two", conversation="talk")).output == "two after 4"
+    found = (await engine.conversations.read("talk")).messages
+    assert [one.content for one in found][:3] == ["Hello", "Hi", "one"]
 
 
 async def test_a_named_run_that_exists_is_returned_and_no_turn_is_added(engine: Engine) -> None:

@@ -59,8 +59,8 @@ async def test_what_is_wrong_is_said_of_the_field_that_it_is_about(tmp_path: Pat
     write_team(teams / "own", "agents: {a: {model: local}}\nteams: {own: {members: [a]}}\n", "rules: []\n")
     picture = {"name": "a.png", "content": b64encode(b"\x89PNG\r\n\x1a\n0000").decode()}
     wrong: list[tuple[dict[str, Any], str, str]] = [
-        ({"team": "pair", "task": "Go", "limits": {"tokens": -5}}, "limits.tokens", "greater than or equal to 0"),
-        ({"team": "pair", "task": "Go", "limits": {"usd": "much"}}, "limits.usd", "valid number"),
+        ({"team": "pair", "task": "Go", "limits": {"tokens": -5}}, "limits.tokens", "must be at least 0"),
+        ({"team": "pair", "task": "Go", "limits": {"usd": "much"}}, "limits.usd", "expects a number"),
         ({"team": "pair", "task": "Go", "attachments": [NOTES | {"content": "?"}]}, "attachments", "not in base64"),
         ({"team": "pair", "task": "Go", "attachments": [NOTES | {"content": ""}]}, "attachments", "is empty"),
         ({"team": "pair", "task": "Go", "attachments": [{"name": "x", "hash": "1"}]}, "attachments", "like"),

@@ -42,7 +42,10 @@ async def test_every_error_of_every_operation_is_described(tmp_path: Path) -> No
                 assert "404" in described, (method, path)
             for code in ERRORS:
                 schema = described[code]["content"]["application/json"]["schema"]
-                assert schema["$ref"].endswith("/ErrorBody"), (method, path, code)
+                is_a2a = path.startswith("/a2a/") and not path.endswith("/agent-card.json")
+                of_protocol = {"/ProtocolErrorBody": is_a2a, "/RpcErrorBody": (path, method) == ("/mcp", "post")}
+                form = next((one for one, is_it in of_protocol.items() if is_it and code == "400"), "/ErrorBody")
+                assert schema["$ref"].endswith(form), (method, path, code)
             assert operation["summary"], (method, path)
             assert operation["description"], (method, path)
 

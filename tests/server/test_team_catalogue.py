@@ -111,3 +111,30 @@ def test_a_team_with_files_elsewhere_or_in_a_large_folder_is_loaded_each_time(tm
     catalogue = Catalogue([tmp_path / "teams"])
     for id_ in ("duo", "full", "linked"):
         assert catalogue.load(id_) is not catalogue.load(id_)
+
+
+SERVED = """
+models:
+  small: {url: "http://10.0.0.7:8000/v1", name: qwen}
+  large: {url: "http://10.0.0.8:8000/v1", name: qwen}
+  file: local:/srv/models/tiny.gguf
+  known: {model: "openai:gpt-5-mini"}
+agents: {a: {model: small}, b: {model: large}, c: {model: file}, d: {model: known}}
+teams: {t: {members: [a, b, c, d]}}
+"""
+
+
+def test_clients_see_no_address_and_no_folder_of_a_model_and_can_choose_each(tmp_path: Path) -> None:
+    write_team(tmp_path / "served", SERVED)
+    catalogue = Catalogue([tmp_path])
+    (entry,) = catalogue.entries()
+    assert entry.to_json()["models"] == ["qwen", "qwen (2)", "local:tiny.gguf", "openai:gpt-5-mini"]
+    assert "10.0.0" not in str(entry.to_json())
+    chosen = {name: str(catalogue.model("served", name)[0]) for name in ("qwen", "qwen (2)", "local:tiny.gguf")}
+    assert ["10.0.0.7" in chosen["qwen"], "10.0.0.8" in chosen["qwen (2)"]] == [True, True]
+    assert chosen["local:tiny.gguf"] == "local:/srv/models/tiny.gguf"
+    by_record, _ = catalogue.model("served", "qwen at http://10.0.0.8:8000/v1")
+    assert str(by_record) == chosen["qwen (2)"]
+    with pytest.raises(UnknownName) as caught:
+        catalogue.model("served", "qwe")
+    assert "10.0.0" not in str(caught.value)

@@ -1,16 +1,21 @@
-"""Finds agents by name and by capability.
+"""Finds agents by name and by capability, and kinds of agents that entry points bring.
 
-There is no global registry: create one where you need it.
+There is no global registry of agents: create one where you need it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import TypeVar
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from teamwright.agents.contract.agent import Agent, require_agent
 from teamwright.errors import DuplicateName, UnknownName
 from teamwright.values.names import check_name
+from teamwright.wings import Registered, entry_points_of
+
+if TYPE_CHECKING:
+    from teamwright.agents.functions.agent import FunctionAgent
 
 A = TypeVar("A", bound=Agent)
 
@@ -53,3 +58,20 @@ class AgentRegistry:
 
     def __len__(self) -> int:
         return len(self._agents)
+
+
+GROUP = "teamwright.agents"
+"""The entry points of kinds of agents, by the key of a manifest that declares one."""
+
+
+@cache
+def _kinds() -> Registered:
+    return Registered(entry_points_of(GROUP))
+
+
+def load_agent_kind(name: str) -> Callable[..., FunctionAgent]:
+    """Return what makes agents of a kind; raises `MissingExtra` if a wing would bring it, which is not there."""
+    point = _kinds().here.get(name)
+    if point is None:
+        raise _kinds().missing("kind of agent", name) or UnknownName("kind of agent", name, _kinds().here)
+    return cast("Callable[..., FunctionAgent]", point.load())

@@ -37,7 +37,9 @@ EXTRAS = {
     "groq": ("pydantic_ai", "groq"),
     "mistral": ("pydantic_ai", "mistralai"),
     "mcp": ("pydantic_ai", "mcp"),
+    "a2a": ("a2a", "cryptography"),
     "local": ("pydantic_ai", "xllamacpp"),
+    "otlp": ("opentelemetry.proto",),
     "tokens": ("bpe_openai",),
     "postgres": ("psycopg", "psycopg_pool"),
 }

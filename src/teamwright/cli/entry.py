@@ -36,7 +36,9 @@ def server_options() -> dict[str, ServerOption]:
     from teamwright.wings import ServerOption, find_wings
 
     journal = ServerOption("TEAMWRIGHT_JOURNAL", "The journal: a Postgres URL, or a file. Stands anywhere.")
-    return {"--journal": journal} | {option: server for wing in find_wings() for option, server in wing.servers.items()}
+    otlp = ServerOption("OTEL_EXPORTER_OTLP_ENDPOINT", "A receiver of telemetry: the runs as traces. Stands anywhere.")
+    of_wings = {option: server for wing in find_wings() for option, server in wing.servers.items()}
+    return {"--journal": journal, "--otlp": otlp} | of_wings
 
 
 def take_passwords(given: Sequence[str]) -> tuple[list[str], dict[str, str]]:

@@ -34,6 +34,7 @@ from teamwright.cli.runs import (
     resume,
     show as run_show,
     steer,
+    trace,
 )
 from teamwright.cli.terminal.errors import guarded
 from teamwright.cli.terminal.options import with_options
@@ -90,6 +91,7 @@ runs.command("steer")(steer.steer)
 runs.command("pause")(steer.pause)
 runs.command("cancel")(steer.cancel)
 runs.command("export")(export.export)
+runs.command("trace")(trace.trace)
 runs.command("delete")(delete.delete)
 
 
@@ -129,7 +131,7 @@ def _show_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-def _first_day() -> str:
+def first_day() -> str:
     """The commands of the first day, those of the core and of the wings that are there."""
     wings = {command: line for wing in find_wings() for command, line in wing.first_day.items()}
     commands = {**FIRST_DAY, **wings, **LAST_OF_FIRST_DAY}
@@ -150,7 +152,7 @@ def root(
     """Run teams of AI agents: declare a team, run it, watch it, kill it, resume it without paying twice."""
     del version, servers  # what they ask for is done before
     if ctx.invoked_subcommand is None:
-        write_result(_first_day())
+        write_result(first_day())
 
 
 def _add_root() -> None:

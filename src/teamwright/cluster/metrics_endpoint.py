@@ -6,25 +6,23 @@ It only answers GET and HEAD.
 from __future__ import annotations
 
 import asyncio
-import resource
-import time
 from collections import Counter
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from teamwright.cli.terminal.options import parse_address
 from teamwright.cluster.status import ClusterStatus
 from teamwright.cluster.worker import Worker
 from teamwright.cluster.worker_log import WorkerLog
 from teamwright.errors import JournalError, UsageError
+from teamwright.history.telemetry.metrics import CONTENT_TYPE, Metric, RunMetrics, as_text
 from teamwright.runtime.transport import Traffic
-from teamwright.values.events.agent import AgentCallFailed, AgentReturned
-from teamwright.values.events.event import AnyDelta, Event
 
-CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-Labels = Mapping[str, str]
+if TYPE_CHECKING:
+    from teamwright.history.telemetry.exporter import Exporter
+
 READ_SECONDS = 5.0
 LARGEST_HEAD = 16 * 1024
 MOST_CONNECTIONS = 32
@@ -33,70 +31,39 @@ STATUS_SECONDS = 3.0
 """How long the database may take to answer before it counts as away."""
 
 
-class Metric(NamedTuple):
-    """One metric with its samples."""
-
-    name: str
-    kind: str
-    help: str
-    samples: Sequence[tuple[Labels, float]]
-
-    def lines(self) -> Iterator[str]:
-        yield f"# HELP {self.name} {self.help}"
-        yield f"# TYPE {self.name} {self.kind}"
-        for labels, value in self.samples:
-            shown = ",".join(f'{name}="{_escaped(text)}"' for name, text in labels.items())
-            yield f"{self.name}{f'{{{shown}}}' if shown else ''} {value:.15g}"
-
-
-class WorkerMetrics:
-    """Counts what a worker spends; listen to the bus of its engine with `count`."""
+class WorkerMetrics(RunMetrics):
+    """Counts what a worker spends; its log has what else happened."""
 
     def __init__(self, log: WorkerLog) -> None:
+        super().__init__()
         self._log = log
-        self._started = time.time()
-        self._tokens: Counter[str] = Counter()
-        self._usd = 0.0
-        self._calls: Counter[str] = Counter()
 
-    def count(self, item: Event | AnyDelta) -> None:
-        """Count the spending of a call that has ended."""
-        fact = item.fact if isinstance(item, Event) else None
-        if isinstance(fact, AgentReturned) and fact.tally is not None:
-            return  # a child run, whose calls are counted where they are made
-        if isinstance(fact, AgentReturned | AgentCallFailed):
-            self._calls["returned" if isinstance(fact, AgentReturned) else "failed"] += 1
-            self._tokens["input"] += fact.usage.input_tokens
-            self._tokens["output"] += fact.usage.output_tokens
-            self._usd += float(fact.usage.usd or 0)
-
-    def render(self, status: ClusterStatus | None, traffic: Traffic | None, *, driving: int, at_once: int) -> str:
+    def render(
+        self,
+        status: ClusterStatus | None,
+        traffic: Traffic | None,
+        *,
+        driving: int,
+        at_once: int,
+        exporter: Exporter | None = None,
+    ) -> str:
         """Return all metrics; without a status, the database can't be reached; without traffic, there is no Redis."""
-        found = [
-            *self._of_worker(driving, at_once),
+        counts = self._log.counts
+        finished = {detail: number for (what, detail), number in counts.items() if what == "finished"}
+        return as_text((
+            *self.of_runs(driving, finished),
+            Metric("teamwright_runs_at_once", "gauge", "The most runs that it drives at a time.", [({}, at_once)]),
+            self._events(),
+            *self.of_process(exporter),
             *(_of_transport(traffic) if traffic is not None else ()),
             Metric("teamwright_database_up", "gauge", "Whether the database answers.", [({}, status is not None)]),
             *(_of_cluster(status) if status is not None else ()),
-        ]
-        return "\n".join(line for metric in found for line in metric.lines()) + "\n"
+        ))  # fmt: skip
 
-    def _of_worker(self, driving: int, at_once: int) -> Iterator[Metric]:
+    def _events(self) -> Metric:
         counts = self._log.counts
-        finished = [({"status": detail}, number) for (what, detail), number in counts.items() if what == "finished"]
         happened = [({"event": what}, number) for (what, _), number in counts.items() if what != "finished"]
-        yield Metric("teamwright_runs_driving", "gauge", "Runs that this worker drives.", [({}, driving)])
-        yield Metric("teamwright_runs_at_once", "gauge", "The most runs that it drives at a time.", [({}, at_once)])
-        yield Metric("teamwright_runs_finished_total", "counter", "Runs that ended here, by status.", finished)
-        yield Metric("teamwright_worker_events_total", "counter", "What else happened here, by event.", happened)
-        calls = [({"outcome": outcome}, self._calls[outcome]) for outcome in ("returned", "failed")]
-        yield Metric("teamwright_calls_total", "counter", "Model requests and tool calls made here.", calls)
-        tokens = [({"kind": kind}, self._tokens[kind]) for kind in ("input", "output")]
-        yield Metric("teamwright_tokens_total", "counter", "Tokens used here.", tokens)
-        yield Metric("teamwright_usd_total", "counter", "Money spent here, in dollars.", [({}, self._usd)])
-        usage = resource.getrusage(resource.RUSAGE_SELF)
-        seconds = usage.ru_utime + usage.ru_stime
-        yield Metric("process_cpu_seconds_total", "counter", "Processor time of this process.", [({}, seconds)])
-        yield Metric("process_start_time_seconds", "gauge", "When this process started.", [({}, self._started)])
+        return Metric("teamwright_worker_events_total", "counter", "What else happened here, by event.", happened)
 
 
 def _of_transport(traffic: Traffic) -> Iterator[Metric]:
@@ -123,10 +90,6 @@ def _of_cluster(status: ClusterStatus) -> Iterator[Metric]:
     yield Metric("teamwright_model_in_flight", "gauge", "Calls of a model in flight, over all processes.", flying)
     waiting = [({"model": one.name}, one.waiting) for one in status.models]
     yield Metric("teamwright_model_waiting", "gauge", "Calls of a model that wait for its limits.", waiting)
-
-
-def _escaped(text: str) -> str:
-    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
 
 class Page(NamedTuple):
@@ -210,7 +173,9 @@ async def monitoring(worker: Worker, log: WorkerLog, place: str) -> AsyncGenerat
                 status = await worker.status()
         except (JournalError, TimeoutError):
             status = None
-        text = metrics.render(status, worker.traffic, driving=len(worker.driven), at_once=worker.at_once)
+        text = metrics.render(
+            status, worker.traffic, driving=len(worker.driven), at_once=worker.at_once, exporter=worker.exporter
+        )
         return Page(text, content_type=CONTENT_TYPE)
 
     async def show_health() -> Page:

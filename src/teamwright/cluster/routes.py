@@ -15,9 +15,10 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 from teamwright.errors import UnknownName, UsageError
 from teamwright.server.error_responses import responses
 from teamwright.server.frames import RecentBodies
+from teamwright.server.run_requests import bounded_budget, bounded_limits
 from teamwright.server.security.audit import note_started
 from teamwright.server.security.masked_json import masked
-from teamwright.server.security.visitor import MAY_ADMIN, MAY_READ, MAY_RUN, Server
+from teamwright.server.security.required_role import MAY_ADMIN, MAY_READ, Runner, Server
 from teamwright.values.limits import Limits
 
 if TYPE_CHECKING:
@@ -55,8 +56,8 @@ class SubmittedRun(BaseModel):
     is_new: bool
 
 
-@router.post("/queues/{queue}/runs", status_code=202, responses=responses(404, 409), dependencies=[MAY_RUN])
-async def submit_run(server: Server, request: Request, queue: str, new: QueuedRun) -> SubmittedRun:
+@router.post("/queues/{queue}/runs", status_code=202, responses=responses(404, 409))
+async def submit_run(server: Server, request: Request, visitor: Runner, queue: str, new: QueuedRun) -> SubmittedRun:
     """Put a run of a team into a queue, from which any worker takes it; it is in the journal when this returns.
 
     The files that the manifest names travel with the run; code must be installed on the workers. A `run_id` that
@@ -77,8 +78,8 @@ async def submit_run(server: Server, request: Request, queue: str, new: QueuedRu
         new.task,
         queue=queue,
         run_id=new.run_id,
-        limits=new.limits,
-        budget=new.budget,
+        limits=bounded_limits(new.limits, visitor),
+        budget=bounded_budget(new.budget, visitor),
         files=prepared.files,
         starts=round(await journal.cluster.now() + new.after, 3) if new.after else None,
     )

@@ -41,6 +41,8 @@ from teamwright.errors import (
     TeamwrightError,
     UsageError,
 )
+from teamwright.history.telemetry.environment import configured_endpoint
+from teamwright.history.telemetry.exporter import Exporter
 from teamwright.journal.postgres.connection import is_lost
 from teamwright.journal.postgres.journal import PostgresJournal
 from teamwright.runtime.engine import Engine
@@ -83,7 +85,7 @@ class Worker:
         self._journal, self._report, self._started = journal, report, time.monotonic()
         self._placement = WorkerPlacement(self.queue)
         self._limits = ClusterLimits(journal.address)
-        self._engine = Engine(journal, shared=self._limits, placement=self._placement)
+        self._engine = Engine(journal, shared=self._limits, placement=self._placement, otlp=configured_endpoint())
         self._engine.driver.name = f"{self.name}:{os.getpid()}"
         self._client = QueueClient(journal.address)
         queues = (self.queue, self._placement.queue)
@@ -113,6 +115,11 @@ class Worker:
     def bus(self) -> Bus:
         """Where the events of the runs that it drives are published."""
         return self._engine.bus
+
+    @property
+    def exporter(self) -> Exporter | None:
+        """What sends its runs to a receiver of traces; `None` without one."""
+        return self._engine.driver.exporter
 
     @property
     def traffic(self) -> Traffic | None:

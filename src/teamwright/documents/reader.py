@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     import yaml
 
 BACKSLASH = "\\"
+YAML_NAMES = (".yaml", ".yml")
 MAX_BYTES = 1 << 20
 MAX_DEPTH = 50
 MAX_NODES = 200_000
@@ -166,14 +167,18 @@ def forward_slashes(path: Path | str) -> str:
 
 
 def _similar_file(path: Path) -> str:
-    """Suggest files with names like that of a missing one."""
+    """Suggest files and folders of teams with names like that of a missing one."""
     if hint := forward_slashes(path):
         return hint
     try:
-        names = [one.name for one in path.parent.iterdir() if one.suffix in {".yaml", ".yml"}] if path.name else []
+        names = [one.name for one in path.parent.iterdir() if _may_be_meant(one)] if path.name else []
     except (OSError, ValueError):
         return ""
     return ProblemReport().near(path.name, names) if names else "check the path"
+
+
+def _may_be_meant(path: Path) -> bool:
+    return path.suffix in YAML_NAMES or any((path / f"team{suffix}").is_file() for suffix in YAML_NAMES)
 
 
 def _decoded(data: bytes, file: Place, report: ProblemReport) -> str | None:

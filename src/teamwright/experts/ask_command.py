@@ -139,7 +139,7 @@ def ask(
 
 
 async def _ask(options: AskOptions, shown: ViewOptions) -> int:
-    from teamwright.cli.foreground_run import drive, report_end
+    from teamwright.cli.foreground_run import drive, local_hint, report_end
     from teamwright.cli.terminal.command_setup import new_engine
     from teamwright.experts.ask_overview import review_of_run
     from teamwright.experts.router import parse_request
@@ -171,7 +171,8 @@ async def _ask(options: AskOptions, shown: ViewOptions) -> int:
         if review is not None and not options.quiet:
             say(f"review    {review}")
         more = {"routing": routed.to_json(), "review": None if review is None else review.to_json()}
-        return await report_end(engine, ended, shown, more=more)
+        hint = local_hint(routed.source.manifest, 'teamwright ask "…"')
+        return await report_end(engine, ended, shown, hint, more=more)
 
 
 async def _follow(engine: Engine, run_id: str, shown: ViewOptions) -> int:

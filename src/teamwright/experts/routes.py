@@ -6,6 +6,7 @@ the folder of that team. What the roles of a draft say is text, and never read a
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -21,6 +22,7 @@ from teamwright.experts.templates import (
     ExpertTemplate,
     ExpertTemplates,
     RefusedFields,
+    TemplateExists,
     save_template,
     templates_beside,
 )
@@ -28,10 +30,10 @@ from teamwright.server.error_responses import responses
 from teamwright.server.error_statuses import RefusedRequest
 from teamwright.server.run_requests import beside
 from teamwright.server.security.masked_json import masked, unmasked
-from teamwright.server.security.visitor import MAY_ADMIN, MAY_READ, MAY_RUN, Server
+from teamwright.server.security.required_role import MAY_ADMIN, MAY_READ, MAY_RUN, Server
 from teamwright.teams.team_loader import team_from_source
 from teamwright.values.limits import Limits
-from teamwright.values.text.validation_messages import misfits_of, misfits_text
+from teamwright.values.text.validation_messages import Misfit, misfits_of, misfits_text
 
 if TYPE_CHECKING:
     from teamwright.journal.protocol import Journal
@@ -116,23 +118,37 @@ class TemplateTexts(BaseModel):
     instructions: str | None = Field(default=None, max_length=200_000)
 
 
-@router.put("/{name}", responses=responses(404), dependencies=[MAY_ADMIN])
+class NewTemplate(TemplateTexts):
+    """A template that is to be new."""
+
+    name: str = Field(max_length=200)
+
+
+@router.post("", status_code=201, responses=responses(404, 409), dependencies=[MAY_ADMIN])
+async def create_expert(server: Server, given: NewTemplate) -> dict[str, JsonValue]:
+    """Save a new template in the folder `experts` of a team; a name that exists, also a built-in one, is refused."""
+    return _public((await anyio.to_thread.run_sync(_save, server, given.name, given, True)).to_json())
+
+
+@router.put("/{name:path}", responses=responses(404), dependencies=[MAY_ADMIN])
 async def save_expert(server: Server, name: str, given: TemplateTexts) -> dict[str, JsonValue]:
     """Save the texts of a template in the folder `experts` of a team; a built-in one is copied there."""
     return _public((await anyio.to_thread.run_sync(_save, server, name, given)).to_json())
 
 
-def _save(server: ServerState, name: str, given: TemplateTexts) -> ExpertTemplate:
+def _save(server: ServerState, name: str, given: TemplateTexts, is_new: bool = False) -> ExpertTemplate:
     with beside("team"):
         folder = server.catalogue.folder(given.team)
-    sent: dict[str, JsonValue] = given.model_dump(exclude_none=True, exclude={"team"})
+    sent: dict[str, JsonValue] = given.model_dump(exclude_none=True, exclude={"team", "name"})
     known = _templates_in(folder).find(name, ProblemReport())
     original = {} if known is None else known.to_json()
     for field, value in sent.items():
         with beside(field):
             sent[field] = unmasked(value, original.get(field))
     try:
-        return save_template(folder, name, sent)
+        return save_template(folder, name, sent, is_new=is_new)
+    except TemplateExists as error:
+        raise RefusedRequest(409, "template_exists", str(error), {"name": str(error)}) from error
     except RefusedFields as error:
         raise RefusedRequest(400, "usage", str(error), error.fields) from error
     except InvalidValue as error:
@@ -150,12 +166,14 @@ async def _drafted(router_: Router, request: AskRequest, by: Literal["words", "m
 
 
 def formed_team(server: ServerState, given: dict[str, JsonValue], task: str) -> Team:
-    """Return the team of a draft that a client sent; raises `UsageError` with what is wrong with it."""
+    """Return the team of a draft that a client sent; raises an error with what is wrong with it."""
     try:
         asked = FormedDraft.model_validate(given)
         draft = TeamDraft.model_validate({"roles": asked.roles, "lead": asked.lead})
     except ValidationError as error:
-        raise UsageError(f"The team can't be formed: {misfits_text(misfits_of(error, given))}.") from error
+        misfits = misfits_of(error, given)
+        text = f"The team can't be formed: {misfits_text(misfits)}."
+        raise RefusedRequest(400, "usage", text, {"formed": text, **_beside_roles(misfits, given)}) from error
     model, base = server.catalogue.model(asked.team, asked.model)
     try:
         source = form_team(
@@ -171,6 +189,17 @@ def formed_team(server: ServerState, given: dict[str, JsonValue], task: str) -> 
         return team_from_source(source, server.engine.models)
     except TeamwrightError as error:
         raise UsageError(server.catalogue.public_text(asked.team, str(error))) from error
+
+
+def _beside_roles(misfits: Sequence[Misfit], given: Mapping[str, JsonValue]) -> dict[str, str]:
+    """What is wrong with single roles of a draft, by the paths of their fields; of equal names the later is wrong."""
+    found = {".".join(("formed", *map(str, one.at))): one.text for one in misfits if len(one.at) > 1}
+    roles = given.get("roles")
+    names = [role.get("name") for role in roles if isinstance(role, dict)] if isinstance(roles, list) else []
+    for index, name in enumerate(names):
+        if name in names[:index]:
+            found.setdefault(f"formed.roles.{index}.name", f"two roles are called {name!r}")
+    return found
 
 
 def experts_part(_: Journal) -> str:

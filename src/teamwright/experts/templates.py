@@ -268,11 +268,12 @@ def templates_beside(base: Path, report: ProblemReport) -> ExpertTemplates:
     return found
 
 
-def save_template(base: Path, name: str, fields: Mapping[str, JsonValue]) -> ExpertTemplate:
+def save_template(base: Path, name: str, fields: Mapping[str, JsonValue], *, is_new: bool = False) -> ExpertTemplate:
     """Write these fields of a template into the folder `experts` in `base`; other fields stay, and empty ones go.
 
     A built-in template is copied first. A text may name no environment variable that it did not name before: the client
-    that sent it need not be allowed to read it. Raises `RefusedFields`, or `ManifestError` with the mistakes.
+    that sent it need not be allowed to read it. Raises `RefusedFields`, or `ManifestError` with the mistakes; one that
+    is to be new also `TemplateExists`, where the name belongs to another one.
     """
     ExpertTemplate(name=name)  # refuses a name that is none
     folder = base / FOLDER
@@ -280,6 +281,8 @@ def save_template(base: Path, name: str, fields: Mapping[str, JsonValue]) -> Exp
         raise UsageError(f"The folder {FOLDER!r} is a link to another place, and is not written.")
     own = _files(folder) if folder.is_dir() else {}
     source = own.get(name) or _files(BUILT_IN).get(name)
+    if is_new and source is not None:
+        raise TemplateExists(name, is_built_in=name not in own)
     before = _written(source) if isinstance(source, Path) else {}
     given = {field: value for field, value in fields.items() if value not in ("", [], None)}
     added = {field: text for field, value in given.items() if (text := _new_variables(value, before.get(field)))}
@@ -289,6 +292,14 @@ def save_template(base: Path, name: str, fields: Mapping[str, JsonValue]) -> Exp
     text = script_text(kept)
     file = own.get(name)
     return _replace_file(file if isinstance(file, Path) else folder / f"{name}.yaml", text)
+
+
+class TemplateExists(UsageError):
+    """A template that was to be new has the name of another one."""
+
+    def __init__(self, name: str, *, is_built_in: bool) -> None:
+        kind = "built-in template" if is_built_in else "template"
+        super().__init__(f"There is a {kind} {name!r} already: edit that one, or choose another name.")
 
 
 class RefusedFields(UsageError):

@@ -136,11 +136,12 @@ class RunHistory:
         found: list[Message] = []
         for event in self.events:
             fact = event.fact
-            if isinstance(fact, AgentReplied | AgentFailed) and self._is_direct_reply(event):
+            if isinstance(fact, AgentReplied | AgentFailed) and self.is_direct_reply(event):
                 found.extend(self.record.bodies.messages(fact.messages))
         return tuple(found)
 
-    def _is_direct_reply(self, event: Event) -> bool:
+    def is_direct_reply(self, event: Event) -> bool:
+        """Whether a reply or failure is that of a direct member of the team, and counts."""
         turn = self.record.turn_of(event.scope)
         if turn == "" or key_depth(turn) or self.record.is_superseded(event.key):
             return False

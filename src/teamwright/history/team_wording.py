@@ -27,7 +27,8 @@ def plan_note(event: Event) -> str | None:
                 return f"{said}; {repaired}" if repaired else said
             return f"{by or 'a person'} changes the plan (version {version}): {'; '.join(lines)}"
         case team.TeamPlanStatus(status="failed" | "fallback" as status, reason=reason):
-            return f"the plan is {status}{f': {reason}' if reason else ''}"
+            said = "the plan has failed" if status == "failed" else "the plan is left, and one agent finishes the task"
+            return f"{said}{f': {reason}' if reason else ''}"
         case team.TeamPlanProposed(by=by, to=to, approved=approved, reason=reason):
             decided = f"{to or 'a person'} {'approves' if approved else 'refuses'}"
             return f"{by} proposes to change the plan; {decided}{f': {reason}' if reason else ''}"

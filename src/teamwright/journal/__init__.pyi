@@ -18,7 +18,7 @@ from teamwright.journal.protocol import (
     missing_bodies as missing_bodies,
     missing_source as missing_source,
 )
-from teamwright.journal.run_filter import RunFilter as RunFilter
+from teamwright.journal.run_filter import RecentRuns as RecentRuns, RunFilter as RunFilter
 from teamwright.journal.sqlite.journal import SqliteJournal as SqliteJournal
 from teamwright.journal.tenant_budgets import Budgets as Budgets
 from teamwright.values.events.agent import Body as Body

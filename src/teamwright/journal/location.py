@@ -138,7 +138,7 @@ def make_own_folder(folder: Path) -> None:
 
 
 def tighten_folder(folder: Path, own: Iterable[str]) -> None:
-    """Close a folder to others if it contains only files with these prefixes, as folders of earlier versions do."""
+    """Close a folder to others if it contains only files with these prefixes: it is used for nothing else."""
     with suppress(OSError):
         found = folder.lstat()
         if found.st_mode & _OTHERS and _is_mine(found):

@@ -15,7 +15,7 @@ import anyio
 from msgspec import Struct
 
 from teamwright.errors import EventsLost, FencedOut, JournalCorrupt, JournalError
-from teamwright.journal.run_filter import ALL_RUNS, RunFilter
+from teamwright.journal.run_filter import ALL_RUNS, RecentRuns, RunFilter
 from teamwright.values.events.agent import AgentReturned, Body
 from teamwright.values.events.event import Event, Fact
 from teamwright.values.events.run import (
@@ -135,6 +135,7 @@ class RunStatus:
             conversation=self.conversation,
             parent=self.parent,
             driver=self.driver,
+            since=self.since or 0.0,
         )
 
 
@@ -277,12 +278,16 @@ class Journal(ABC):
             run_ids = {run.id for run in children}
         return found
 
-    async def top_runs(self, limit: int | None = None, which: RunFilter = ALL_RUNS) -> list[RunSummary]:
+    async def top_runs(self, limit: int | None = None, which: RunFilter | RecentRuns = ALL_RUNS) -> list[RunSummary]:
         """Return the runs that are no children and fit, newest first or in their order, at most `limit`.
 
         Override it to find them without reading all runs.
         """
         return which.pick([run for run in await self.runs() if not run.parent], limit)
+
+    async def count_recent(self, which: RecentRuns) -> int:
+        """Return how many runs fit, whatever page is asked for. Override it to count without reading all runs."""
+        return which.count(await self.runs())
 
     async def open_runs(self) -> list[RunSummary]:
         """Return the runs that have not ended, newest first. Override it to find them without reading all runs."""

@@ -14,7 +14,7 @@ from teamwright.server.client_connection import while_connected
 from teamwright.server.error_responses import responses
 from teamwright.server.security.credentials import Visitor
 from teamwright.server.security.masked_json import masked
-from teamwright.server.security.visitor import MAY_READ, Reader, Server
+from teamwright.server.security.required_role import MAY_READ, Reader, Server
 from teamwright.server.state import ServerState
 
 router = APIRouter(prefix="/api/lab", tags=["lab"])

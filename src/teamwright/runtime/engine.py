@@ -25,6 +25,7 @@ from teamwright.runtime.run_request import (
     RunInput,
     RunOptions,
     RunRequest,
+    check_first,
     check_start,
     check_task,
     new_run_id,
@@ -55,8 +56,7 @@ if TYPE_CHECKING:
 class Engine:
     """Runs teams. Leaving its `async with` block, or `close`, interrupts running runs, which can be resumed.
 
-    Where a block does not fit, as in a test fixture or the cells of a notebook, call `open` and `close`: any task of
-    the same event loop may.
+    Where a block does not fit, as in a notebook, call `open` and `close`: any task of the same event loop may.
 
     The engine drives runs; `runs` reads, follows, answers, pauses and cancels them, in whichever process they are
     driven. `journal` is `"memory"`, a path to a database, or a `Journal`; by default a database in the user's data
@@ -66,7 +66,7 @@ class Engine:
     several engines keep together; without it, each engine keeps its own. `transport` carries live text between
     processes: the URL of a Redis server, by default that of `TEAMWRIGHT_REDIS`, or a `Transport`, which stays open.
     `placement` lets workers drive the branches that teams place on them; with `"here"` they stay in the run, as in a
-    simulation.
+    simulation. `otlp` is the address of a receiver of traces, such as `http://localhost:4318`.
     """
 
     @checked_call("engine")
@@ -82,6 +82,7 @@ class Engine:
         shared: SharedLimits | None = None,
         transport: Transport | str | None = None,
         placement: Placement | Literal["here"] | None = None,
+        otlp: str | None = None,
     ) -> None:
         # What drives runs loads with the first engine, so that importing the class is cheap.
         from teamwright.runtime.driver.recorder import steady_clock
@@ -103,6 +104,7 @@ class Engine:
             shared=shared,
             transport=transport,
             placement=placement,
+            otlp=otlp,
         )
         self.bus, self.models = self.driver.bus, self.driver.models
 
@@ -164,11 +166,11 @@ class Engine:
         self.driver.require_open()
         if request.run_id is not None and await self.journal.find(check_name("run", request.run_id)) is not None:
             return await self._existing(request.run_id, request)
-        if request.history and (request.continues is not None or request.conversation is not None):
-            raise UsageError("Pass `history`, or what the run continues (`continues`, `conversation`), not both.")
+        check_first(request, request.continues)
         if request.conversation is None:
             return await self._start(request, new_id)
         async with self.conversations.next_turn(request.conversation, request.continues) as previous_turn:
+            check_first(request, previous_turn)
             return await self._start(replace(request, continues=previous_turn), new_id)
 
     async def _start(self, new: RunRequest, new_id: str) -> Handle:
@@ -188,7 +190,7 @@ class Engine:
         if new.budget is not None:
             claim = await self.driver.tenants.claim(new.budget, new.limits, made.policy.limits)
         forecast, answer = await ConfirmRequest(new.confirm).forecast_and_answer(
-            self.journal, made, new.task, new.limits
+            self.journal, made, new.task, new.limits, files[len(made.attachments) if continues is None else 0 :]
         )
         if forecast is not None:
             run = self.driver.new_run(identity, made)  # its time begins now

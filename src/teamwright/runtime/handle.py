@@ -32,6 +32,7 @@ from teamwright.runtime.transport import Transport, opened_transport
 
 if TYPE_CHECKING:
     from teamwright.history.record.run_record import RunRecord
+    from teamwright.history.telemetry.exporter import Exporter
     from teamwright.journal.protocol import Batch, Journal
     from teamwright.runtime.placement import Placement
     from teamwright.runtime.run import Run
@@ -148,8 +149,12 @@ class Driver:
         shared: SharedLimits | None = None,
         transport: Transport | str | None = None,
         placement: Placement | Literal["here"] | None = None,
+        otlp: str | None = None,
     ) -> None:
         self.journal, self.name = journal, ""
+        self._otlp = otlp
+        self.exporter: Exporter | None = None
+        """What sends telemetry, if there is a receiver and the driver is open."""
         self.grace = CANCEL_GRACE if grace is None else grace
         self.bus = Bus()
         self.models, self.dependencies, self._mcp = Models(), Dependencies(deps), McpPool()
@@ -196,6 +201,12 @@ class Driver:
             if self._placement is not None:
                 await self._placement.open(self.journal, self.bus, self.runs.cancel)
                 stack.push_async_callback(self._placement.close)
+            if self._otlp is not None:
+                from teamwright.history.telemetry.exporter import Exporter  # few engines have a receiver
+
+                self.exporter = Exporter(self._otlp, self.journal)
+                stack.push_async_callback(self.exporter.close)
+                stack.enter_context(self.bus.observing(self.exporter.observe))
             await stack.enter_async_context(self.models)
             stack.push_async_callback(self._mcp.close)
             if self._deliveries is not None:

@@ -41,7 +41,7 @@ Confirmation = Answer | str | bool
 """The answer of a function: an `Answer`, `"yes"` or `"no"`, or whether the run may begin."""
 Confirmer = Callable[[SpendForecast], Confirmation | Awaitable[Confirmation]]
 """Answers for a person whether a run with this forecast may begin."""
-Forecaster = Callable[[Journal, Team, str, Limits | None], Awaitable[SpendForecast]]
+Forecaster = Callable[[Journal, Team, str, Limits | None, "Sequence[Attachment]"], Awaitable[SpendForecast]]
 
 LARGEST_TASK = 1024 * 1024
 """Bytes of a task."""
@@ -52,7 +52,7 @@ class RunOptions(TypedDict, total=False):
 
     `limits` apply to the whole run, across all its drivers, in addition to those of its team. The run continues the run
     `continues`, or is the next turn of `conversation`; with both, it begins that conversation. `history` is what was
-    said before, where no recorded run holds it.
+    said before, where no recorded run holds it: also before the first turn of a conversation.
 
     `attachments` are files that go with the task: paths, or `Attachment` values for contents in memory. They are read
     at the start; the run never reads them again.
@@ -144,18 +144,20 @@ class ConfirmRequest(Struct, frozen=True):
         return None if team.policy.confirm is None else team.policy.confirm.above
 
     async def forecast_and_answer(
-        self, journal: Journal, team: Team, task: str, limits: Limits | None
+        self, journal: Journal, team: Team, task: str, limits: Limits | None, files: Sequence[Attachment] = ()
     ) -> tuple[SpendForecast | None, Answer | None]:
         """Return the forecast that has to be confirmed, if one has to be, and the answer of the caller's function."""
-        forecast = await self.forecast(journal, team, task, limits) if self.is_about(team) else None
+        forecast = await self.forecast(journal, team, task, limits, files) if self.is_about(team) else None
         return forecast, None if forecast is None else await self.answer(team, forecast)
 
-    async def forecast(self, journal: Journal, team: Team, task: str, limits: Limits | None) -> SpendForecast | None:
+    async def forecast(
+        self, journal: Journal, team: Team, task: str, limits: Limits | None, files: Sequence[Attachment] = ()
+    ) -> SpendForecast | None:
         """Return the forecast that has to be confirmed; `None` if the run may begin without."""
         from teamwright.wings import required_hook
 
         forecaster: Forecaster = required_hook("forecast", "Confirming what a run will cost")
-        forecast = await forecaster(journal, team, task, limits)
+        forecast = await forecaster(journal, team, task, limits, files)
         above = self._amount(team)
         if self.confirm is True or above is None or above.is_exceeded_by(forecast):
             return forecast
@@ -192,6 +194,13 @@ def check_start(task: object, history: object, limits: Limits | None) -> Limits 
         if (wrong := misfit_of(one)) is not None:
             raise UsageError(f"A message of the history can't be used: {wrong}")
     return None if limits is None else value_of("The run", "limits", limits, Limits)
+
+
+def check_first(asked: RunRequest, continues: str | None) -> None:
+    """Raise `UsageError` if a run has a history besides the recorded one of the run that it continues."""
+    if asked.history and continues is not None:
+        where = "The run" if asked.conversation is None else f"The conversation {asked.conversation!r}"
+        raise UsageError(f"{where} continues the run {continues!r}, which has its history; leave out `history`.")
 
 
 def check_task(task: object) -> str:

@@ -25,17 +25,22 @@ from typing_extensions import override
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from teamwright.errors import TeamwrightError, UsageError
+from teamwright.history.telemetry.environment import configured_endpoint
 from teamwright.journal.location import database_url, resolve_journal
 from teamwright.runtime.engine import Engine
 from teamwright.runtime.people.webhook import SERVER
+from teamwright.server.a2a import routes as a2a
+from teamwright.server.agui import routes as agui
 from teamwright.server.error_responses import add_handlers
 from teamwright.server.event_feeds import Feeds
 from teamwright.server.frames import RecentBodies
-from teamwright.server.routes import chat_completions, interventions, operations, page, records, runs, sockets
+from teamwright.server.mcp.door import McpDoor
+from teamwright.server.responses import routes as response_routes
+from teamwright.server.routes import chat_completions, interventions, mcp, operations, page, records, runs, sockets
 from teamwright.server.security.audit import Audited
 from teamwright.server.security.credentials import OWNER_NAME, Visitor, tokens_file
-from teamwright.server.security.guard import LOOPBACK, Guard
-from teamwright.server.security.visitor import known_visitor
+from teamwright.server.security.request_limits import LOOPBACK, Guard
+from teamwright.server.security.required_role import known_visitor
 from teamwright.server.state import ServerState, open_state
 from teamwright.wings import hooks
 
@@ -55,7 +60,12 @@ OWN_ROUTERS = (
     records.page_router,
     records.router,
     operations.router,
+    operations.metrics_router,
     chat_completions.router,
+    response_routes.router,
+    mcp.router,
+    a2a.router,
+    agui.router,
 )
 COMPRESSED_BYTES, COMPRESSION = 1000, 5
 """The smallest body that is compressed, and how hard: a history of page events becomes a thirtieth of its size."""
@@ -66,8 +76,8 @@ OWNER = Visitor(OWNER_NAME, "admin")
 """Who started the server, and opens the address that it prints."""
 
 
-def make_app(state: ServerState, hosts: Collection[str] = LOOPBACK) -> Guard:
-    """Return the application over an open engine; it answers under these host names."""
+def make_app(state: ServerState, hosts: Collection[str] = LOOPBACK, door: McpDoor | None = None) -> Guard:
+    """Return the application over an open engine; it answers under these host names, and over MCP through `door`."""
     app = FastAPI(
         title="Teamwright",
         version=version("teamwright"),
@@ -76,6 +86,7 @@ def make_app(state: ServerState, hosts: Collection[str] = LOOPBACK) -> Guard:
         redoc_url=None,
     )
     app.state.server = state
+    app.state.mcp = door or McpDoor(state)
     of_wings = cast("list[APIRouter]", hooks("routes"))
     for router in (*OWN_ROUTERS, *of_wings, page.router):  # the page last: it has an answer for every address
         app.router.routes.extend(router.routes)  # `include_router` would build each route again, at its first request
@@ -153,11 +164,11 @@ class ServerSettings:
 
 def server_engine(given: Path | None) -> Engine:
     """Return the engine of a server; in Postgres, it has the limits and the workers of the cluster."""
-    journal, url = resolve_journal(given), database_url(given)
+    journal, url, otlp = resolve_journal(given), database_url(given), configured_endpoint()
     if url is None:
-        return Engine(RecentBodies(journal))
+        return Engine(RecentBodies(journal), otlp=otlp)
     shared = {name: part for parts in hooks("shared_engine") for name, part in parts(url, journal).items()}
-    return Engine(RecentBodies(journal), **shared)
+    return Engine(RecentBodies(journal), otlp=otlp, **shared)
 
 
 async def serve(settings: ServerSettings, started: Callable[[str], None]) -> None:

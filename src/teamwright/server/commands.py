@@ -13,7 +13,7 @@ import typer
 from typer.core import TyperGroup
 from typing_extensions import override
 
-from teamwright.cli.terminal.options import parse_address
+from teamwright.cli.terminal.options import MaxTokens, MaxUsd, parse_address
 from teamwright.cli.terminal.output import (
     Json,
     Out,
@@ -32,7 +32,7 @@ from teamwright.values.text.display import count_text
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
-    from teamwright.server.security.credentials import Sessions, Tokens
+    from teamwright.server.security.credentials import Allowance, Sessions, Tokens
 
 
 START = "serve"
@@ -142,34 +142,44 @@ def tokens(
     remove: Annotated[
         bool, typer.Option("--remove", help="Revoke the token with its sessions, or end a session; at once.")
     ] = False,
+    max_usd: MaxUsd = None,
+    max_tokens: MaxTokens = None,
+    budget: Annotated[
+        str | None, typer.Option("--budget", metavar="NAME", help="The tenant's budget that its runs draw on.")
+    ] = None,
     json: Json = False,
     out: Out = None,
 ) -> int:
     """List the tokens with which programs use a server, and sessions of browsers; or make or revoke one.
 
     A new token is printed. It is stored as a hash and can't be shown again. Audit lines and answers have its name.
+    --max-usd and --max-tokens bound each run that it starts.
 
     Examples:
       teamwright serve tokens
-      teamwright serve tokens ci --role run
+      teamwright serve tokens ci --role run --max-usd 2
       teamwright serve tokens ci --remove
     """
     from teamwright.errors import UsageError
+    from teamwright.server.security.credentials import UNBOUNDED, Allowance
 
     check_out(out)
     if (name is None) != (role is None and not remove) or (role is not None and remove):
         raise UsageError("Say what to do with which token: NAME --role ROLE makes it, and NAME --remove revokes it.")
+    allowance = Allowance(max_usd, max_tokens, budget or "")
+    if role is None and allowance != UNBOUNDED:
+        raise UsageError("--max-usd, --max-tokens and --budget belong to a new token: NAME --role ROLE makes it.")
     if name is None:
         _list_tokens(out, json=json)
     elif role is not None:
-        _make_token(name, role, out, json=json)
+        _make_token(name, role, allowance, out, json=json)
     else:
         _revoke(name, out, json=json)
     return 0
 
 
-def _make_token(name: str, role: str, out: Path | None, *, json: bool) -> None:
-    made = _stores()[0].create(name, role)
+def _make_token(name: str, role: str, allowance: Allowance, out: Path | None, *, json: bool) -> None:
+    made = _stores()[0].create(name, role, allowance)
     text = (dumps({"name": name, "role": role, "token": made}, indent=2) if json else made) + "\n"
     if out is not None:
         write_file(text, out, private=True)
@@ -182,8 +192,10 @@ def _list_tokens(out: Path | None, *, json: bool) -> None:
     from teamwright.values.turns.results import iso
 
     tokens, sessions = _stores()
-    found: list[dict[str, JsonValue]] = [{"name": one.name, "role": one.role} for one in tokens.all()]
-    lines = [f"{one_line(one.name)}  {one.role}" for one in tokens.all()]
+    found: list[dict[str, JsonValue]] = [
+        {"name": one.name, "role": one.role, **_allowed(one.allowance)} for one in tokens.all()
+    ]
+    lines = [f"{one_line(one.name)}  {one.role}{_allowed_text(one.allowance)}" for one in tokens.all()]
     for one in sessions.all():
         found.append({"name": one.name, "role": one.role, "session": one.id, "until": iso(one.until)})
         lines.append(f"{one_line(one.name)}  {one.role}  session {one.id} until {iso(one.until)}")
@@ -193,6 +205,19 @@ def _list_tokens(out: Path | None, *, json: bool) -> None:
         write_result("\n".join(lines), out)
     else:
         say("There are no tokens yet; make one with  teamwright serve tokens NAME --role run")
+
+
+def _allowed(allowance: Allowance) -> dict[str, JsonValue]:
+    """What bounds the runs of a token, for programs; nothing where nothing does."""
+    given: dict[str, JsonValue] = {"usd": allowance.usd, "tokens": allowance.tokens, "budget": allowance.budget or None}
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def _allowed_text(allowance: Allowance) -> str:
+    parts = [f"{amount:g} {unit}" for unit, amount in allowance.ceiling.items()]
+    return (f"  at most {' and '.join(parts)} a run" if parts else "") + (
+        f"  on the budget {one_line(allowance.budget)!r}" if allowance.budget else ""
+    )
 
 
 def _revoke(name: str, out: Path | None, *, json: bool) -> None:

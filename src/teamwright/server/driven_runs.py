@@ -2,8 +2,11 @@
 
 The record of a run says that a server drives it. After a restart, also after a crash, the server resumes those that
 were interrupted, and paused ones that were answered meanwhile; runs that other programs drive are never taken over.
-One server uses a journal at a time. A client of `/v1` can't name its run: the id contains what identifies the request,
-so that a repeated request finds its run. A run for which no client waits any more ends, unless it is to go on.
+One server uses a journal at a time. Servers over stdio, one for each client, may be there besides: they resume what
+such servers left and nothing else, and the server does so too.
+
+A client of `/v1` can't name its run: the id contains what identifies the request, so that a repeated request finds its
+run. A run for which no client waits any more ends, unless it is to go on.
 """
 
 from __future__ import annotations
@@ -39,8 +42,8 @@ if TYPE_CHECKING:
 LOG = logging.getLogger("teamwright")
 LOCK = "!server"
 """The name of the lock that keeps a second server off the journal; no run can have it."""
-DRIVER = "server@"
-"""What the name of a server as a driver begins with; the name of a worker can't contain it."""
+DRIVER, STDIO_DRIVER = "server@", "mcp@"
+"""What the names of a server and of a server over stdio begin with as drivers; no worker has such a name."""
 RESUMED_INTERVAL = 0.05
 """Seconds between two looks at a run that is about to be resumed."""
 RETURN_SECONDS = 60.0
@@ -55,9 +58,10 @@ RUN_ID = re.compile(rf"v1-([0-9a-f]{{{DIGITS}}})-[0-9a-f]{{8}}")
 class DrivenRuns:
     """Starts and resumes runs for clients, and keeps track of them. Its engine drives them under a server's name."""
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-        engine.driver.name = DRIVER + process_name()
+    def __init__(self, engine: Engine, *, over_stdio: bool = False) -> None:
+        self._engine, self._is_alone = engine, not over_stdio
+        engine.driver.name = (STDIO_DRIVER if over_stdio else DRIVER) + process_name()
+        self._own = (STDIO_DRIVER,) if over_stdio else (DRIVER, STDIO_DRIVER)
         self._driven: dict[str, Handle | None] = {}
         """The runs that this server drives, or is about to: those have no handle yet."""
         self._tasks = BackgroundTasks()
@@ -71,20 +75,36 @@ class DrivenRuns:
 
         Yields the ids of the runs that the server before this one left, the newest first.
         """
+        async with self._locked():
+            left = [one for one in await self._engine.journal.open_runs() if self._is_left(one)]
+            self._driven.update((one.id, None) for one in left if one.status == "interrupted")
+            await self._tasks.open()
+            self._tasks.group().start_soon(self._resume_all, left)
+            try:
+                yield [one.id for one in left]
+            finally:
+                await self._tasks.close()
+
+    @asynccontextmanager
+    async def _locked(self) -> AsyncGenerator[None]:
+        """Keep a second server off the journal; servers over stdio are many, one for each of their clients."""
+        if not self._is_alone:
+            yield
+            return
         try:
             lock = driver_lock(self._engine.journal, LOCK)
             await lock.__aenter__()
         except RunIsLive:
             raise UsageError("Another server uses this journal; stop it, or name another with --journal.") from None
         try:
-            left = [one for one in await self._engine.journal.open_runs() if _is_left(one)]
-            self._driven.update((one.id, None) for one in left if one.status == "interrupted")
-            await self._tasks.open()
-            self._tasks.group().start_soon(self._resume_all, left)
-            yield [one.id for one in left]
+            yield
         finally:
-            await self._tasks.close()
             await lock.__aexit__(None, None, None)
+
+    def _is_left(self, run: RunSummary) -> bool:
+        """Whether a server left this open run: it was the last to drive it. A queued run waits for a worker."""
+        is_own = run.driver.startswith(self._own) and not run.parent
+        return is_own and run.damage is None and run.status != "queued"
 
     async def start(self, asked: RunRequest) -> Handle:
         """Start a run, which this server drives from now on; with the id of a run that exists, nothing is started."""
@@ -118,9 +138,12 @@ class DrivenRuns:
             await anyio.sleep(RESUMED_INTERVAL)
 
     async def resume_if_paused(self, run_id: str) -> bool:
-        """Resume a run of this server that paused, now that it is answered; returns whether it was resumed."""
+        """Resume a run of a server that paused, now that it is answered here; returns whether it was resumed.
+
+        No one drives it, so that the server over stdio that took the answer goes on with it, and the other way round.
+        """
         found = await self._engine.runs.find(run_id)
-        if found is None or found.status != "paused" or not found.driver.startswith(DRIVER):
+        if found is None or found.status != "paused" or not found.driver.startswith((DRIVER, STDIO_DRIVER)):
             return False
         try:
             await self.resume(run_id)
@@ -161,11 +184,6 @@ class DrivenRuns:
         finally:
             if self._driven.get(handle.run_id) is handle:
                 del self._driven[handle.run_id]
-
-
-def _is_left(run: RunSummary) -> bool:
-    """Whether a server left this run, which is open: it was the last to drive it. A queued run waits for a worker."""
-    return run.driver.startswith(DRIVER) and run.damage is None and not run.parent and run.status != "queued"
 
 
 @dataclass(slots=True, eq=False)
@@ -235,6 +253,12 @@ class AwaitedRuns:
             run.ending = anyio.CancelScope()
             self._tasks.group().start_soon(self._end, run, run.ending, RETURN_SECONDS if after is None else after)
 
+    def answered(self, run_id: str) -> None:
+        """Let the request of a run be another one from now on: what the run has asked was answered."""
+        for run in self._runs.values():
+            if run.run_id == run_id:
+                run.is_answered = True
+
     async def _end(self, run: AwaitedRun, scope: anyio.CancelScope, after: float) -> None:
         with scope:
             await anyio.sleep(after)
@@ -275,12 +299,17 @@ def identity_of(visitor: str, key: str | None, body: bytes) -> str:
     return _digest(visitor.encode(), b"" if key is None else b"key:" + key.encode(), body)
 
 
-def run_id_of(visitor: str, key: str) -> str:
+def run_id_of(visitor: str, key: str, door: str = "v1") -> str:
     """Return the id of the run of a request that names a key: the same one after a restart, too.
 
     A request with the same key and another body finds a run with another task, and is refused.
     """
-    return f"v1-{_digest(visitor.encode(), key.encode())}"
+    return f"{door}-{_digest(visitor.encode(), key.encode())}"
+
+
+def digest_of_parts(*parts: str) -> str:
+    """Return what identifies texts together, for the id of a run that follows from a request."""
+    return _digest(*(part.encode("utf-8", "surrogatepass") for part in parts))
 
 
 def _digest(*parts: bytes) -> str:

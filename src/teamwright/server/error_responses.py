@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -16,10 +16,16 @@ from teamwright.server.client_connection import ClientGone
 from teamwright.server.error_statuses import INTERNAL, RefusedRequest, refusal_of
 from teamwright.server.security.credentials import Role, Visitor
 from teamwright.values.text.secret_patterns import mask_text
+from teamwright.values.text.validation_messages import misfit_text, misfits_among
 from teamwright.wings import absent_names
+
+if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
 
 CLIENT_GONE = 499
 """A status for the audit alone: its client has left."""
+OPENAI = "/v1/"
+"""Where the formats of OpenAI are, whose clients read more of an error."""
 CODES = {404: "not_found", 405: "method_not_allowed", 408: "too_slow", 413: "too_large"}
 
 
@@ -39,11 +45,16 @@ class NotAllowed(Exception):
 
 
 class ErrorText(BaseModel):
-    """What went wrong; `fields` has the messages about single fields of the body, by their paths."""
+    """What went wrong; `fields` has the messages about single fields of the body, by their paths.
+
+    Below `/v1` there is also what clients of OpenAI's formats expect: the `type` of the error, and its first field.
+    """
 
     code: str
     message: str
     fields: dict[str, str] = {}
+    type: str | None = None
+    param: str | None = None
 
 
 class ErrorBody(BaseModel):
@@ -61,62 +72,79 @@ def add_handlers(app: FastAPI) -> None:
     """Let an application answer errors in this form."""
 
     @app.exception_handler(TeamwrightError)
-    async def _(_: Request, error: Exception) -> JSONResponse:
+    async def _(request: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, TeamwrightError)
-        return _refused(refusal_of(error))
+        return _refused(request, refusal_of(error))
 
     @app.exception_handler(RefusedRequest)
-    async def _(_: Request, error: Exception) -> JSONResponse:
+    async def _(request: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, RefusedRequest)
-        return _refused(error)
+        return _refused(request, error)
 
     @app.exception_handler(ClientGone)
     async def _(_: Request, __: Exception) -> JSONResponse:
         return error_response(CLIENT_GONE, "gone", "the client has left")
 
     @app.exception_handler(Exception)
-    async def _(_: Request, __: Exception) -> JSONResponse:  # uvicorn logs it
-        return _internal()
+    async def _(request: Request, __: Exception) -> JSONResponse:  # uvicorn logs it
+        return error_response(*INTERNAL, path=request.url.path)
 
     @app.exception_handler(NotKnown)
-    async def _(_: Request, error: Exception) -> JSONResponse:
+    async def _(request: Request, error: Exception) -> JSONResponse:
+        path = request.url.path
         if isinstance(error, TooManyTries):
-            limited = error_response(429, "rate_limited", "too many wrong tokens; come back in a second")
+            limited = error_response(429, "rate_limited", "too many wrong tokens; come back in a second", path=path)
             limited.headers["Retry-After"] = "1"
             return limited
-        response = error_response(401, "unauthorized", "show a token in the header Authorization")
+        response = error_response(401, "unauthorized", "show a token in the header Authorization", path=path)
         response.headers["WWW-Authenticate"] = "Bearer"
         return response
 
     @app.exception_handler(NotAllowed)
-    async def _(_: Request, error: Exception) -> JSONResponse:
-        return error_response(403, "forbidden", str(error))
+    async def _(request: Request, error: Exception) -> JSONResponse:
+        return error_response(403, "forbidden", str(error), path=request.url.path)
 
     @app.exception_handler(RequestValidationError)
-    async def _(_: Request, error: Exception) -> JSONResponse:
+    async def _(request: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, RequestValidationError)
-        found = [(tuple(map(str, one["loc"])), str(one["msg"])) for one in error.errors()]
-        fields = {".".join(at[1:]): text for at, text in reversed(found) if at[0] == "body" and len(at) > 1}
-        return error_response(422, "invalid", "; ".join(f"{'.'.join(at)}: {text}" for at, text in found), fields)
+        return _invalid(request, error)
 
     @app.exception_handler(HTTPException)
-    async def _(_: Request, error: Exception) -> JSONResponse:
+    async def _(request: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, HTTPException)
         text = str(error.detail)
         if error.status_code in (404, 405) and (absent := absent_names()):  # GET alone matches every address
             text += f"; extras that are not installed here may serve it: {', '.join(absent)}"
-        return error_response(error.status_code, CODES.get(error.status_code, "http"), text)
+        return error_response(error.status_code, CODES.get(error.status_code, "http"), text, path=request.url.path)
 
 
-def _internal() -> JSONResponse:
-    return error_response(*INTERNAL)
+def _refused(request: Request, refusal: RefusedRequest) -> JSONResponse:
+    return error_response(refusal.status, refusal.code, str(refusal), refusal.fields, path=request.url.path)
 
 
-def _refused(refusal: RefusedRequest) -> JSONResponse:
-    return error_response(refusal.status, refusal.code, str(refusal), refusal.fields)
+def _invalid(request: Request, error: RequestValidationError) -> JSONResponse:
+    """Return what is wrong with a request: in its body, by the paths of fields, or in its address and headers."""
+    errors = cast("Sequence[ErrorDetails]", error.errors())
+    of_body = [{**one, "loc": one["loc"][1:]} for one in errors if one["loc"][0] == "body"]
+    found = misfits_among(cast("list[ErrorDetails]", of_body), error.body)
+    fields = {".".join(map(str, one.at)): one.text for one in reversed(found) if one.at}
+    texts = [f"{one}" if one.at else f"the body {one}" for one in found]
+    texts += [f"{'.'.join(map(str, one['loc']))}: {misfit_text(one)}" for one in errors if one["loc"][0] != "body"]
+    return error_response(422, "invalid", "; ".join(texts), fields, path=request.url.path)
 
 
-def error_response(status: int, code: str, message: str, fields: Mapping[str, str] | None = None) -> JSONResponse:
-    """Return a response that is an error."""
+def error_response(
+    status: int, code: str, message: str, fields: Mapping[str, str] | None = None, *, path: str = ""
+) -> JSONResponse:
+    """Return a response that is an error, for a request to `path`."""
     about = {name: mask_text(text) for name, text in (fields or {}).items()}
-    return JSONResponse({"error": {"code": code, "message": mask_text(message), "fields": about}}, status)
+    error = {"code": code, "message": mask_text(message), "fields": about}
+    if path.startswith(OPENAI):
+        error |= {"type": openai_type(status), "param": next(iter(about), None)}
+    return JSONResponse({"error": error}, status)
+
+
+def openai_type(status: int) -> str:
+    """Return what OpenAI's formats call an error with this status."""
+    known = {404: "not_found", 429: "too_many_requests"}
+    return known.get(status, "invalid_request_error" if status < 500 else "server_error")

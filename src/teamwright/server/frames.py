@@ -19,7 +19,7 @@ from teamwright.history.event_bodies import bodies_of, texts_of
 from teamwright.history.record.asks import RecordedBodies
 from teamwright.journal.agent_notes import Notes
 from teamwright.journal.protocol import Batch, Committed, InboxItem, Journal, TokenRates
-from teamwright.journal.run_filter import ALL_RUNS, RunFilter
+from teamwright.journal.run_filter import ALL_RUNS, RecentRuns, RunFilter
 from teamwright.journal.tenant_budgets import Budgets
 from teamwright.runtime.run_reader import deleted_is_not_found
 from teamwright.server.page.page_events import encode as encode_page_event, kind_of
@@ -218,8 +218,11 @@ class RecentBodies(Journal):
     async def children(self, run_ids: Collection[str]) -> list[RunSummary]:
         return await self._journal.children(run_ids)
 
-    async def top_runs(self, limit: int | None = None, which: RunFilter = ALL_RUNS) -> list[RunSummary]:
+    async def top_runs(self, limit: int | None = None, which: RunFilter | RecentRuns = ALL_RUNS) -> list[RunSummary]:
         return await self._journal.top_runs(limit, which)
+
+    async def count_recent(self, which: RecentRuns) -> int:
+        return await self._journal.count_recent(which)
 
     async def open_runs(self) -> list[RunSummary]:
         return await self._journal.open_runs()

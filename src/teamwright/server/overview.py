@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -16,8 +17,10 @@ from teamwright.journal.run_filter import ALL_RUNS, RunFilter
 from teamwright.runtime.driver.tasks import BackgroundTasks
 from teamwright.runtime.run_reader import read_texts
 from teamwright.server.frames import Item
+from teamwright.server.security.masked_json import unmasked
 from teamwright.values.events.event import Event
-from teamwright.values.people import Answered, Question
+from teamwright.values.people import EDIT, Answered, Question
+from teamwright.values.text.secret_patterns import mask_text
 from teamwright.values.turns.results import SPARSE, RunSummary, iso
 
 if TYPE_CHECKING:
@@ -207,6 +210,15 @@ class WaitingQuestion(BaseModel):
     asked_at: str
     answered: bool
     paused: bool
+
+    def unmasked(self, text: str, data: JsonValue) -> tuple[str, JsonValue]:
+        """Restore the secrets of a draft that was edited, and of a choice that was made."""
+        choices = {mask_text(one): one for one in self.choices}
+        if self.draft is None or text != EDIT:
+            return choices.get(text, text), data
+        if self.form == "json" and not isinstance(data, str):
+            return text, unmasked(data, json.loads(self.draft), json.loads(mask_text(self.draft)))
+        return text, unmasked(data, self.draft)
 
 
 @dataclass(frozen=True, slots=True)

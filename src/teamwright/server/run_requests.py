@@ -13,20 +13,22 @@ from functools import partial
 from typing import Self
 
 import anyio
+from msgspec.structs import replace
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 
 from teamwright.agents.attachments import Attachment
 from teamwright.errors import TeamwrightError, UsageError
 from teamwright.runtime.run_reader import read_record, read_team
-from teamwright.runtime.run_request import check_task, read_files
+from teamwright.runtime.run_request import RunRequest, check_task, read_files
 from teamwright.server.client_connection import require_run
 from teamwright.server.error_statuses import RefusedRequest, refusal_of
 from teamwright.server.page.appearance import pictures_of
 from teamwright.server.page.projection import stored_artifact
+from teamwright.server.security.credentials import Visitor
 from teamwright.server.security.masked_json import unmasked
 from teamwright.server.state import ServerState
 from teamwright.teams.team import Team
-from teamwright.values.limits import Limits, SpendForecast, ceiling_of
+from teamwright.values.limits import Limits, SpendForecast, ceiling_of, lowered
 from teamwright.values.text.secret_names import HIDDEN
 from teamwright.wings import hooks, required_hook
 
@@ -68,6 +70,35 @@ class RequestedRun(BaseModel):
         if sum(one is not None for one in (self.team, self.like, self.formed)) != 1:
             raise ValueError("name one team: with team, like or formed")
         return self
+
+
+def bounded(asked: RunRequest, visitor: Visitor) -> RunRequest:
+    """Return a request within what the runs of a visitor may spend, and on the visitor's budget where there is one."""
+    limits, budget = bounded_limits(asked.limits, visitor), bounded_budget(asked.budget, visitor)
+    return replace(asked, limits=limits, budget=budget)
+
+
+def bounded_limits(limits: Limits | None, visitor: Visitor) -> Limits | None:
+    """Return limits that are no higher than what each run of a visitor may spend."""
+    ceiling = visitor.allowance.ceiling
+    return lowered(limits, ceiling) if ceiling else limits
+
+
+def bounded_budget(budget: str | None, visitor: Visitor) -> str | None:
+    """Return the tenant's budget that a run draws on; raises `RefusedRequest` if it is not the visitor's."""
+    own = visitor.allowance.budget
+    if own and budget not in (None, own):
+        raise RefusedRequest(403, "forbidden", f"{visitor.name!r} draws on the budget {own!r} alone")
+    return own or budget
+
+
+def check_raise(limits: Limits, visitor: Visitor) -> None:
+    """Raise `RefusedRequest` if limits are higher than what each run of a visitor may spend."""
+    for unit, most in visitor.allowance.ceiling.items():
+        given = limits.usd if unit == "usd" else limits.tokens
+        if given is not None and given > most:
+            text = f"the runs of {visitor.name!r} may spend at most {most:g} {unit} each"
+            raise RefusedRequest(403, "forbidden", text, {unit: text})
 
 
 @contextmanager
@@ -129,9 +160,9 @@ async def _file(server: ServerState, like: str | None, given: GivenFile) -> Atta
 async def forecast_of(server: ServerState, asked: RequestedRun) -> SpendForecast:
     """Return what a run would probably spend; without a wing that forecasts, only the ceiling that it can't exceed."""
     team, task = await requested_team(server, asked), await requested_task(server, asked)
-    await requested_files(server, asked, team)
+    files = await requested_files(server, asked, team)
     for forecast in hooks("forecast"):
-        return await forecast(server.engine.journal, team, task, asked.limits)
+        return await forecast(server.engine.journal, team, task, asked.limits, files)
     return SpendForecast(basis="unknown", ceiling=ceiling_of(asked.limits, team.policy.limits))
 
 

@@ -5,9 +5,14 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
+from teamwright.history.telemetry.metrics import RunMetrics
+from teamwright.runtime.driver.tasks import BackgroundTasks
 from teamwright.runtime.engine import Engine
+from teamwright.server.a2a.push import FILE, PushConfigs
+from teamwright.server.a2a.tasks import update_of
 from teamwright.server.driven_runs import AwaitedRuns, DrivenRuns
 from teamwright.server.event_feeds import Feeds
 from teamwright.server.figures import DailyFigures
@@ -15,7 +20,7 @@ from teamwright.server.jobs import JobPool
 from teamwright.server.overview import Inbox, Overview
 from teamwright.server.security.audit import Audit, AuditLine
 from teamwright.server.security.credentials import Sessions, Tokens
-from teamwright.server.security.guard import RateLimit
+from teamwright.server.security.request_limits import RateLimit
 from teamwright.server.team_catalogue import Catalogue
 from teamwright.server.webhook_notices import LOG_FILE, WebhookLog, WebhookNotices
 
@@ -42,18 +47,23 @@ class ServerState:
     awaited: AwaitedRuns
     jobs: JobPool
     figures: DailyFigures
+    metrics: RunMetrics
+    background: BackgroundTasks = field(init=False, default_factory=BackgroundTasks)
+    """What runs as long as the server, and begins at its first use."""
     messages: RateLimit = field(init=False, default_factory=lambda: RateLimit(*MESSAGES))
     strangers: RateLimit = field(init=False, default_factory=lambda: RateLimit(*STRANGERS))
 
 
 @asynccontextmanager
-async def open_state(engine: Engine, folders: Sequence[Path], data: Path) -> AsyncGenerator[ServerState]:
+async def open_state(
+    engine: Engine, folders: Sequence[Path], data: Path, *, over_stdio: bool = False
+) -> AsyncGenerator[ServerState]:
     """Open the parts of a server over an engine; what they keep is in the folder `data`, beside the journal."""
-    driven = DrivenRuns(engine)
+    driven = DrivenRuns(engine, over_stdio=over_stdio)
     feeds = Feeds(engine, driven)
     overview, awaited, jobs = Overview(engine), AwaitedRuns(engine), JobPool(folders)
     tokens = Tokens(data / "server-tokens.json")
-    webhook_notices = WebhookNotices(engine, driven, WebhookLog(data / LOG_FILE))
+    webhook_notices = WebhookNotices(engine, driven, WebhookLog(data / LOG_FILE), PushConfigs(data / FILE))
     state = ServerState(
         engine,
         Catalogue(folders),
@@ -68,7 +78,9 @@ async def open_state(engine: Engine, folders: Sequence[Path], data: Path) -> Asy
         awaited,
         jobs,
         DailyFigures(engine.journal),
+        RunMetrics(),
     )
+    webhook_notices.describe = partial(update_of, engine, state.inbox)
     async with (
         webhook_notices.opened(),
         driven.opened() as left,
@@ -78,4 +90,9 @@ async def open_state(engine: Engine, folders: Sequence[Path], data: Path) -> Asy
         jobs.opened(),
     ):
         awaited.restore(left)
-        yield state
+        await state.background.open()
+        try:
+            with engine.bus.observing(state.metrics.count):
+                yield state
+        finally:
+            await state.background.close()

@@ -18,7 +18,7 @@ from pydantic import JsonValue
 
 from teamwright.errors import ManifestError, Problem, TeamwrightError, UnknownName, UsageError
 from teamwright.server.page.appearance import pictures_of
-from teamwright.values.specs.models import model_key
+from teamwright.values.specs.models import ServerModel, model_key
 
 if TYPE_CHECKING:
     from teamwright.teams.team import Team
@@ -30,6 +30,8 @@ MOST_ENTRIES = 500
 """Files and folders that are looked at for changes of a team."""
 ELSEWHERE = re.compile(r"^[~/\\]|\.\.[/\\]|:[/\\](?!/)|\$\{[^}]*\}[/\\]")
 """What a text matches that may name a file outside of a team's folder: up, absolute, or where a variable says."""
+FILE_PROVIDERS = ("local", "scripted")
+"""What a model that is named by a file begins with."""
 Version = tuple[object, ...]
 """What changes whenever a team may load to something else."""
 
@@ -54,7 +56,7 @@ class TeamEntry:
             "description": self.team.description,
             "strategy": self.team.strategy.name,
             "members": pictures_of(source.to_json(), (one.name for one in self.team.members)),
-            "models": list(_models(source.manifest)),
+            "models": list(_shown_models(source.manifest)),
         }
 
 
@@ -104,16 +106,21 @@ class Catalogue:
         return _within(text, self._find(id_), id_)
 
     def model(self, id_: str, key: str | None) -> tuple[AnyModel, Path]:
-        """Return a model that the manifest with this id names, by default its first, and the folder of the manifest."""
+        """Return a model that the manifest with this id names, by default its first, and the folder of the manifest.
+
+        `key` is its name as `TeamEntry` shows it, or what identifies it in a record.
+        """
         from teamwright.teams.team_loader import read_manifest
 
         path = self._find(id_)
-        known = _models(read_manifest([path]).manifest)
-        if not known:
+        manifest = read_manifest([path]).manifest
+        shown = _shown_models(manifest)
+        if not shown:
             raise UsageError(f"The team {id_!r} names no model; choose a team that does.")
-        found = key if key is not None else next(iter(known))
+        found = key if key is not None else next(iter(shown))
+        known = _models(manifest) | shown
         if found not in known:
-            raise UnknownName("model", found, known)
+            raise UnknownName("model", found, shown)
         return known[found], path.parent
 
     def _load(self, path: Path) -> Team:
@@ -154,6 +161,21 @@ def _models(manifest: Manifest) -> dict[str, AnyModel]:
     written = [one.model for one in manifest.agents.values()]
     declared = [manifest.models.get(one, one) if isinstance(one, str) else one for one in written if one is not None]
     return {model_key(model): model for model in (*declared, *manifest.models.values())}
+
+
+def _shown_models(manifest: Manifest) -> dict[str, AnyModel]:
+    """Return the models that the agents of a manifest name by what every client may see of them.
+
+    The address of a model's own server and the folders of this machine are left out; a number tells equal names apart.
+    """
+    found: dict[str, AnyModel] = {}
+    for key, model in _models(manifest).items():
+        provider, _, file = key.partition(":")
+        name = f"{provider}:{Path(file).name}" if provider in FILE_PROVIDERS and Path(file).is_absolute() else key
+        name = model.name if isinstance(model, ServerModel) else name
+        number = sum(1 for one in found if one == name or one.startswith(f"{name} (")) + 1
+        found[name if number == 1 else f"{name} ({number})"] = model
+    return found
 
 
 def _version(folder: Path) -> Version | None:

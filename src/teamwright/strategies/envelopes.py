@@ -227,6 +227,11 @@ class EnvelopeContext:
         return self._inner.workspace
 
     @property
+    def is_stopped(self) -> bool:
+        """Whether a decision ends this turn for good."""
+        return self._inner.is_stopped
+
+    @property
     def cutback(self) -> Cutback:
         """What the team cuts back now because its budget is tight."""
         return self._inner.cutback

@@ -97,10 +97,10 @@ class PartResults:
             self._receive(name, await ctx.ask(member, turn, key=WORK))
 
     def _receive(self, name: str, ending: Reply | Failure) -> None:
-        if isinstance(ending, Failure):
-            self.fail(name, ending)
-        else:
+        if isinstance(ending, Reply):
             self.add(name, ending)
+        else:
+            self.fail(name, ending)
 
     def add(self, name: str, reply: Reply) -> None:
         self.replies[name] = reply

@@ -78,7 +78,7 @@ class Sequential(Strategy):
         hands_off = bool(handoffs)
         limit = task.settings.max_turns if hands_off else None
         order, place = tuple(members), 0
-        names, end = [member.name for member in order], len(order) - 1
+        end = len(order) - 1
         for number in count(1):
             if place > end:
                 return talk.ended("done")
@@ -98,7 +98,7 @@ class Sequential(Strategy):
             to = transfer_of(reply)
             if to is not None:
                 await handoffs.record(member, to, ctx)
-            place = place + 1 if to is None else _jump(names, place, to)
+            place = place + 1 if to is None else _jump([one.name for one in order], place, to)
         raise AssertionError("counting never ends")
 
 

@@ -13,7 +13,7 @@ from typing import NamedTuple, cast
 from msgspec import structs
 from typing_extensions import TypeIs
 
-from teamwright.agents.contract.agent import Agent, Context
+from teamwright.agents.contract.agent import Agent, Context, has_policy
 from teamwright.errors import UnknownName
 from teamwright.strategies.protocol import Arrow, ExpectedAsks, Members, Settings, Strategy, Task
 from teamwright.values.events.team import TeamHandoff
@@ -156,10 +156,11 @@ class Handoffs:
     """The handoffs of a running team; a team without any pays nothing for them."""
 
     def __init__(self, members: Sequence[Agent]) -> None:
-        known = self._known = {member.name: member for member in members}
+        self._members = members
+        targets = handoff_targets(members)
+        known = {member.name: member.description for member in members} if targets else {}
         self._targets = {
-            name: tuple(HandoffTarget(to, known[to].description) for to in targets if to in known)
-            for name, targets in handoff_targets(members).items()
+            name: tuple(HandoffTarget(to, known[to]) for to in names if to in known) for name, names in targets.items()
         }
 
     def __bool__(self) -> bool:
@@ -178,8 +179,9 @@ class Handoffs:
         return to
 
     async def record(self, member: Agent, to: str, ctx: Context) -> None:
-        if to not in self._known:  # on a fork, whose team has other members than the recorded one
-            raise UnknownName("member", to, self._known)
+        known = [one.name for one in self._members]
+        if to not in known:  # on a fork, whose team has other members than the recorded one
+            raise UnknownName("member", to, known)
         await ctx.emit(TeamHandoff(source=member.name, to=to))
 
 
@@ -200,13 +202,13 @@ class HandoffIssue(NamedTuple):
     known: Sequence[str] = ()
 
 
-def handoff_targets(members: Iterable[Agent]) -> dict[str, tuple[str, ...]]:
+def handoff_targets(members: Sequence[Agent]) -> dict[str, tuple[str, ...]]:
     """Return whom each member may hand off to, without members that have no handoffs; `True` means all others."""
     found: dict[str, tuple[str, ...]] = {}
-    names = list(dict.fromkeys(member.name for member in members))
-    for member in members:
-        declared = member.policy.handoffs
-        if declared:
+    names: Iterable[str] = ()
+    for member in filter(has_policy, members):  # a team may have thousands of members, most of them without
+        if declared := member.policy.handoffs:
+            names = names or dict.fromkeys(one.name for one in members)
             others = tuple(name for name in names if name != member.name)
             found[member.name] = others if declared is True else tuple(declared)
     return found

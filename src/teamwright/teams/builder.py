@@ -21,7 +21,7 @@ from teamwright.agents.functions.guardrails import CheckFunction
 from teamwright.agents.functions.imports import load_function
 from teamwright.agents.functions.instructions import AnyInstructions, InstructionsFunction
 from teamwright.agents.model.agent import ModelAgent
-from teamwright.agents.registry import AgentRegistry
+from teamwright.agents.registry import AgentRegistry, load_agent_kind
 from teamwright.agents.scripted import Script, ScriptedAgent
 from teamwright.agents.tools.agent_tool import AgentSource
 from teamwright.agents.tools.registry import ToolLike, kind_of
@@ -162,6 +162,8 @@ class Builder:
         raise UnknownName("agent or team", name, [*self.manifest.agents, *self.manifest.teams])
 
     def _build_leaf(self, name: str, spec: AgentSpec) -> LeafAgent:
+        if spec.a2a is not None:
+            return load_agent_kind("a2a")(name, spec.a2a, **_keywords(spec))
         if spec.function is not None:
             return FunctionAgent(
                 name,
@@ -324,7 +326,9 @@ def replace_models(manifest: Manifest, model: AnyModel) -> Manifest:
 
 
 def _with_model(spec: AgentSpec, model: AnyModel) -> AgentSpec:
-    changes: dict[str, object] = {} if spec.function else {"model": model, "economy": None, "stronger": None}
+    changes: dict[str, object] = (
+        {} if spec.function or spec.a2a else {"model": model, "economy": None, "stronger": None}
+    )
     if isinstance(spec.fallback, FallbackModel):
         changes["fallback"] = FallbackModel(model=model)
     return spec.model_copy(update=changes)

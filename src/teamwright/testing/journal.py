@@ -16,10 +16,11 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+from msgspec import structs
 
 from teamwright.errors import FencedOut, JournalCorrupt, RunIsLive
 from teamwright.journal.protocol import Batch, Journal
-from teamwright.journal.run_filter import RunFilter
+from teamwright.journal.run_filter import RecentRuns, RunFilter, RunKind
 from teamwright.testing.trial import a_fact_of_each_kind
 from teamwright.values.events.agent import AgentReturned, Body
 from teamwright.values.events.event import Event, Fact
@@ -401,6 +402,33 @@ class RunConformance(JournalSuite):
             async with journal.drive("e"):
                 assert (await pages(status="running"), await pages(status="interrupted")) == ("e", "fd")
             assert await journal.top_runs(2, RunFilter(after="nowhere")) == []
+
+        self.check(tmp_path, check)
+
+    def test_runs_of_a_team_are_paged_by_their_last_change(self, tmp_path: Path) -> None:
+        async def check(journal: Journal) -> None:
+            await add_runs(journal)
+            ended = RunEnded(status="degraded", stop_reason="budget", seconds=1.0)
+            await commit(journal, Batch([event("f", 2, ended, time=200.0)], {}))
+            await commit(journal, Batch([event("c", 3, RunResumed(), time=150.0)], {}))
+
+            async def pages(which: RecentRuns) -> str:
+                found, size, start = "", 1, which.before
+                while page := await journal.top_runs(size, structs.replace(which, before=start)):
+                    assert len(page) <= size
+                    found, start = found + "".join(run.id for run in page), (page[-1].since, page[-1].id)
+                every = await journal.top_runs(None, which)
+                assert "".join(run.id for run in every) == found
+                return f"{found} {await journal.count_recent(structs.replace(which, before=start))}"
+
+            assert await pages(RecentRuns("even")) == "fdb 3"
+            assert await pages(RecentRuns("odd")) == "cea 3"
+            assert await pages(RecentRuns("none")) == " 0"
+            assert await pages(RecentRuns("even", since=200.0)) == "f 1"
+            assert await pages(RecentRuns("even", (RunKind("completed"), RunKind("degraded", done=True)))) == "b 1"
+            assert await pages(RecentRuns("even", (RunKind("failed"), RunKind("degraded", done=False)))) == "f 1"
+            assert await pages(RecentRuns("odd", (RunKind("running"), RunKind("interrupted")))) == "ce 2"
+            assert await pages(RecentRuns("odd", (RunKind("paused"),))) == " 0"
 
         self.check(tmp_path, check)
 

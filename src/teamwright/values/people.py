@@ -11,6 +11,7 @@ from math import isfinite
 from typing import Annotated, ClassVar, Literal, cast
 
 from pydantic import AfterValidator, Field
+from typing_extensions import override
 
 from teamwright.errors import UsageError
 from teamwright.values.key import join_key
@@ -52,11 +53,23 @@ def check_question(question: Question) -> None:
 
 
 class Answer(Record, frozen=True):
-    """The answer of a person. For a decision about a draft, `data` is the reason or the new content."""
+    """The answer of a person. For a decision about a draft, `data` is the reason or the new content.
+
+    `id` identifies the message that it came with, where a client may send it again.
+    """
 
     text: str
     data: JsonValue = None
     by: str = ""
+    id: str = ""
+
+    @override
+    def to_json(self) -> dict[str, JsonValue]:
+        """All fields as JSON data; `id` only where there is one."""
+        fields = super().to_json()
+        if not self.id:
+            del fields["id"]
+        return fields
 
     @classmethod
     def approve(cls, *, by: str = "") -> Answer:

@@ -7,10 +7,12 @@ import time
 from collections.abc import Callable, Sequence
 
 import pytest
+from pydantic import JsonValue
 
 from teamwright import Answer, Context, Engine, FunctionAgent, RunResult, ScriptedAgent, Turn
+from teamwright.agents.attachments import ToolValue
 from teamwright.agents.scripted import Rule, ToolRule
-from teamwright.agents.tools.protocol import ToolContext
+from teamwright.agents.tools.protocol import Arguments, InputNeeded, PausingSource, ToolContext, ToolDefinition
 from teamwright.agents.tools.python import tool
 from teamwright.agents.tools.registry import ToolLike
 from teamwright.agents.tools.toolbox import Toolbox
@@ -19,6 +21,7 @@ from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.values.events.agent import AgentCalled, AgentProgressed
 from teamwright.values.events.event import Event
 from teamwright.values.events.run import RunLogged
+from teamwright.values.people import Question
 from tests.kit.records import cut
 
 
@@ -129,6 +132,48 @@ async def test_a_run_that_is_cut_anywhere_around_a_question_acts_once_with_the_s
             result = await handle.result()
         assert (result.status, result.output) == ("completed", "red, large"), at
         assert choice.acted in ([], first.acted), at
+
+
+class Order(PausingSource):
+    """A tool that asks two questions at once and then one more, goes on where it was, and counts what it did."""
+
+    kind, name, tool_names = "order", "order", ("act",)
+
+    def __init__(self) -> None:
+        self.started = 0
+        self.acted: list[str] = []
+
+    async def definitions(self, ctx: Context) -> Sequence[ToolDefinition]:
+        return [ToolDefinition("act", "Order.", {"type": "object", "properties": {}})]
+
+    async def call(self, name: str, arguments: Arguments, context: ToolContext) -> ToolValue:
+        self.started += 1
+        raise InputNeeded((Question(text="Which colour?"), Question(text="Which size?")), {"round": 1})
+
+    async def resume(
+        self, name: str, arguments: Arguments, state: JsonValue, answers: Sequence[Answer], context: ToolContext
+    ) -> ToolValue:
+        assert isinstance(state, dict)
+        said = ", ".join(one.text for one in answers)
+        if state["round"] == 1:
+            raise InputNeeded([Question(text="For whom?")], {"round": 2, "said": said})
+        self.acted.append(context.idempotency_key)
+        return f"{state['said']}, {said}"
+
+
+async def test_a_source_that_asks_goes_on_with_its_state_wherever_the_run_is_cut() -> None:
+    journal, first = MemoryJournal(), Order()
+    result, events = await through(clerk(first), "red", "large", "Ada", journal=journal)
+    assert (result.output, result.usage.tool_calls, first.started) == ("red, large, Ada", 1, 1)
+    for at in range(2, len(events)):
+        order = Order()
+        copy = await cut(journal, at)
+        if (await copy.read("r"))[-1].kind in ("run.paused", "run.ended"):
+            continue
+        async with Engine(copy) as engine:
+            result = await engine.resume("r", team=clerk(order))
+        assert (result.status, result.output) == ("completed", "red, large, Ada"), at
+        assert order.acted in ([], first.acted), at
 
 
 async def test_a_question_is_not_swallowed_by_a_tool_that_catches_everything() -> None:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+
 from teamwright import Context, Engine, FunctionAgent, Team, Turn
 from teamwright.cli.views.explanation import explain, explanation_text
 from teamwright.journal.protocol import Batch, commit
@@ -39,3 +43,17 @@ async def test_a_run_that_its_driver_paused_says_why() -> None:
         account = explain(await engine.runs.history("r"), await engine.runs.result("r"))
     assert account.why == why
     assert f"run paused: {why}" in explanation_text(account)
+
+
+@pytest.mark.experts
+async def test_a_check_is_no_speaker_and_its_verdict_is_told_once() -> None:
+    steps: dict[str, Any] = {"steps": [{"id": "a"}], "evaluate": {"criteria": [{"id": "number", "regex": "[0-9]"}]}}
+    async with Engine("memory") as engine:
+        team = Team("t", members=[FunctionAgent("a", lambda turn: "7 days")], strategy="plan", options=steps)
+        await engine.run(team, "go", run_id="r")
+        account = explain(await engine.runs.history("r"), await engine.runs.result("r"))
+    text = explanation_text(account, full=True)
+    assert "a said" in text
+    assert "rubric" not in text
+    assert text.count("score 1.00") == 1
+    assert [entry.member for entry in account.entries if entry.said] == ["a", "rubric"]

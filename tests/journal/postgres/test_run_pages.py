@@ -8,14 +8,14 @@ import pytest
 
 from teamwright.journal.postgres.connection import Connection, DatabaseAddress, connect
 from teamwright.journal.postgres.journal import OPEN_RUNS, PostgresJournal
-from teamwright.journal.run_filter import ALL_RUNS, RunFilter
+from teamwright.journal.run_filter import ALL_RUNS, RecentRuns, RunFilter, RunKind
 from tests.kit.postgres import schema_url
 
 RUNS, PAGE = 100_000, 100
 FILL = f"""
-    INSERT INTO runs (id, number, team, started, status, tokens, seconds, conversation, parent, driver)
+    INSERT INTO runs (id, number, team, started, status, tokens, seconds, since, conversation, parent, driver)
     SELECT 'run-' || n, 1, CASE WHEN n % 5000 = 0 THEN 'rare' ELSE 'team-' || n % 20 END, n,
-        CASE WHEN n % 1000 = 0 THEN 'failed' WHEN n % 999 = 0 THEN 'paused' ELSE 'completed' END, n, 1, '',
+        CASE WHEN n % 1000 = 0 THEN 'failed' WHEN n % 999 = 0 THEN 'paused' ELSE 'completed' END, n, 1, n, '',
         CASE WHEN n BETWEEN 60000 AND 95000 THEN 'run-59999' ELSE '' END, ''
     FROM generate_series(1, {RUNS}) AS n;
     ANALYZE runs
@@ -34,7 +34,7 @@ async def connection(postgres_server: str, tmp_path: Path) -> AsyncIterator[Conn
         yield connection
 
 
-async def plan_of(connection: Connection, clauses: str, parameters: Sequence[str | int] = ()) -> list[dict[str, Any]]:
+async def plan_of(connection: Connection, clauses: str, parameters: Sequence[str | float] = ()) -> list[dict[str, Any]]:
     """The steps by which the database reads runs."""
     statement = f"EXPLAIN (ANALYZE, FORMAT JSON) SELECT * FROM runs {clauses.replace('?', '%s')}"
     row = await (await connection.execute(statement.encode(), parameters)).fetchone()
@@ -66,6 +66,23 @@ async def test_no_page_of_the_newest_runs_reads_more_than_it_shows(connection: C
         read = sum(step["Actual Rows"] + step.get("Rows Removed by Filter", 0) for step in scans)
         # Of a team with many runs, the database may rather walk along all teams than along an index of its own.
         assert read <= (20 * PAGE if which.team == "team-7" else 2 * PAGE + 1), (which, steps)
+
+
+async def test_no_page_of_the_runs_of_a_team_reads_more_than_it_shows(connection: Connection) -> None:
+    failed = (RunKind("failed"), RunKind("degraded", done=False))
+    for which, shown in (
+        (RecentRuns("team-0"), PAGE),
+        (RecentRuns("team-7", before=(50_000.0, "run-50000")), PAGE),
+        (RecentRuns("team-0", failed), RUNS // 1000),
+        (RecentRuns("team-7", failed), 0),
+        (RecentRuns("rare"), RUNS // 5000),
+    ):
+        steps = await plan_of(connection, *which.clauses(PAGE))
+        assert "Seq Scan" not in [step["Node Type"] for step in steps], (which, steps)
+        scans = [step for step in steps if "Scan" in step["Node Type"]]
+        read = sum(step["Actual Rows"] * step["Actual Loops"] for step in scans)
+        assert read <= len(which.kinds) * 3 * PAGE, (which, steps)
+        assert steps[0]["Actual Rows"] <= shown
 
 
 async def test_open_runs_are_found_without_reading_all(connection: Connection) -> None:

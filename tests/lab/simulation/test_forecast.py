@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from pathlib import Path
 from time import sleep
 
 import anyio
 import pytest
 
 from teamwright import Engine, FunctionAgent, Limits, ModelAgent, ScriptedAgent, Team
+from teamwright.agents.attachments import Attachment
 from teamwright.agents.contract.agent import Context
 from teamwright.agents.scripted import Rule
 from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.lab.simulation.forecast import ENOUGH_RUNS, FEWEST_SIMULATED, SIMULATED_RUNS, forecast_run
 from teamwright.strategies.protocol import Members, Task
-from teamwright.values.limits import Bounds, Price, Quantiles
+from teamwright.values.limits import Bounds, Price, Quantiles, SpendForecast
 from teamwright.values.turns.results import Outcome
 from tests.kit.strategies import FunctionStrategy
 
@@ -79,6 +81,35 @@ async def test_a_long_task_and_more_turns_cost_more() -> None:
     tokens = [one.tokens.p50 for one in growing if one.tokens is not None]
     assert all(before < after for before, after in pairwise(tokens))
     assert len(tokens) == 3
+
+
+async def test_files_count_in_every_prompt_that_contains_them_also_where_past_runs_had_none() -> None:
+    journal = MemoryJournal()
+    await past(journal, ENOUGH_RUNS)
+    page = Attachment(b"word " * 20_000, "page.txt")
+    plain, attached = await forecast_run(journal, pair(), "go"), await forecast_run(journal, pair(), "go", None, [page])
+    assert (plain.basis, attached.basis) == ("runs", "simulation")
+    assert plain.tokens is not None
+    assert attached.tokens is not None
+    assert 2 * 25_000 < attached.tokens.p50 - plain.tokens.p50 < 2 * 26_000
+
+
+async def test_a_confirmation_counts_every_file_of_the_task_or_the_team_once(tmp_path: Path) -> None:
+    (page := tmp_path / "page.txt").write_bytes(b"word " * 20_000)
+    seen = list[SpendForecast]()
+
+    def refuse(forecast: SpendForecast) -> bool:
+        seen.append(forecast)
+        return False
+
+    async with Engine(MemoryJournal()) as engine:
+        await engine.run(pair(), "go", attachments=[page], confirm=refuse)
+        await engine.run(pair(), "go", attachments=[page, Attachment(b"word " * 20_000, "other.txt")], confirm=refuse)
+        await engine.run(pair(attachments=[page]), "go", confirm=refuse)
+    assert seen.pop() == seen[0]
+    one, two = [forecast.tokens.p50 for forecast in seen if forecast.tokens is not None]
+    assert 50_000 < one < 55_000
+    assert 49_000 < two - one < 51_000
 
 
 async def test_a_large_team_is_simulated_less_often() -> None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
 
+from teamwright import FunctionAgent, Team
 from teamwright.history.kpis import TurnFigures
 from teamwright.lab import simulate
 from teamwright.lab.simulation.simulated_agents import Simulator
@@ -125,3 +127,20 @@ def test_every_topology_is_simulated_beside_the_team(tmp_path: Path) -> None:
     assert [one.shape for one in report.shapes] == [OWN, *TOPOLOGIES]
     assert not report.missing
     assert report.shape("star_team").to_json() | {"shape": OWN} == report.shape(OWN).to_json()
+
+
+@pytest.mark.experts
+@pytest.mark.parametrize("topology", ["star_team", "mesh_team"])
+def test_steps_of_roles_that_are_members_and_an_answer_of_their_own_fit_a_topology(topology: Topology) -> None:
+    """As in the plan that `teamwright ask` makes: members are roles, and the last step is called `answer`."""
+    steps = [{"id": "find", "role": "b"}, {"id": "answer", "role": "a", "needs": ["find"]}]
+    members = [FunctionAgent(name, lambda turn: turn.task) for name in "abc"]
+    options: dict[str, Any] = {"lead": "a", "steps": steps}
+    team = Team("t", members=members, strategy="expert", options=options)
+    other = in_topology(team, topology)
+    assert other.settings.options["steps"] == [
+        {"id": "find", "agent": "b"},
+        {"id": "answer", "agent": "a", "needs": ["find"]},
+    ]
+    shape = simulate(team, "Find it.", topologies=[topology], runs=2, seed=1).shape(topology)
+    assert shape.completed == 1.0

@@ -31,7 +31,7 @@ async def test_live_and_recorded_events_yield_the_same(name: str) -> None:  # L7
 async def test_a_batch_of_events_is_a_matter_of_speed_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     journal = History.load("nested").journal()
     whole = await read_page_events(journal, RUN_ID)
-    monkeypatch.setattr("teamwright.server.page.projection.BATCH", 3)
+    monkeypatch.setattr("teamwright.server.page.projection.LARGE_BATCH", 3)
     assert await read_page_events(journal, RUN_ID) == whole
 
 

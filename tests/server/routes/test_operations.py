@@ -32,6 +32,20 @@ async def test_figures_of_runs_are_read_with_their_days(tmp_path: Path, teams: P
         assert (await server.client(None).get("/api/figures")).status_code == 401
 
 
+async def test_metrics_are_read_by_who_may_read_and_are_those_of_the_ledger(tmp_path: Path, teams: Path) -> None:
+    async with serving(MemoryJournal(), tmp_path, [teams]) as server:
+        assert (await server.client(None).get("/metrics")).status_code == 401
+        started = await server.client("run").post("/api/runs", json={"team": "pair", "task": "Go"})
+        result = await server.state.engine.runs.wait(started.json()["run_id"])
+        page = await server.client("read").get("/metrics")
+        assert page.headers["content-type"].startswith("text/plain; version=0.0.4")
+        lines = page.text.splitlines()
+        assert 'teamwright_runs_finished_total{status="completed"} 1' in lines
+        counted = [float(line.split()[1]) for line in lines if line.startswith("teamwright_tokens_total")]
+        assert sum(counted) == result.usage.total_tokens > 0
+        assert "teamwright_telemetry_spans_total" not in page.text
+
+
 async def test_notes_are_listed_by_readers_and_changed_by_admins(tmp_path: Path) -> None:
     journal = MemoryJournal()
     async with serving(journal, tmp_path) as server:
@@ -86,8 +100,8 @@ async def test_what_is_wrong_with_a_note_is_said_beside_its_text(tmp_path: Path)
         for text, status, words in (
             ("  ", 400, "empty"),
             ("é" * 3000, 400, "longer than 4000 bytes"),
-            ("x" * 4001, 422, "at most 4000"),
-            ("a\0b", 422, "match"),
+            ("x" * 4001, 422, "at most 4000 are possible"),
+            ("a\0b", 422, "characters that are not possible"),
             ("The mask [redacted]", 400, "mask of a secret"),
         ):
             answer = await client.put("/api/memory/notes/1", json={**where, "text": text})

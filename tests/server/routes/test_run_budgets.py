@@ -7,6 +7,7 @@ from pathlib import Path
 from teamwright.journal import MemoryJournal
 from teamwright.journal.postgres.journal import PostgresJournal
 from teamwright.journal.protocol import Batch, commit
+from teamwright.server.security.credentials import Allowance
 from teamwright.values.events.event import Event
 from teamwright.values.events.run import Origin, RunStarted
 from tests.kit.postgres import postgres_server, schema_url
@@ -62,3 +63,41 @@ async def test_child_runs_are_listed_with_their_parent_only(tmp_path: Path, team
         assert [(one["id"], one["parent"]) for one in (await client.get("/api/runs")).json()] == [("one", "")]
         children = (await client.get("/api/runs", params={"parent": "one"})).json()
         assert [(one["id"], one["parent"], one["task"]) for one in children] == [("one-1", "one", "Go")]
+
+
+async def test_each_run_of_a_token_stays_within_what_it_may_spend(tmp_path: Path, teams: Path) -> None:
+    """The ceiling holds for a plain start, a chat, a response, a fork, a further turn and a raise alike."""
+    async with serving(MemoryJournal(), tmp_path, [teams]) as server:
+        token = server.state.tokens.create("small", "run", Allowance(tokens=5))
+        client = server.client(None, Authorization=f"Bearer {token}")
+
+        async def limits(run_id: str) -> object:
+            return (await client.get(f"/api/runs/{run_id}/request")).json()["limits"].get("tokens")
+
+        asked = {"team": "pair", "task": "Go", "run_id": "one", "limits": {"tokens": 1000}}
+        assert (await client.post("/api/runs", json=asked)).status_code == 201
+        ended = await server.state.engine.runs.wait("one")
+        assert (ended.status, ended.stop_reason, await limits("one")) == ("degraded", "budget", 5)
+        chat = {"model": "pair", "messages": [{"role": "user", "content": "Go"}]}
+        assert (await client.post("/v1/chat/completions", json=chat)).status_code in (200, 422)
+        response = (await client.post("/v1/responses", json={"model": "pair", "input": "Go"})).json()
+        assert (response["status"], response["incomplete_details"]) == ("incomplete", {"reason": "budget"})
+        fork = (await client.post("/api/runs/one/forks", json={"limits": {"tokens": 900}})).json()["run_id"]
+        turn = (await client.post("/api/runs/one/turns", json={"task": "More"})).json()["run_id"]
+        for one in (await client.get("/api/runs")).json():
+            assert await limits(one["id"]) == 5, one
+        assert {fork, turn} <= {one["id"] for one in (await client.get("/api/runs")).json()}
+        refused = await client.post(f"/api/runs/{turn}/limits", json={"tokens": 6})
+        assert (refused.status_code, refused.json()["error"]["code"]) == (403, "forbidden")
+        assert "at most 5 tokens each" in refused.json()["error"]["message"]
+
+
+async def test_a_token_with_a_budget_of_a_tenant_draws_on_no_other(tmp_path: Path, teams: Path) -> None:
+    async with serving(MemoryJournal(), tmp_path, [teams]) as server:
+        token = server.state.tokens.create("acme", "run", Allowance(tokens=5, budget="acme"))
+        client = server.client(None, Authorization=f"Bearer {token}")
+        other = await client.post("/api/runs", json={"team": "pair", "task": "Go", "budget": "other"})
+        assert (other.status_code, other.json()["error"]["code"]) == (403, "forbidden")
+        own = await client.post("/api/runs", json={"team": "pair", "task": "Go"})
+        assert "only a journal in Postgres keeps budgets" in own.json()["error"]["message"]
+        assert (await client.get("/api/runs")).json() == []

@@ -13,7 +13,7 @@ from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.runtime.engine import Engine
 from teamwright.strategies.plan.closing import FINISH
 from teamwright.teams.team import Team
-from teamwright.values.events.team import StepSkipped, TeamEnded, TeamEvaluationResult, TeamPlanChanged
+from teamwright.values.events.team import StepSkipped, TeamEnded, TeamEvaluationResult, TeamPlanChanged, TeamPlanStatus
 from teamwright.values.limits import Limits
 from teamwright.values.people import RemoveMember
 from teamwright.values.specs.plan import Step
@@ -232,6 +232,41 @@ async def test_a_team_fails_without_a_step_that_is_required(on_failure: Any, ste
         assert ("trouble" if len(steps) == 2 else "is required, and nothing that it needs has a result (a)") in str(
             result.failure.message
         )
+
+
+@pytest.mark.parametrize("answer", ["lead", None])
+@pytest.mark.parametrize(
+    ("on_failure", "status"),
+    [
+        ("fail", "failed"),
+        ("collect", "failed"),
+        (["retry"], "failed"),
+        (["finish"], "fallback"),
+        (["skip_step"], "failed"),
+    ],
+)
+async def test_a_plan_ends_as_its_team_does_and_no_lead_answers_for_a_team_that_failed(
+    on_failure: Any, status: str, answer: str | None
+) -> None:
+    fakes, journal = FakeMembers(), MemoryJournal()
+    steps = [{"id": "a"}, {"id": "b", "required": True}]
+    members = [fakes.member("lead"), fakes.member("a"), fakes.member("b", Refused("trouble"))]
+    options: dict[str, Any] = {"lead": "lead", "answer": answer, "steps": steps, "on_failure": on_failure}
+    team = Team("t", members=members, strategy="collaborate", options=options)
+    async with Engine(journal) as engine:
+        result = await engine.run(team, "Go.", run_id=RUN_ID)
+    events = list(await journal.read(RUN_ID))
+    assert [one.status for one in facts(events, TeamPlanStatus)] == ["executing", status]
+    assert result.status == ("degraded" if status == "fallback" else "failed")
+    assert fakes.calls.count("lead") == (1 if status == "fallback" else 0)
+
+
+async def test_a_plan_without_a_lead_is_completed_with_its_last_step() -> None:
+    fakes, journal = FakeMembers(), MemoryJournal()
+    async with Engine(journal) as engine:
+        await engine.run(Team("t", members=[fakes.member("a")], strategy="expert"), "Go.", run_id=RUN_ID)
+    events = list(await journal.read(RUN_ID))
+    assert [one.status for one in facts(events, TeamPlanStatus)] == ["executing", "completed"]
 
 
 def test_a_required_step_with_a_condition_is_refused() -> None:

@@ -174,6 +174,14 @@ def test_what_is_not_there_is_reported(tmp_path: Path, path: str, told: str) -> 
         load([tmp_path / path])
 
 
+def test_a_folder_of_a_team_is_suggested_for_a_mistyped_one(tmp_path: Path) -> None:
+    for name in ("shop", "shap"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "shop" / "team.yaml").write_text("agents: {a: {model: local}}")
+    with pytest.raises(ManifestError, match=r"There is no such file \(did you mean 'shop'\?\)"):
+        load([tmp_path / "shp"])
+
+
 def test_an_empty_file_is_reported(tmp_path: Path) -> None:
     with pytest.raises(ManifestError, match="Nothing is declared here"):
         loaded(tmp_path, "agents: {}\n")

@@ -3,6 +3,7 @@
 import DOMPurify from 'dompurify'
 import MarkdownIt from 'markdown-it'
 import { highlight } from '@/components/highlight'
+import { t } from '@/i18n'
 
 const markdown = new MarkdownIt({ html: false, linkify: true, breaks: false })
 // An image would tell another host that somebody reads this; its address becomes a link.
@@ -25,21 +26,26 @@ markdown.core.ruler.push('unstyled', ({ tokens }) => {
   for (const token of tokens) if (token.type === 'th_open' || token.type === 'td_open') token.attrs = null
 })
 
+// A wide table is scrolled in a frame of its own, also with the keyboard.
+markdown.renderer.rules.table_open = () => `<div class="wide" role="group" tabindex="0" aria-label="${markdown.utils.escapeHtml(t('common.table'))}"><table>\n`
+markdown.renderer.rules.table_close = () => '</table></div>\n'
+
 const SAFE_LINK = /^(?:https?|mailto):/i
 const CONFIG = {
   ALLOWED_TAGS: [
     ...['p', 'br', 'hr', 'h1', 'h2', 'h3', 'h4', 'h5', 'h6', 'ul', 'ol', 'li', 'blockquote', 'pre', 'code'],
-    ...['strong', 'em', 's', 'a', 'span', 'table', 'thead', 'tbody', 'tr', 'th', 'td'],
+    ...['strong', 'em', 's', 'a', 'span', 'div', 'table', 'thead', 'tbody', 'tr', 'th', 'td'],
   ],
-  ALLOWED_ATTR: ['href', 'start', 'class'],
+  ALLOWED_ATTR: ['href', 'start', 'class', 'role', 'tabindex'],
   ALLOWED_URI_REGEXP: SAFE_LINK,
+  ADD_URI_SAFE_ATTR: ['start', 'tabindex'],
 }
 
-const TOKEN_CLASS = /^hl-[csnk]$/
+const CLASS = /^(?:hl-[csnk]|wide)$/
 
 const purifier = DOMPurify(window)
 purifier.addHook('afterSanitizeAttributes', (node) => {
-  if (!TOKEN_CLASS.test(node.getAttribute('class') ?? '')) node.removeAttribute('class')
+  if (!CLASS.test(node.getAttribute('class') ?? '')) node.removeAttribute('class')
   if (node.tagName !== 'A') return
   if (!SAFE_LINK.test(node.getAttribute('href') ?? '')) node.removeAttribute('href')
   node.setAttribute('target', '_blank')

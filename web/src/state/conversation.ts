@@ -11,6 +11,7 @@ import type {
   PageToolCall,
   PageToolResult,
 } from '@/api/page_events'
+import { wordsOf } from '@/state/event-text'
 import type { Fold } from '@/state/fold'
 
 export interface ToolUse {
@@ -228,7 +229,7 @@ function parts(entry: Entry): unknown[] {
     case 'intervention':
       return [name, ...entry.states.flatMap((one) => [one.by, one.what, one.text, one.reason])]
     case 'event':
-      return [{ ...entry.event, expert: name, time: undefined, number: undefined, index: undefined }]
+      return [name, ...wordsOf(entry.event)]
   }
 }
 

@@ -295,6 +295,14 @@ class Context(Protocol):
     @property
     def workspace(self) -> Workspace: ...
 
+    @property
+    def is_stopped(self) -> bool:
+        """Whether a decision ends this turn for good, such as a deadline or the end of the run by a person.
+
+        A cancellation without one interrupts the process, and the turn goes on in another. It is false in a replay.
+        """
+        ...
+
     async def ask(self, member: Agent, turn: Turn, *, key: str) -> Reply | Failure:
         """Ask a member and return its reply, or a `Failure` if it fails."""
         ...

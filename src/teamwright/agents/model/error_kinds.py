@@ -1,6 +1,7 @@
 """The kind of error that a failed model call is: by its HTTP status, exception and error code, never by message text.
 
-Which kinds are retried is decided in `agents/contract/retry.py`.
+Which kinds may be retried says `retryable` of the classes in `errors.py`; which of them are, a policy in
+`agents/contract/retry.py`.
 """
 
 from __future__ import annotations

@@ -23,7 +23,9 @@ from teamwright.agents.tools.protocol import (
     SHARED_DEPENDENCIES,
     Arguments,
     CallPolicy,
+    InputNeeded,
     LogLevel,
+    PausingSource,
     ToolContext,
     ToolSource,
 )
@@ -116,6 +118,7 @@ class RecordedToolCall:
         self._ctx, self._source, self._name, self._arguments, self._key = ctx, source, name, arguments, key
         self._policy = policy
         self._answers: list[tuple[Question, Answer]] = []
+        self._paused: tuple[JsonValue, list[Answer]] | None = None
         self._first_key = ""
         self._workspace: CallWorkspace | None = None
 
@@ -126,7 +129,7 @@ class RecordedToolCall:
         """
         policy = self._policy
         request = [self._name, json.dumps(self._arguments, sort_keys=True, ensure_ascii=False)]
-        effect_key = self._key
+        effect_key, rounds = self._key, 0
         while True:
             effect = Effect(
                 kind="tool",
@@ -142,13 +145,23 @@ class RecordedToolCall:
             returned = await self._ctx.effect(effect_key, effect)
             if returned.form != "question":
                 return returned
-            number = len(self._answers) + 1
-            record = cast("dict[str, JsonValue]", returned.value)
-            question, self._first_key = convert(record["question"], Question), str(record["idempotency_key"])
-            answer = await self._ctx.ask_person(question, key=join_key(self._key, f"ask-{number}"))
-            self._answers.append((question, answer))
-            request.append(json.dumps(to_builtins(answer), sort_keys=True, ensure_ascii=False))
-            effect_key = repeat_key(self._key, number)
+            rounds += 1
+            answers = await self._ask(cast("dict[str, JsonValue]", returned.value))
+            request += [json.dumps(to_builtins(one), sort_keys=True, ensure_ascii=False) for one in answers]
+            effect_key = repeat_key(self._key, rounds)
+
+    async def _ask(self, record: dict[str, JsonValue]) -> list[Answer]:
+        """Ask a person what an execution has left: the question of a function, or those of a source that goes on."""
+        self._first_key = str(record["idempotency_key"])
+        is_paused = "questions" in record
+        questions = convert(record["questions"] if is_paused else [record["question"]], list[Question])
+        answers: list[Answer] = []
+        for question in questions:
+            key = join_key(self._key, f"ask-{len(self._answers) + 1}")
+            answers.append(await self._ctx.ask_person(question, key=key))
+            self._answers.append((question, answers[-1]))
+        self._paused = (record["state"], answers) if is_paused else None
+        return answers
 
     def _in_doubt_policy(self, member: str, owned: Owned) -> InDoubtPolicy:
         policy = self._policy
@@ -160,9 +173,17 @@ class RecordedToolCall:
         link = RunLink(self._ctx, self._name, self._shared_workspace, attempt, self._answers)
         context = self._context(member, owned, attempt, link)
         try:
-            result = await called(self._name, self._source.call(self._name, self._arguments, context))
+            result = await called(self._name, self._execution(context))
         except asyncio.CancelledError:
             raise
+        except InputNeeded as needed:
+            questions = [to_builtins(one) for one in needed.questions]
+            left: JsonValue = {
+                "questions": questions,
+                "state": needed.state,
+                "idempotency_key": context.idempotency_key,
+            }
+            return Returned(left, form="question")
         except BaseException as error:
             if link.question is None:
                 # The retry policy of the tool decides whether it is called again, whatever it raised.
@@ -174,6 +195,15 @@ class RecordedToolCall:
                 return self._returned(result)
         asked: JsonValue = {"question": to_builtins(link.question), "idempotency_key": context.idempotency_key}
         return Returned(asked, form="question")
+
+    def _execution(self, context: ToolContext) -> Awaitable[ToolValue]:
+        """Make the call from its start, or go on with one that people have answered."""
+        source, name, arguments = self._source, self._name, self._arguments
+        if self._paused is None:
+            return source.call(name, arguments, context)
+        if not isinstance(source, PausingSource):
+            raise ToolError(f"The tool {name!r} can't go on with a call that has asked something.")
+        return source.resume(name, arguments, *self._paused, context)
 
     async def _check(self, member: str, owned: Owned, attempt: Attempt) -> Returned | None:
         """Ask the outside world for the result of the call."""

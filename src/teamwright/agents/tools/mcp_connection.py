@@ -22,6 +22,8 @@ from teamwright.values.specs.tools import McpTool
 
 if TYPE_CHECKING:
     from mcp import Client
+    from mcp.client.session import ClientRequestContext
+    from mcp.types import ElicitRequestParams, ErrorData
 
 
 T = TypeVar("T")
@@ -161,6 +163,7 @@ class McpSession:
         try:
             async with AsyncExitStack() as stack:
                 self._client = await stack.enter_async_context(await self._connect(stack))
+                _declare_people(self._client)
                 self._ready.set()
                 await self._stopped.wait()
         except Exception as error:  # noqa: BLE001 - fails the requests that wait for the server, and nothing else
@@ -201,3 +204,21 @@ class McpSession:
             found = absent if isinstance(error, FileNotFoundError) else error.strerror or reason
             return ServerNotStarted(label, missing_folder(self._settings) or found)
         return ServiceError(f"The MCP server {label!r} did not answer ({reason}).")
+
+
+def _declare_people(client: Client) -> None:
+    """Declare that people answer what a server asks, to servers that ask in the result of a call.
+
+    Those of earlier revisions ask while the call waits, which no person does: the library declares it to all of them.
+    """
+    session = client.session
+    if (discovered := session.discover_result) is not None:
+        session._elicitation_callback = _not_called  # pyright: ignore[reportPrivateUsage]
+        session.adopt(discovered)
+
+
+async def _not_called(context: ClientRequestContext, params: ElicitRequestParams) -> ErrorData:
+    del context, params  # which the library names
+    from mcp.types import INVALID_REQUEST, ErrorData
+
+    return ErrorData(code=INVALID_REQUEST, message="ask in the result of the call")

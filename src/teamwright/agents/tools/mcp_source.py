@@ -11,20 +11,24 @@ from contextlib import asynccontextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from shutil import which
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
+import anyio
 from pydantic import JsonValue
 
 from teamwright.agents.attachments import FileResult, ToolValue, mcp_data, mcp_files
 from teamwright.agents.contract.agent import Context
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
 from teamwright.agents.tools.mcp_connection import McpConnection
+from teamwright.agents.tools.mcp_questions import Dialogue
 from teamwright.agents.tools.mcp_server_environment import ServerNotStarted, missing_folder
 from teamwright.agents.tools.protocol import (
     SHARED_POOL,
     Arguments,
     BuildOptions,
+    InputNeeded,
     McpPool,
+    PausingSource,
     ToolContext,
     ToolDefinition,
     ToolKind,
@@ -34,6 +38,7 @@ from teamwright.documents.nodes import Fields, ProblemReport, shown
 from teamwright.documents.schema_check import check_secrets, check_web_address
 from teamwright.errors import CallInDoubt, MissingExtra, ServiceError, ToolError, UsageError, nearest
 from teamwright.values.call_limits import MAX_BYTES
+from teamwright.values.people import Answer
 from teamwright.values.specs.tools import MCP_NEEDS, McpSpec, McpTool, ToolSpec
 from teamwright.values.turns.messages import digest
 
@@ -46,6 +51,8 @@ LISTING_SECONDS = 120.0
 """How long a server may take to list its tools; it starts within this time too."""
 MOST_PAGES = 100
 """How many pages the list of its tools may have."""
+FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
+"""Seconds before a call is sent again to a server that only asks for that, at first and at most."""
 BARE_COMMAND = re.compile(r"[\w.+-]+")
 """Matches a command that is looked up, and has neither a path nor a variable."""
 
@@ -161,7 +168,7 @@ class McpKind(ToolKind[McpTool]):
         yield "MCP server", command or settings.url or ""
 
 
-class McpServer(ToolSource):
+class McpServer(PausingSource):
     """One server, as one turn uses it."""
 
     kind = "mcp"
@@ -219,25 +226,87 @@ class McpServer(ToolSource):
         )
 
     async def call(self, name: str, arguments: Arguments, context: ToolContext) -> ToolValue:
-        """Call a tool; the idempotency key is sent in `_meta`, so that a server can detect a repeated call."""
+        """Call a tool; the idempotency key is sent in `_meta`, so that a server can detect a repeated call.
 
-        async def send(client: Client) -> CallToolResult:
-            return await client.call_tool(name, dict(arguments), meta={META_KEY: context.idempotency_key})
+        Raises `InputNeeded` if the server asks a person.
+        """
+        return await self._advance(name, arguments, context, Dialogue())
 
-        result = await self._connection.request(self.name, send)
-        value = _result_value(result)
-        if result.is_error:
-            raise ToolError(f"The tool {name!r} failed: {value}")
-        files = mcp_files(name, result.content)
-        return FileResult(files, value) if files else value
+    async def resume(
+        self, name: str, arguments: Arguments, state: JsonValue, answers: Sequence[Answer], context: ToolContext
+    ) -> ToolValue:
+        """Go on with a call whose server has asked; asks again what an answer does not fit."""
+        dialogue, problems = Dialogue.of(state).answered(answers)
+        if problems:
+            raise InputNeeded(dialogue.questions(self.name, problems), dialogue.to_json())
+        return await self._advance(name, arguments, context, dialogue)
+
+    async def _advance(self, name: str, arguments: Arguments, context: ToolContext, dialogue: Dialogue) -> ToolValue:
+        """Send the call, with what people have answered, until the server has a result or asks them more."""
+        pause, was_refused = FIRST_PAUSE, False
+        while True:
+            result = await self._send(name, arguments, context, dialogue)
+            if result is None:  # a server that was restarted knows its state no more; it has done nothing
+                if was_refused or dialogue.state is None:
+                    raise ToolError(f"The MCP server {self.name!r} did not accept the answers to what it asked.")
+                dialogue, was_refused = dialogue.restarted(), True
+            elif not isinstance(result, dict):
+                value = _result_value(result)
+                if result.is_error:
+                    raise ToolError(f"The tool {name!r} failed: {value}")
+                files = mcp_files(name, result.content)
+                return FileResult(files, value) if files else value
+            else:
+                dialogue = dialogue.ask(result, self.name)
+                if dialogue.waiting:
+                    raise InputNeeded(dialogue.questions(self.name, {}), dialogue.to_json())
+                if not dialogue.requests:  # it only asks to be called again
+                    await anyio.sleep(pause)
+                    pause = min(LONGEST_PAUSE, 2 * pause)
+
+    async def _send(
+        self, name: str, arguments: Arguments, context: ToolContext, dialogue: Dialogue
+    ) -> CallToolResult | dict[str, Any] | None:
+        """Send the call once; return its result, what the server asks, or `None` if it refuses what it asked for."""
+        from mcp import MCPError
+        from mcp.types import HEADER_MISMATCH, INVALID_PARAMS, CallToolResult, ElicitResult
+
+        meta = cast("Any", {META_KEY: context.idempotency_key})
+        responses = {key: ElicitResult.model_validate(one) for key, one in dialogue.responses.items()}
+
+        async def send(client: Client) -> CallToolResult | dict[str, Any] | None:
+            async def once() -> CallToolResult | dict[str, Any]:
+                result = await client.session.call_tool(
+                    name,
+                    dict(arguments),
+                    meta=meta,
+                    input_responses=cast("Any", responses) or None,
+                    request_state=dialogue.state,
+                    allow_input_required=True,
+                )
+                if isinstance(result, CallToolResult):
+                    return result
+                return result.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+            try:
+                return await once()
+            except MCPError as error:
+                if error.code == INVALID_PARAMS and dialogue.rounds:
+                    return None
+                if error.code != HEADER_MISMATCH:
+                    raise
+            await _list_tools(client, is_fresh=True)  # which fields travel in headers, it knows of the list
+            return await once()
+
+        return await self._connection.request(self.name, send)
 
 
-async def _list_tools(client: Client) -> JsonValue:
+async def _list_tools(client: Client, *, is_fresh: bool = False) -> JsonValue:
     """Request the list of tools from the server, as JSON for the record."""
     tools: list[JsonValue] = []
     cursor: str | None = None
     for _ in range(MOST_PAGES):
-        page = await client.list_tools(cursor=cursor)
+        page = await client.list_tools(cursor=cursor, cache_mode="refresh" if is_fresh else "use")
         for one in page.tools:
             parameters = cast("dict[str, JsonValue]", one.input_schema)
             tools.append({"name": one.name, "description": one.description or "", "parameters": parameters})

@@ -340,6 +340,26 @@ class ToolSource(Protocol):
         ...
 
 
+class InputNeeded(ToolError):
+    """A call can't go on before people have answered questions. `state` is all that it needs then."""
+
+    def __init__(self, questions: Sequence[Question], state: JsonValue) -> None:
+        super().__init__(f"The call needs an answer first: {' '.join(one.text for one in questions)}")
+        self.questions, self.state = tuple(questions), state
+
+
+@runtime_checkable
+class PausingSource(ToolSource, Protocol):
+    """A source whose `call` may raise `InputNeeded`, and which goes on with such a call instead of making it again."""
+
+    @abstractmethod
+    async def resume(
+        self, name: str, arguments: Arguments, state: JsonValue, answers: Sequence[Answer], context: ToolContext
+    ) -> ToolValue:
+        """Go on with a call that raised `InputNeeded`, with its state and an answer to each of its questions."""
+        ...
+
+
 S = TypeVar("S", bound=BaseModel)
 
 

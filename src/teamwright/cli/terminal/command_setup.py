@@ -49,12 +49,15 @@ def with_journal(work: Callable[[Journal], Awaitable[T]], *, busy_timeout: float
 
 def new_engine() -> Engine:
     """An engine over the user's journal, which is not open; in Postgres, it keeps limits together with the others."""
+    from teamwright.history.telemetry.environment import configured_endpoint
     from teamwright.runtime.engine import Engine
     from teamwright.wings import hooks
 
+    otlp = configured_endpoint()
     if (url := database_url()) is None:
-        return Engine()
-    return Engine(url, **{name: part for parts in hooks("shared_engine") for name, part in parts(url).items()})
+        return Engine(otlp=otlp)
+    shared = {name: part for parts in hooks("shared_engine") for name, part in parts(url).items()}
+    return Engine(url, otlp=otlp, **shared)
 
 
 def with_engine(work: Callable[[Engine], Awaitable[int]]) -> int:

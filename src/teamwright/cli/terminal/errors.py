@@ -81,7 +81,8 @@ def _report_bad_arguments(error: typer.TyperException, as_json: bool) -> int:
         say(message)
         return USAGE
     if message.startswith(("No such command", "No such option")):
-        message = f"{message.rstrip('.')}{_absent_wings()}."
+        message = f"{message.rstrip('.')}{_absent_wings()}"
+        message += "" if message.endswith("?") else "."
     path = context.command_path if context is not None else "teamwright"
     return _report("UsageError", f"{message} (see  {path} --help)", (), USAGE, as_json)
 

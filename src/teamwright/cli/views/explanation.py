@@ -150,7 +150,7 @@ class ExplainedEvent:
     tool: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
     """The arguments or the result of a tool call, or the task of an agent that is asked as a tool, by that name."""
     repeats: bool = False
-    """Whether it is a failure whose cause is another entry, which a text leaves out."""
+    """Whether a text leaves it out: a failure whose cause is another entry, or a verdict, which a note tells."""
     lists_tools: bool = False
     """Whether the result is the list of an MCP server's tools, of which a line shows the names."""
 
@@ -330,7 +330,8 @@ def _entries(event: Event, turn: OpenTurn | None, history: RunHistory) -> list[E
         case AgentReplied() as fact if turn and depth > 0 and not turn.row.is_team:
             said = "\n\n".join(message.content for message in history.record.bodies.messages(fact.messages))
             seconds = max(0.0, event.time - turn.began)
-            found.append(ExplainedEvent(event, member, depth, said, said=True, tokens=turn.tokens, seconds=seconds))
+            entry = ExplainedEvent(event, member, depth, said, said=True, tokens=turn.tokens, seconds=seconds)
+            found.append(replace(entry, repeats=turn.is_review))
         case TeamStarted(strategy=strategy, members=members, share=share):
             shared = "envelopes" if share == "a2a_lite" else f"the {share}"
             text = f"{strategy} of {', '.join(members)}, sharing {shared}"

@@ -40,7 +40,7 @@ from teamwright.journal.postgres.rows import (
 )
 from teamwright.journal.postgres.tenant_budgets import PostgresBudgets
 from teamwright.journal.protocol import Batch, Committed, InboxItem, Journal, TokenRates, missing_bodies
-from teamwright.journal.run_filter import ALL_RUNS, RunFilter
+from teamwright.journal.run_filter import ALL_RUNS, RecentRuns, RunFilter
 from teamwright.journal.tenant_budgets import Budgets
 from teamwright.values.events.agent import Body
 from teamwright.values.events.event import Event
@@ -142,27 +142,34 @@ class PostgresJournal(Journal):
         named: tuple[str, ...] = ()
         if conversation:
             which, named = "WHERE conversation <> '' AND conversation = %s", (conversation,)
-        return await self._summaries(f"{which} ORDER BY place DESC LIMIT %s", *named, limit)
+        return await _summaries(self._pool, self._address, f"{which} ORDER BY place DESC LIMIT %s", *named, limit)
 
     async def children(self, run_ids: Collection[str]) -> list[RunSummary]:
         which: LiteralString = "WHERE parent <> '' AND parent = ANY(%s::text[]) ORDER BY place DESC"
-        return await self._summaries(which, list(run_ids))
+        return await _summaries(self._pool, self._address, which, list(run_ids))
 
-    async def top_runs(self, limit: int | None = None, which: RunFilter = ALL_RUNS) -> list[RunSummary]:
+    async def top_runs(self, limit: int | None = None, which: RunFilter | RecentRuns = ALL_RUNS) -> list[RunSummary]:
         clauses, parameters = which.clauses(limit)
-        found = await self._summaries(clauses.replace("?", "%s"), *parameters)
+        found = await _summaries(self._pool, self._address, clauses.replace("?", "%s"), *parameters)
         return [run for run in found if which.matches(run)][:limit]
+
+    async def count_recent(self, which: RecentRuns) -> int:
+        clauses, parameters = which.count_clauses()
+        statement: LiteralString = "SELECT count(*) FROM runs " + clauses.replace("?", "%s")
+
+        async def work(connection: Connection) -> int:
+            row = await (await connection.execute(statement, parameters)).fetchone()
+            return 0 if row is None else row[0]
+
+        return await self._pool.use(work)
 
     async def open_runs(self) -> list[RunSummary]:
         """Return the runs that have not ended, newest first; a row may lag behind its events, but never ends early."""
-        return [one for one in await self._summaries(OPEN_RUNS) if one.status not in FINAL]
+        return [one for one in await _summaries(self._pool, self._address, OPEN_RUNS) if one.status not in FINAL]
 
     async def find(self, run_id: str) -> RunSummary | None:
         """Return the summary of a run, or None."""
-        return next(iter(await self._summaries("WHERE id = %s", run_id)), None)
-
-    async def _summaries(self, which: LiteralString, *parameters: str | int | list[str] | None) -> list[RunSummary]:
-        return await self._pool.use(lambda connection: read_summaries(connection, self._address, which, parameters))
+        return next(iter(await _summaries(self._pool, self._address, "WHERE id = %s", run_id)), None)
 
     async def delete(self, run_ids: Collection[str]) -> int:
         return await self._pool.use(lambda connection: delete_runs(connection, self._address, run_ids))
@@ -227,3 +234,9 @@ class PostgresTokenRates:
             )
 
         await self._use(work)
+
+
+async def _summaries(
+    pool: ConnectionPool, address: DatabaseAddress, which: LiteralString, *parameters: str | float | list[str] | None
+) -> list[RunSummary]:
+    return await pool.use(lambda connection: read_summaries(connection, address, which, parameters))

@@ -86,6 +86,7 @@ MIGRATIONS: tuple[Migration, ...] = (
         Version(1, 0),
         _RUN_TABLES + PACE_TABLES + BUDGET_TABLES + SCHEDULE_TABLES + WORKER_TABLES + QUEUE_TABLES + TOKEN_RATE_TABLES,
     ),
+    Migration(Version(1, 1), "CREATE INDEX recent_runs ON runs (team, status, since, id) WHERE parent = ''"),
 )
 
 

@@ -20,7 +20,7 @@ from teamwright.errors import JournalUnavailable
 from teamwright.journal.agent_notes import Notes
 from teamwright.journal.codec import decode_intervention, encode_intervention
 from teamwright.journal.protocol import Batch, Committed, InboxItem, Journal, TokenRates, missing_bodies
-from teamwright.journal.run_filter import ALL_RUNS, RunFilter
+from teamwright.journal.run_filter import ALL_RUNS, RecentRuns, RunFilter
 from teamwright.journal.sqlite.agent_notes import NotesFile, SqliteNotes
 from teamwright.journal.sqlite.commits import Committer, Writer
 from teamwright.journal.sqlite.database import BUSY_TIMEOUT, Database
@@ -125,27 +125,37 @@ class SqliteJournal(Journal):
         which = "" if conversation is None else "WHERE conversation <> ''"
         which += " AND conversation = ?" if conversation else ""
         named = (conversation,) if conversation else ()
-        return await self._summaries(f"{which} ORDER BY place DESC LIMIT ?", *named, -1 if limit is None else limit)
+        return await _summaries(
+            self, self._locks.is_held, f"{which} ORDER BY place DESC LIMIT ?", *named, -1 if limit is None else limit
+        )
 
     async def children(self, run_ids: Collection[str]) -> list[RunSummary]:
         which = "WHERE parent <> '' AND parent IN (SELECT value FROM json_each(?)) ORDER BY place DESC"
-        return await self._summaries(which, dumps(list(run_ids)))
+        return await _summaries(self, self._locks.is_held, which, dumps(list(run_ids)))
 
-    async def top_runs(self, limit: int | None = None, which: RunFilter = ALL_RUNS) -> list[RunSummary]:
+    async def top_runs(self, limit: int | None = None, which: RunFilter | RecentRuns = ALL_RUNS) -> list[RunSummary]:
         clauses, parameters = which.clauses(limit)
-        return [run for run in await self._summaries(clauses, *parameters) if which.matches(run)][:limit]
+        return [run for run in await _summaries(self, self._locks.is_held, clauses, *parameters) if which.matches(run)][
+            :limit
+        ]
+
+    async def count_recent(self, which: RecentRuns) -> int:
+        clauses, parameters = which.count_clauses()
+        statement = f"SELECT count(*) FROM runs {clauses}"
+        return await self.query(lambda reader: reader.execute(statement, parameters).fetchone()[0])
 
     async def open_runs(self) -> list[RunSummary]:
         """Return the runs that have not ended, newest first; a row may lag behind its events, but never ends early."""
         which = "WHERE status IS NULL OR status NOT IN (SELECT value FROM json_each(?)) ORDER BY place DESC"
-        return [one for one in await self._summaries(which, dumps(sorted(FINAL))) if one.status not in FINAL]
+        return [
+            one
+            for one in await _summaries(self, self._locks.is_held, which, dumps(sorted(FINAL)))
+            if one.status not in FINAL
+        ]
 
     async def find(self, run_id: str) -> RunSummary | None:
         """Return the summary of a run, or None."""
-        return next(iter(await self._summaries("WHERE id = ?", run_id)), None)
-
-    async def _summaries(self, which: str, *parameters: str | int) -> list[RunSummary]:
-        return await self.query(lambda reader: read_summaries(reader, which, parameters, self._locks.is_held))
+        return next(iter(await _summaries(self, self._locks.is_held, "WHERE id = ?", run_id)), None)
 
     async def delete(self, run_ids: Collection[str]) -> int:
         """Delete runs and the bodies that only they refer to, and shrink the file; return the bytes freed."""
@@ -262,3 +272,9 @@ class SqliteTokenRates:
                 cursor.execute("INSERT OR REPLACE INTO token_rates VALUES (?, ?)", (model, samples))
 
         await self._file.write(work)
+
+
+async def _summaries(
+    journal: SqliteJournal, is_driven: Callable[[str], bool], which: str, *parameters: str | float
+) -> list[RunSummary]:
+    return await journal.query(lambda reader: read_summaries(reader, which, parameters, is_driven))

@@ -58,7 +58,12 @@ def create(execute: Execute) -> None:
     execute("CREATE TABLE token_rates (model TEXT PRIMARY KEY, samples TEXT NOT NULL) WITHOUT ROWID")
 
 
-MIGRATIONS: tuple[Migration, ...] = (create,)
+def index_recent_runs(execute: Execute) -> None:
+    """Let the runs of a team be listed by status in the order in which it has changed, however many there are."""
+    execute("CREATE INDEX recent_runs ON runs (team, status, since, id) WHERE parent = ''")
+
+
+MIGRATIONS: tuple[Migration, ...] = (create, index_recent_runs)
 
 LAYOUT: dict[str, tuple[str, str | None]] = {
     "runs": (
@@ -71,6 +76,7 @@ LAYOUT: dict[str, tuple[str, str | None]] = {
     "inbox_of_run": ("index", None),
     "turns_of_conversation": ("index", None),
     "children_of_run": ("index", None),
+    "recent_runs": ("index", None),
     "notes": ("table", "id,memory,text,author,run_id,time,key,forgotten"),
     "notes_of_memory": ("index", None),
     "token_rates": ("table", "model,samples"),

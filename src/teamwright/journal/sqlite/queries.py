@@ -75,7 +75,7 @@ def read_run(cursor: sqlite3.Cursor, run_id: str) -> tuple[int, RunStatus] | Non
 
 
 def read_summaries(
-    reader: sqlite3.Connection, which: str, parameters: Sequence[str | int], is_driven: Callable[[str], bool]
+    reader: sqlite3.Connection, which: str, parameters: Sequence[str | float], is_driven: Callable[[str], bool]
 ) -> list[RunSummary]:
     """Read the summaries of runs. A run that can't be read is marked as damaged and does not hide the others."""
     with lenient_text(reader):

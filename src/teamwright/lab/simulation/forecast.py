@@ -10,6 +10,7 @@ from typing import cast
 import anyio
 from pydantic import ValidationError
 
+from teamwright.agents.attachments import Attachment
 from teamwright.agents.prices_and_tokenizers import rate_of
 from teamwright.errors import JournalError, TeamwrightError
 from teamwright.history.kpis import Kpis, kpis_of
@@ -17,6 +18,7 @@ from teamwright.journal.protocol import Journal
 from teamwright.lab.simulation.simulate import Spread
 from teamwright.lab.simulation.simulated_agents import Simulator, declared_behaviour
 from teamwright.lab.simulation.trials import Trial
+from teamwright.runtime.run_request import read_files
 from teamwright.teams.team import Team
 from teamwright.values.events.run import RunStarted
 from teamwright.values.limits import Bounds, ForecastBasis, Limits, Quantiles, Rate, SpendForecast, ceiling_of
@@ -40,14 +42,20 @@ TeamShape = tuple[object, ...]
 """What makes two declarations the same team: names, strategies, members and models."""
 
 
-async def forecast_run(journal: Journal, team: Team, task: str, limits: Limits | None = None) -> SpendForecast:
-    """Forecast a run of a team on a task under these limits, and name the ceiling that it can't exceed."""
-    past = await _past_runs(journal, team)
+async def forecast_run(
+    journal: Journal, team: Team, task: str, limits: Limits | None = None, files: Sequence[Attachment] = ()
+) -> SpendForecast:
+    """Forecast a run of a team on a task with files under these limits, and name the ceiling that it can't exceed.
+
+    What past runs spent says little about a task with files, which every prompt may contain.
+    """
+    past = () if files else await _past_runs(journal, team)
     if len(past) >= ENOUGH_RUNS:
         return _forecast(team, "runs", past, limits)
     simulated: Sequence[Kpis] = ()
     with suppress(TeamwrightError):  # a strategy of the user may need what virtual time does not have
-        simulated = await anyio.to_thread.run_sync(partial(_simulate, team, task, limits))
+        every = await read_files(team, files)
+        simulated = await anyio.to_thread.run_sync(partial(_simulate, team, task, limits, every))
     if all(run.status == "failed" for run in simulated):
         return SpendForecast(basis="unknown", ceiling=_ceiling(team, limits))
     return _forecast(team, "simulation", simulated, limits)
@@ -87,9 +95,9 @@ def _has_known_prices(team: Team) -> bool:
     return None not in rates
 
 
-def _simulate(team: Team, task: str, limits: Limits | None) -> list[Kpis]:
+def _simulate(team: Team, task: str, limits: Limits | None, files: Sequence[Attachment]) -> list[Kpis]:
     """Simulate runs of a team: as many as are useful and cheap."""
-    trial = Trial(team, task, 0, Simulator(declared_behaviour(team)), limits)
+    trial = Trial(team, task, 0, Simulator(declared_behaviour(team)), limits, files)
     runs = (one.kpis for one in trial.runs(range(SIMULATED_RUNS)))
     return list(_within_bound(runs))
 

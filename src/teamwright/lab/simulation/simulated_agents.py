@@ -20,6 +20,7 @@ from msgspec import structs
 from pydantic import JsonValue
 from pydantic_core import to_json
 
+from teamwright.agents.attachments import media_tokens
 from teamwright.agents.contract.agent import UNSET, Agent, Context, Policy, agent_spec_of
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
 from teamwright.agents.contract.settings import policy_from_spec
@@ -42,6 +43,7 @@ from teamwright.values.specs.simulation import (
     quantile,
     with_defaults,
 )
+from teamwright.values.turns.artifacts import is_text_type
 from teamwright.values.turns.messages import Message, digest
 from teamwright.values.turns.turn import Purpose, Reply, Turn
 from teamwright.values.value import Value
@@ -292,7 +294,10 @@ class SimulatedTurn:
         else:
             characters = len(instructions) + len(turn.prompt)
             count_turn(characters)
-            self.input = ceil(characters / CHARACTERS_PER_TOKEN)
+            texts = [one for one in turn.attachments if is_text_type(one.media_type)]
+            media = media_tokens((one for one in turn.attachments if one not in texts), "")
+            characters += sum(one.size for one in texts)
+            self.input = ceil(characters / CHARACTERS_PER_TOKEN) + media
 
 
 def _sample(distribution: Distribution | None, chance: Random) -> float:
@@ -339,6 +344,7 @@ class Simulator:
         if variant in teams:
             return teams[variant]
         teams[variant] = simulated = copy(team)
+        simulated.attachments = ()  # virtual time reads no files: they are given to the run
         known: dict[str, Agent] = {}
         example = team.strategy.example_reply
         simulated.members = tuple(self._simulate(one, usual, known, teams) for one in team.members)

@@ -6,7 +6,7 @@ Each run is independent and uses the real engine. Putting a team into another to
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
@@ -16,6 +16,7 @@ from urllib.parse import unquote
 import anyio
 from pydantic import JsonValue
 
+from teamwright.agents.attachments import Attachment
 from teamwright.agents.functions.imports import modules_of
 from teamwright.errors import ManifestError, UsageError
 from teamwright.history.kpis import Kpis, TurnFigures, kpis_of, turns_of
@@ -24,6 +25,7 @@ from teamwright.lab.simulation.simulated_agents import RIGHT, Simulator
 from teamwright.lab.simulation.virtual_loop import bounded_run, run_virtually, virtual_now
 from teamwright.lab.topology_profiles import Topology
 from teamwright.runtime.engine import Engine
+from teamwright.strategies.plan.options import ANSWER
 from teamwright.strategies.plan.steps.step_options import STEPS
 from teamwright.strategies.protocol import Settings
 from teamwright.strategies.registry import find_strategy, named_agents, strategy_names
@@ -159,6 +161,7 @@ class Trial:
     seed: int
     simulator: Simulator
     limits: Limits | None = None
+    files: Sequence[Attachment] = ()
 
     def runs(self, numbers: Iterable[int]) -> Iterable[SimulatedRun]:
         """Simulate the runs with these numbers; no run depends on another."""
@@ -176,7 +179,8 @@ class Trial:
                 async with Engine(journal, wall=virtual_now, seed=lambda: seed, placement="here") as engine:
                     with anyio.CancelScope() as scope:
                         bound.stop = scope.cancel
-                        await engine.run(team, self.task or SOME_TASK, run_id=run_id, limits=self.limits)
+                        task, files = self.task or SOME_TASK, self.files
+                        await engine.run(team, task, run_id=run_id, limits=self.limits, attachments=files)
             bound.check()
             return await journal.read(run_id)
 
@@ -228,6 +232,8 @@ def in_topology(team: Team, topology: Topology) -> Team:
     options = {name: value for name, value in team.settings.options.items() if known and name in known.model_fields}
     if known and STEPS in known.model_fields and STEPS not in options:
         options[STEPS] = cast("JsonValue", _steps(team))
+    if known and options.get(STEPS) and not options.get("roles"):
+        options |= _without_own_roles(options)
     settings = team.settings
     named = {one.name for one in named_agents(strategy, options)}
     try:
@@ -246,6 +252,24 @@ def in_topology(team: Team, topology: Topology) -> Team:
         )
     except ManifestError as error:
         raise UsageError(f"the team does not fit {topology!r}: {error}") from error
+
+
+def _without_own_roles(options: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+    """Return options with steps of members where those of the team have roles named after members: a pool has none.
+
+    A step that is named as the answer of a lead is gives the answer itself.
+    """
+    steps = cast("list[dict[str, JsonValue]]", options[STEPS])
+    named = [
+        {**{name: value for name, value in step.items() if name != "role"}, "agent": step["role"]}
+        if step.get("role") is not None and step.get("agent") is None
+        else step
+        for step in steps
+    ]
+    changed: dict[str, JsonValue] = {STEPS: cast("JsonValue", named)}
+    if "answer" not in options and any(step.get("id") == ANSWER for step in steps):
+        changed["answer"] = ANSWER
+    return changed
 
 
 def spec_of(team: Team) -> TeamSpec:

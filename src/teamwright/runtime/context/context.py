@@ -78,6 +78,12 @@ class RunContext:
             self._workspace = RunWorkspace(self._scope)
         return self._workspace
 
+    @property
+    def is_stopped(self) -> bool:
+        """Whether a decision ends this turn for good, and not only the process stops."""
+        run = self._scope.run
+        return self._scope.is_being_stopped and not run.closing and not run.delivery.is_replaying
+
     async def ask(self, member: Agent, turn: Turn, *, key: str, evaluated: bool = True) -> Reply | Failure:
         """Ask a member and return its reply or failure; a recorded ending is returned without calling the member.
 

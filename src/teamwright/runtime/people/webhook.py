@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
 from shlex import quote
+from types import MappingProxyType
 from urllib.parse import urlsplit
 
 from teamwright.errors import UsageError
@@ -131,6 +132,7 @@ LONGEST_RETRY_AFTER = 600.0
 NAT64 = IPv6Network("64:ff9b::/96")
 STATUS = re.compile(rb"HTTP/1\.[01] ([1-5][0-9]{2})(?: [^\r\n]*)?\r?\n")
 RETRY_AFTER = re.compile(rb"^retry-after:[ \t]*([0-9]{1,6})[ \t]*\r?$", re.IGNORECASE | re.MULTILINE)
+NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 VISIBLE = re.compile(r"[!-~]+")
 
 
@@ -149,11 +151,16 @@ class Webhook:
         The environment's secret signs only for the environment's address. Only the environment can allow private
         addresses: a manifest can't allow itself to reach them.
         """
-        allowed = os.environ.get(ALLOW_PRIVATE, "").strip().lower() in {"1", "true", "yes", "on"}
+        allowed = private_is_allowed()
         general = os.environ.get(WEBHOOK) or None
         if notify is not None and (notify.webhook != HIDDEN or general is None):
             return cls(notify.webhook, notify.secret, allowed)
         return cls(general, os.environ.get(SECRET) or None, allowed) if general is not None else None
+
+
+def private_is_allowed() -> bool:
+    """Whether the environment allows webhooks at private addresses."""
+    return os.environ.get(ALLOW_PRIVATE, "").strip().lower() in {"1", "true", "yes", "on"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,8 +209,10 @@ class Address:
         return cls(tls, host, port or (443 if tls else 80), target, parts.netloc)
 
 
-def post(webhook: Webhook, message_id: str, timestamp: int, body: bytes) -> Response:
-    """Send one signed request. Blocks for at most `TIMEOUT` seconds once the host name is resolved."""
+def post(
+    webhook: Webhook, message_id: str, timestamp: int, body: bytes, more: Mapping[str, str] = NO_HEADERS
+) -> Response:
+    """Send one signed request, with `more` headers. Blocks for at most `TIMEOUT` seconds once its host is resolved."""
     if webhook.url == HIDDEN:
         return Response(
             f"the webhook was written in the manifest, which no record keeps: write ${{NAME}} there, or set {WEBHOOK}"
@@ -214,7 +223,7 @@ def post(webhook: Webhook, message_id: str, timestamp: int, body: bytes) -> Resp
         )
     try:
         address = Address.of(webhook.url)
-        headers = signed_headers(webhook.secret, message_id, timestamp, body)
+        headers = {**more, **signed_headers(webhook.secret, message_id, timestamp, body)}
         checked = resolve(address.host, address.port, allow_private=webhook.allow_private)
         status, head = _exchange(address, checked, headers, body)
     except (WebhookRejected, UsageError) as error:

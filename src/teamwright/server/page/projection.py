@@ -60,6 +60,8 @@ ENDINGS = (AgentReturned, AgentCallFailed, AgentReplied, AgentFailed, AgentAband
 Part = tuple[str, int]
 BATCH = 200
 """The events whose texts are read at once."""
+LARGE_BATCH = 2000
+"""The same for a reader that keeps all of them anyway: each batch waits twice for the thread that reads the journal."""
 NO_BODIES = RecordedBodies()
 
 
@@ -289,10 +291,10 @@ class PageReader:
         self.number = event.number
         return self.projection.apply(event, bodies)
 
-    async def recorded(self, limit: int | None = None) -> AsyncGenerator[PageEvent]:
+    async def recorded(self, limit: int | None = None, batch: int = BATCH) -> AsyncGenerator[PageEvent]:
         """Yield the page events of all recorded events that were not applied yet, or of the first `limit` of them."""
         last = None if limit is None else self.number + limit
-        while events := await self._journal.read(self._run_id, self.number, _batch(self.number, last)):
+        while events := await self._journal.read(self._run_id, self.number, _batch(self.number, last, batch)):
             bodies = await self._read({body for event in events for body in needed_bodies(event)})
             for event in events:
                 self.number = event.number
@@ -303,15 +305,15 @@ class PageReader:
         return RecordedBodies(await self._journal.bodies(needed)) if needed else NO_BODIES
 
 
-def _batch(number: int, last: int | None) -> int:
-    return BATCH if last is None else min(BATCH, last - number)
+def _batch(number: int, last: int | None, most: int) -> int:
+    return most if last is None else min(most, last - number)
 
 
 async def read_page_events(journal: Journal, run_id: str, after: int = 0, limit: int | None = None) -> list[PageEvent]:
     """Return the page events of the recorded events of a run after a number, or of the first `limit` of them."""
     reader = PageReader(journal, run_id)
     await reader.catch_up(after)
-    return [event async for event in reader.recorded(limit)]
+    return [event async for event in reader.recorded(limit, LARGE_BATCH)]
 
 
 async def list_artifacts(journal: Journal, run_id: str) -> tuple[PageArtifact, ...]:

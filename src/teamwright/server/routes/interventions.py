@@ -5,9 +5,12 @@ A receipt says how far an intervention has come: `sent` to a run without a drive
 
 from __future__ import annotations
 
-import json
+import asyncio
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import Annotated
+from weakref import WeakValueDictionary
 
 import anyio
 from fastapi import APIRouter, Request
@@ -19,14 +22,18 @@ from teamwright.server.client_connection import require_run, while_connected
 from teamwright.server.error_responses import responses
 from teamwright.server.overview import WaitingQuestion
 from teamwright.server.plan_difference import FEW_LINES, PLAN_DIFFERENCE, difference, lines_of
+from teamwright.server.run_requests import check_raise
 from teamwright.server.security.masked_json import contains_mask, masked, unmasked
-from teamwright.server.security.visitor import MAY_READ, Answerer, Reader, Runner, Server
+from teamwright.server.security.required_role import MAY_READ, Answerer, Reader, Runner, Server
+from teamwright.server.state import ServerState
 from teamwright.strategies.plan.changes.difference import plan_after
 from teamwright.strategies.plan.changes.versions import NO_PLAN
+from teamwright.values.events.run import PersonAnswered
 from teamwright.values.limits import Limits
-from teamwright.values.people import EDIT, Answer
+from teamwright.values.people import Answer, Answered, check_answer
 from teamwright.values.specs.manifest import AgentSpec
-from teamwright.values.text.secret_patterns import mask_text, mask_value
+from teamwright.values.text.secret_patterns import mask_value
+from teamwright.values.turns.results import RunSummary
 from teamwright.values.value import exact_json
 
 router = APIRouter(prefix="/api/runs/{run_id}", tags=["interventions"])
@@ -157,14 +164,50 @@ async def list_questions(server: Server, run_id: str) -> list[WaitingQuestion]:
 async def answer_question(server: Server, visitor: Answerer, run_id: str, given: GivenAnswer) -> TakenAnswer:
     """Answer a question. A run that paused for it, and that this server drove, goes on."""
     summary = await require_run(server.engine, run_id)
-    text, data = given.text, given.data
-    if contains_mask([text, data]):
+    resumed = await send_answer(server, summary, given.key, Answer(text=given.text, data=given.data, by=visitor.name))
+    return TakenAnswer(run_id=run_id, key=given.key, resumed=resumed)
+
+
+async def send_answer(server: ServerState, summary: RunSummary, key: str, reply: Answer) -> bool:
+    """Answer a question of a run, with the secrets that its client was shown masked; returns whether it was resumed."""
+    return await send_answers(server, summary, {key: reply})
+
+
+async def send_answers(server: ServerState, summary: RunSummary, replies: Mapping[str, Answer]) -> bool:
+    """Answer questions of a run by their keys, all of them or none; returns whether it was resumed."""
+    if contains_mask([one for reply in replies.values() for one in (reply.text, reply.data)]):
         asked = {one.key: one for one in await server.inbox.questions_of(summary)}
-        if given.key in asked:
-            text, data = _unmasked_answer(asked[given.key], text, data)
-    reply = Answer(text=text, data=data, by=visitor.name)
-    await server.engine.runs.answer(run_id, given.key, reply)
-    return TakenAnswer(run_id=run_id, key=given.key, resumed=await server.driven.resume_if_paused(run_id))
+        restored = {key: asked[key].unmasked(one.text, one.data) for key, one in replies.items() if key in asked}
+        replies = {
+            key: one.changed(text=restored[key][0], data=restored[key][1]) if key in restored else one
+            for key, one in replies.items()
+        }
+    if len(replies) > 1:
+        history = await server.engine.runs.history(summary.id)
+        for key, reply in replies.items():
+            check_answer(history.require_question(key), key, reply)
+    for key, reply in replies.items():
+        await server.engine.runs.answer(summary.id, key, reply)
+    return await server.driven.resume_if_paused(summary.id)
+
+
+_answering: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+
+@asynccontextmanager
+async def answered_alone(run_id: str) -> AsyncGenerator[None]:
+    """Let one request at a time answer a run, so that of two answers to a question one is refused."""
+    async with _answering.setdefault(run_id, asyncio.Lock()):
+        yield
+
+
+async def was_answered(server: ServerState, run_id: str, identity: str) -> bool:
+    """Whether the run has, or will have, an answer of this message: its client sends it again."""
+    sent = (item.intervention for item in await server.engine.journal.inbox(run_id))
+    if any(isinstance(one, Answered) and one.answer.id == identity for one in sent):
+        return True
+    events = (await server.engine.runs.history(run_id)).events
+    return any(isinstance(one.fact, PersonAnswered) and one.fact.answer.id == identity for one in events)
 
 
 @router.post("/messages", status_code=202, responses=responses(404, 409))
@@ -274,17 +317,8 @@ class RaisedLimits(Limits, defer_build=False):
 async def raise_budget(server: Server, visitor: Runner, run_id: str, given: RaisedLimits) -> InterventionReceipt:
     """Raise limits of the run and of its team."""
     await require_run(server.engine, run_id)
+    check_raise(given, visitor)
     return _receipt(await server.engine.runs.raise_budget(run_id, given, by=visitor.name))
-
-
-def _unmasked_answer(asked: WaitingQuestion, text: str, data: JsonValue) -> tuple[str, JsonValue]:
-    """Restore the secrets of a draft that was edited, and of a choice that was made."""
-    choices = {mask_text(one): one for one in asked.choices}
-    if asked.draft is None or text != EDIT:
-        return choices.get(text, text), data
-    if asked.form == "json" and not isinstance(data, str):
-        return text, unmasked(data, json.loads(asked.draft), json.loads(mask_text(asked.draft)))
-    return text, unmasked(data, asked.draft)
 
 
 def _receipt(receipt: Receipt) -> InterventionReceipt:

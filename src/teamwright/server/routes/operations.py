@@ -7,19 +7,21 @@ from __future__ import annotations
 
 from secrets import token_hex
 from time import time
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import APIRouter, Path, Query
 from pydantic import BaseModel, ConfigDict, Field
+from starlette.responses import Response
 
 from teamwright.agents.tools.built_in import MOST_NOTE_BYTES, MOST_NOTES
 from teamwright.errors import UnknownName, UsageError
+from teamwright.history.telemetry.metrics import CONTENT_TYPE, as_text
 from teamwright.journal.agent_notes import Note, Notes, words_of
 from teamwright.server.error_responses import responses
 from teamwright.server.figures import FiguresOverTime
 from teamwright.server.run_requests import beside
 from teamwright.server.security.masked_json import masked, unmasked
-from teamwright.server.security.visitor import MAY_ADMIN, MAY_READ, Admin, Server
+from teamwright.server.security.required_role import MAY_ADMIN, MAY_READ, Admin, Server
 from teamwright.values.call_limits import text_size
 from teamwright.values.text.secret_patterns import mask_text
 from teamwright.values.turns.results import iso
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
     from teamwright.server.state import ServerState
 
 router = APIRouter(prefix="/api", tags=["operations"])
+metrics_router = APIRouter(tags=["operations"])
+"""At the address where Prometheus looks for it."""
 FIGURES, MEMORY = "figures", "memory"
 NoteId = Annotated[int, Path(ge=1, lt=2**53)]
 MemoryName = Annotated[str, Query(max_length=200, description="TEAM/AGENT, TEAM/, or a shared name")]
@@ -53,6 +57,20 @@ async def read_figures(server: Server, days: Annotated[int, Query(ge=1, le=366)]
     """Return runs, tokens and cost of the last days, by day and team, with the pass rate, and by model."""
     found = await server.figures.read(days)
     return FiguresOverTime.model_validate(masked(found.model_dump()))
+
+
+METRICS: dict[int | str, dict[str, Any]] = {
+    **responses(),
+    200: {"content": {"text/plain": {"schema": {"type": "string"}}}, "description": "the metrics"},
+}
+
+
+@metrics_router.get("/metrics", responses=METRICS, dependencies=[MAY_READ], response_class=Response)
+async def read_metrics(server: Server) -> Response:
+    """Return what this server drives and spends, in the text format of Prometheus."""
+    driving, exporter = sum(1 for _ in server.engine.driver.live), server.engine.driver.exporter
+    found = as_text((*server.metrics.of_runs(driving), *server.metrics.of_process(exporter)))
+    return Response(found, media_type=CONTENT_TYPE)
 
 
 class Memory(BaseModel):

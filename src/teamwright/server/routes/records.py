@@ -23,7 +23,7 @@ from teamwright.server.page.page_events import encode
 from teamwright.server.page.projection import list_artifacts, read_artifact, read_page_events
 from teamwright.server.security.audit import AuditLine
 from teamwright.server.security.masked_json import masked
-from teamwright.server.security.visitor import MAY_ADMIN, MAY_READ, Server
+from teamwright.server.security.required_role import MAY_ADMIN, MAY_READ, Server
 from teamwright.server.webhook_notices import WebhookLine
 
 router = APIRouter(prefix="/api/runs/{run_id}", tags=["records"])

@@ -21,6 +21,8 @@ from teamwright.server.overview import RunRow
 from teamwright.server.routes.sockets import After
 from teamwright.server.run_requests import (
     RequestedRun,
+    bounded,
+    bounded_limits,
     forecast_of,
     request_of,
     requested_files,
@@ -29,7 +31,7 @@ from teamwright.server.run_requests import (
 )
 from teamwright.server.security.audit import note_started
 from teamwright.server.security.masked_json import masked, unmasked
-from teamwright.server.security.visitor import MAY_ADMIN, MAY_READ, MAY_RUN, Runner, Server
+from teamwright.server.security.required_role import MAY_ADMIN, MAY_READ, MAY_RUN, Runner, Server
 from teamwright.values.limits import Limits
 from teamwright.values.text.secret_names import HIDDEN
 from teamwright.values.turns.results import FINAL, Status
@@ -141,8 +143,8 @@ async def forecast_run(server: Server, work: RequestedRun) -> dict[str, JsonValu
     return masked((await forecast_of(server, work)).to_json())
 
 
-@router.post("", status_code=201, responses=responses(404, 409), dependencies=[MAY_RUN])
-async def start_run(server: Server, request: Request, new: NewRun) -> StartedRun:
+@router.post("", status_code=201, responses=responses(404, 409))
+async def start_run(server: Server, request: Request, visitor: Runner, new: NewRun) -> StartedRun:
     """Start a run of a team, which this server drives; it is in the journal when this returns.
 
     The team is one of this server (`team`), that of another run (`like`), or one of experts that is formed for the task
@@ -160,25 +162,27 @@ async def start_run(server: Server, request: Request, new: NewRun) -> StartedRun
         attachments=await requested_files(server, new, team),
         budget=new.budget,
     )
-    handle = await server.driven.start(asked)
+    handle = await server.driven.start(bounded(asked, visitor))
     note_started(request, handle.run_id)
     return StartedRun(run_id=handle.run_id)
 
 
-@router.post("/{run_id}/forks", status_code=201, responses=responses(404, 409), dependencies=[MAY_RUN])
-async def fork_run(server: Server, request: Request, run_id: str, new: NewFork) -> StartedRun:
+@router.post("/{run_id}/forks", status_code=201, responses=responses(404, 409))
+async def fork_run(server: Server, request: Request, visitor: Runner, run_id: str, new: NewFork) -> StartedRun:
     """Fork a run with changes; this server drives the new run."""
     await require_run(server.engine, run_id)
     task = new.task
     if task is not None and HIDDEN in task:
         task = str(unmasked(task, (await server.engine.runs.history(run_id)).task))
-    handle = await server.driven.fork(run_id, at=new.at, retry=new.retry, task=task, limits=new.limits)
+    handle = await server.driven.fork(
+        run_id, at=new.at, retry=new.retry, task=task, limits=bounded_limits(new.limits, visitor)
+    )
     note_started(request, handle.run_id)
     return StartedRun(run_id=handle.run_id)
 
 
-@router.post("/{run_id}/turns", status_code=201, responses=responses(404, 409), dependencies=[MAY_RUN])
-async def follow_up(server: Server, request: Request, run_id: str, new: NextTurn) -> StartedRun:
+@router.post("/{run_id}/turns", status_code=201, responses=responses(404, 409))
+async def follow_up(server: Server, request: Request, visitor: Runner, run_id: str, new: NextTurn) -> StartedRun:
     """Start the next turn of a run's conversation, with the team of the turn before; this server drives it.
 
     A run that is no turn of a conversation begins one of its own name.
@@ -191,7 +195,7 @@ async def follow_up(server: Server, request: Request, run_id: str, new: NextTurn
         raise ConversationBusy(name, before.id, before.status)
     team = await read_team(engine.journal, await read_record(engine.journal, before.id), engine.models)
     asked = RunRequest(team, new.task, conversation=name, continues=None if last else run_id)
-    handle = await server.driven.start(asked)
+    handle = await server.driven.start(bounded(asked, visitor))
     note_started(request, handle.run_id)
     return StartedRun(run_id=handle.run_id)
 

@@ -18,7 +18,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from teamwright.journal.location import FILE_MODE, make_folder
 from teamwright.server.security.credentials import Visitor
-from teamwright.server.security.guard import SAFE_METHODS
+from teamwright.server.security.request_limits import SAFE_METHODS
 from teamwright.values.turns.results import iso
 
 Line = TypeVar("Line", bound=BaseModel)
@@ -98,7 +98,9 @@ class Audited:
             await self._app(scope, receive, sending)
         finally:
             line = _line(scope, status)
-            if line.by or line.status == UNAUTHORIZED:  # a stranger, whose tries are limited, can't fill the disk
+            is_reading = scope["state"].get("is_reading", False)
+            # A stranger, whose tries are limited, can't fill the disk.
+            if (line.by and not is_reading) or line.status == UNAUTHORIZED:
                 self._audit.write(line)
 
 
@@ -107,11 +109,23 @@ def note_started(request: HTTPConnection, run_id: str) -> None:
     request.state.started = run_id
 
 
+def note_call(request: HTTPConnection, method: str, *, is_reading: bool) -> None:
+    """Name the method that a request calls in its audit line; one that only reads has none."""
+    request.state.method, request.state.is_reading = method, is_reading
+
+
+def note_run(request: HTTPConnection, run_id: str) -> None:
+    """Name the run that a request is about in its audit line."""
+    request.state.started = run_id
+
+
 def _line(scope: Scope, status: int) -> AuditLine:
     visitor = scope["state"].get("visitor")
     who = visitor if isinstance(visitor, Visitor) else None
     client = scope.get("client") or ("", 0)
     on = {name: str(value)[:200] for name, value in scope.get("path_params", {}).items()}
+    if method := scope["state"].get("method"):
+        on["method"] = method
     if started := scope["state"].get("started"):
         on["fork" if "run_id" in on else "run_id"] = started
     return AuditLine(

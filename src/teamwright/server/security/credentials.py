@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Literal, cast, get_args
+from typing import Any, Literal, cast, get_args
 
 from teamwright.errors import UsageError, nearest
 from teamwright.journal.location import FILE_MODE, companion_folder, make_folder
@@ -38,11 +38,30 @@ def tokens_file(journal: Path | None = None) -> Path:
 
 
 @dataclass(frozen=True, slots=True)
+class Allowance:
+    """What each run of a token may spend, and the tenant's budget that it draws on; nothing bounds it here if empty."""
+
+    usd: float | None = None
+    tokens: int | None = None
+    budget: str = ""
+
+    @property
+    def ceiling(self) -> dict[str, float]:
+        """The most that one run may spend, by unit."""
+        given = {"usd": self.usd, "tokens": self.tokens}
+        return {unit: amount for unit, amount in given.items() if amount is not None}
+
+
+UNBOUNDED = Allowance()
+
+
+@dataclass(frozen=True, slots=True)
 class Visitor:
-    """A person or program that has shown a token or a session: a name for the audit, and a role."""
+    """A person or program that has shown a token or a session: a name for the audit, and what it may do and spend."""
 
     name: str
     role: Role
+    allowance: Allowance = UNBOUNDED
 
     def may(self, role: Role) -> bool:
         return ROLES.index(self.role) >= ROLES.index(role)
@@ -55,6 +74,7 @@ class StoredToken:
     name: str
     role: Role
     digest: str
+    allowance: Allowance = UNBOUNDED
 
 
 class Tokens:
@@ -63,7 +83,7 @@ class Tokens:
     def __init__(self, file: Path) -> None:
         self._file = file
 
-    def create(self, name: str, role: str) -> str:
+    def create(self, name: str, role: str, allowance: Allowance = UNBOUNDED) -> str:
         """Make a token, store its hash, and return it; it can't be shown again."""
         if role not in ROLES:
             raise UsageError(f"There is no role {role!r}; {nearest(role, ROLES)}")
@@ -72,7 +92,7 @@ class Tokens:
         if name == OWNER_NAME:
             raise UsageError(f"{name!r} is who starts the server; choose another name for a token.")
         token = TOKEN_PREFIX + secrets.token_urlsafe(32)
-        self._save([*self.all(), StoredToken(name, role, digest_of(token))])
+        self._save([*self.all(), StoredToken(name, role, digest_of(token), allowance)])
         return token
 
     def delete(self, name: str) -> bool:
@@ -86,12 +106,15 @@ class Tokens:
     def all(self) -> list[StoredToken]:
         """Return all tokens, oldest first."""
         try:
-            stored = cast("list[dict[str, str]]", json.loads(self._file.read_text(encoding="utf-8")))
+            stored = cast("list[dict[str, Any]]", json.loads(self._file.read_text(encoding="utf-8")))
         except FileNotFoundError:
             return []
         except ValueError as error:
             raise UsageError(f"The file of tokens {str(self._file)!r} can't be read; move it away.") from error
-        return [StoredToken(one["name"], cast("Role", one["role"]), one["digest"]) for one in stored]
+        return [
+            StoredToken(one["name"], one["role"], one["digest"], Allowance(**one.get("allowance", {})))
+            for one in stored
+        ]
 
     def visitor(self, token: str) -> Visitor | None:
         """Return who shows this token. All hashes are compared, so that the time says nothing about them."""
@@ -102,7 +125,7 @@ class Tokens:
         found = None
         for one in self.all():
             if hmac.compare_digest(one.digest, digest):
-                found = Visitor(one.name, one.role)
+                found = Visitor(one.name, one.role, one.allowance)
         return found
 
     def _save(self, tokens: list[StoredToken]) -> None:

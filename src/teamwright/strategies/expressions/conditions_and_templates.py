@@ -25,6 +25,7 @@ _GO_DOT = re.compile(r"(?:\A-?|[\s(|])\.(?:\w|\s|-?\Z)")
 """Go syntax: a dot that follows nothing, a `$`, a comment, or a keyword."""
 _OPENING = re.compile(r"\{[{%#]")
 """What begins an expression, a statement or a comment."""
+_LITERAL = re.compile(r'\{\{ "(\{[{%#])" \}\}')
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +78,11 @@ class Condition:
 def literal_template(text: str) -> str:
     """Return a template that renders to this text, whatever it contains."""
     return _OPENING.sub(lambda found: f'{{{{ "{found[0]}" }}}}', text)
+
+
+def without_literals(template: str) -> str:
+    """Return a template as people read it: what `literal_template` has escaped stands for itself."""
+    return _LITERAL.sub(r"\1", template)
 
 
 @dataclass(frozen=True, slots=True)

@@ -102,9 +102,16 @@ class PlanAnswer:
     @property
     def follows(self) -> bool:
         """Whether someone still has to answer."""
-        if self._state.ended_by is not None or self._is_without_answer or self._state.results.is_over:
+        state = self._state
+        if state.ended_by is not None or self._is_without_answer or state.results.is_over:
             return False
-        return self.is_abandoned or self._state.options.lead_answers
+        return self.is_abandoned or (state.options.lead_answers and not self._has_failed)
+
+    @property
+    def _has_failed(self) -> bool:
+        """Whether a step has failed the team; what the budget did not cover does not, where an answer follows."""
+        results = self._state.results
+        return any(results.is_fatal(step) and failure.error != BUDGET for step, failure in results.failures.items())
 
     async def give(self, ctx: Context, place: str) -> None:
         """Let the lead answer, or one agent finish, where one has to; `place` is where the steps have ended."""
@@ -131,10 +138,17 @@ class PlanAnswer:
                 closing=True,
             )
             self._finished = await ctx.ask(state.team.finisher, turn, key=own_key("finish"))
-        elif state.versions is not None and self._board is not None:
-            unpaid = any(map(is_unaffordable, state.results.failures.values()))
-            reason = "the budget did not cover it" if unpaid else ""
-            await state.versions.set_status("failed" if unpaid else "completed", reason)
+
+    async def close_plan(self, outcome: Outcome) -> None:
+        """Record how the plan ended, if its status is recorded; one that was left to one agent has its last already."""
+        versions = self._state.versions
+        if versions is None or self.is_abandoned:
+            return
+        if self._board is None and versions.plan.status != "confirmed":
+            return
+        unpaid = any(map(is_unaffordable, self._state.results.failures.values()))
+        reason = "the budget did not cover it" if unpaid else ""
+        await versions.set_status("failed" if unpaid or outcome.failure is not None else "completed", reason)
 
     async def _answer_at_once(self, key: str, ctx: Context) -> Outcome:
         """Let the lead answer in one ask, in a team that keeps no states of steps; return the outcome."""

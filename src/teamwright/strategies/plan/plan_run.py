@@ -71,6 +71,7 @@ class PlanRun:
                 ended, timed_out = None, True
         if ended is None:
             ended = await self._answer.outcome(ctx, timed_out=timed_out)
+            await self._answer.close_plan(ended)
         await self._enter("completed", ctx)
         await self._enter("dissolved", ctx)
         return ended

@@ -5,7 +5,7 @@ An answer that can't be used goes back once, with the reason. The text of a fail
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -34,6 +34,7 @@ from teamwright.strategies.plan.state import PlanState
 from teamwright.strategies.protocol import description_line
 from teamwright.strategies.reply_parsing import ParseFailure
 from teamwright.values.specs.plan import Plan, Role, Step
+from teamwright.values.turns.messages import Message
 from teamwright.values.turns.turn import Failure, Reply
 
 PLAN = """\
@@ -76,6 +77,9 @@ for steps that run side by side; "needs" are earlier steps whose results they re
 when the results are enough for the answer, which you give next
 {who}
 At most {most} more steps. What stands above came of the steps so far, under their ids."""
+
+AskChange = Callable[[Context], Awaitable[PlanChange]]
+"""Returns a change of the plan that the lead, or a member, wants."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,28 +148,24 @@ class Planner:
         schema = state.form.plan_schema(most, reason=True)
         return await state.consult(text, history, ctx, key, schema, read, self.replans + 1)
 
-    async def split(self, step: Step, ctx: Context) -> PlanChange:
+    def split(self, step: Step) -> AskChange:
         """Let the lead split the task of a step; without a usable split each member gets the whole task."""
         names = step.workers(self._state.team.roster)
         text = SPLIT.format(step=step.id, members=", ".join(names), form=self._introduced(self._state.change_form))
-        return await self._change(text, step, ctx, "split")
+        return self._change(text, step, "split")
 
-    async def adjust(self, step: Step, failure: Failure, ctx: Context) -> PlanChange:
+    def adjust(self, step: Step, failure: Failure) -> AskChange:
         """Let the lead change a step that failed, before it is tried once more; an empty change keeps it."""
         how = "did not pass its review" if failure.error == REVIEW_EXCEEDED else f"failed at {failure.asked!r}"
         text = ADJUST.format(step=step.id, how=how, form=self._introduced(self._state.change_form))
-        return await self._change(text, step, ctx, "adjust")
+        return self._change(text, step, "adjust")
 
-    async def redirect(self, said: str, ctx: Context) -> PlanChange:
+    def redirect(self, said: str) -> AskChange:
         """Let the lead change the plan for what a person said; without a usable answer it stays as it is."""
         state = self._state
         lines = "\n".join(plan_difference(None, state.plan).lines)
         text = REDIRECT.format(said=said, plan=lines, form=self._introduced(state.change_form))
-        history = state.learnt(state.outputs.graph.order)
-        read = partial(self._read_change, state.plan)
-        schema = state.change_form.change_schema(state.options.max_steps)
-        found = await state.consult(text, history, ctx, "redirect", schema, read)
-        return self._usable(found)
+        return partial(self._ask_change, text, state.learnt(state.outputs.graph.order), state.plan, "redirect")
 
     async def decide(self, number: int, most: int, ctx: Context) -> tuple[ReadSteps, str] | Failure | None:
         """Return the next steps, none for the answer; a failure, or None if the lead ended the team."""
@@ -179,12 +179,18 @@ class Planner:
         found = await state.consult(text, list(history)[len(state.task.history) :], ctx, key, schema, read, number)
         return (found, said[-1]) if isinstance(found, ReadSteps) else found
 
-    async def _change(self, text: str, step: Step, ctx: Context, key: str) -> PlanChange:
+    def _change(self, text: str, step: Step, key: str) -> AskChange:
         state = self._state
         history = [*state.inputs_of(step), *state.unfinished(step.id)]
-        read = partial(self._read_change, state.plan)
-        schema = state.change_form.change_schema(state.options.max_steps)
-        return self._usable(await state.consult(f"{text}\n\n{state.about(step)}", history, ctx, key, schema, read))
+        return partial(self._ask_change, f"{text}\n\n{state.about(step)}", history, state.plan, key)
+
+    async def _ask_change(
+        self, text: str, history: Sequence[Message], plan: Plan, key: str, ctx: Context
+    ) -> PlanChange:
+        """Ask for a change of the plan as it was when the ask was due: it may be made after other changes."""
+        read = partial(self._read_change, plan)
+        schema = self._state.change_form.change_schema(self._state.options.max_steps)
+        return self._usable(await self._state.consult(text, history, ctx, key, schema, read))
 
     def _usable(self, found: PlanChange | Failure | None) -> PlanChange:
         if isinstance(found, Failure):

@@ -246,7 +246,15 @@ def _expanded(kind: Kind, node: Node) -> Node:
         return _as_function(node)
     if kind == "agent" and is_nothing(node):
         return Fields({}, node.place)
-    return expand_tools(node) if kind == "agent" and isinstance(node, Fields) else node
+    return expand_tools(_expand_address(node)) if kind == "agent" and isinstance(node, Fields) else node
+
+
+def _expand_address(agent: Fields) -> Fields:
+    """Expand a remote agent that is only its address."""
+    written = agent.get("a2a")
+    if not isinstance(written, Scalar):
+        return agent
+    return agent.with_value("a2a", Fields({"url": Entry("url", written.place, written)}, written.place))
 
 
 def expand_tools(agent: Fields) -> Fields:

@@ -20,7 +20,7 @@ from teamwright.values.specs.plan import BOOKKEEPING, Step
 AGENT, MODEL = "agent", "model"
 SECTION_WORDS = {
     "agents": "Agents by name. "
-    "One without `model` and `function` gets the model `primary`, else `default`, else the only one.",
+    "One without `model`, `function` and `a2a` gets the model `primary`, else `default`, else the only one.",
     "teams": "Teams by name. A member is an agent or another team.",
     "models": "Models by name: `provider:name`, `local`, `local:weights.gguf`, `scripted:replies.yaml`, the same under"
     " `model` with a rate limit, or a server.",
@@ -239,7 +239,14 @@ def _add_rules(schema: JsonSchema) -> None:
         "properties": {name: {"const": True} for name in ("optional", "critical")},
         "required": ["optional", "critical"],
     }
-    agent["not"] = {"anyOf": [{"required": ["model", "function"]}, both]}
+    answerers: list[JsonValue] = [
+        {"required": ["model", "function"]},
+        {"required": ["model", "a2a"]},
+        {"required": ["function", "a2a"]},
+    ]
+    agent["not"] = {"anyOf": [*answerers, both]}
+    address = cast("JsonSchema", part(agent, "properties", "a2a"))
+    cast("list[JsonValue]", address["anyOf"]).insert(0, {"type": "string", "description": "its URL"})
     team = cast("JsonSchema", part(schema, "$defs", "TeamSpec"))
     team["not"] = both
     cast("JsonSchema", part(team, "properties", "members"))["minItems"] = 1

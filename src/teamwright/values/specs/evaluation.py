@@ -29,8 +29,8 @@ RUBRIC = "rubric"
 class Length(Value):
     """Bounds of the number of characters of a text."""
 
-    min: int = Field(default=0, ge=0)
-    max: int | None = Field(default=None, ge=0)
+    min: int = Field(default=0, ge=0, description="the fewest characters")
+    max: int | None = Field(default=None, ge=0, description="the most characters")
 
     @model_validator(mode="after")
     def _in_order(self) -> Self:

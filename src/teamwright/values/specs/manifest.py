@@ -20,6 +20,7 @@ from teamwright.values.specs.members import (
     ExpertProfile,
     FallbackModel,
     MemberSettings,
+    RemoteAddress,
     Share,
 )
 from teamwright.values.specs.models import OUTPUT_MODE, SETTINGS, AnyModel, CacheMode, CheckedSettings, OutputChoice
@@ -78,6 +79,7 @@ class AgentSpec(AgentSettings):
     check_output: str | None = Field(default=None, description="module:function that checks each answer of the model")
     model: AnyModel | None = Field(default=None, description="a name from `models`, or a model")
     function: str | None = Field(default=None, description="module:function")
+    a2a: RemoteAddress | None = Field(default=None, description="a remote agent of A2A that answers: its URL")
     tools: tuple[str | DeclaredTool, ...] = Field(
         default=(), description="names from `tools`, `terminate`, `workspace`, `files`, or tools written here"
     )

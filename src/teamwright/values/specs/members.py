@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
@@ -16,6 +17,7 @@ from teamwright.values.call_limits import (
     TooLong,
 )
 from teamwright.values.limits import Limits
+from teamwright.values.names import is_web_address
 from teamwright.values.people import Confirm
 from teamwright.values.specs.models import AnyModel
 from teamwright.values.text.display import cut
@@ -78,6 +80,18 @@ class MemberSettings(Value):
     confirm: Confirm | None = Field(default=None, description=CONFIRM)
     optional: bool = Field(default=False, description=OPTIONAL)
     critical: bool = Field(default=False, description=CRITICAL)
+
+
+class RemoteAddress(Value):
+    """Where a remote A2A agent is, and what its server wants to be shown."""
+
+    url: str = Field(description="the address of the agent, below which its card is")
+    headers: dict[str, str] = Field(default={}, description="such as `Authorization: Bearer ${TOKEN}`")
+
+    def mistakes(self) -> Iterable[str]:
+        """Return an address that is none."""
+        if not is_web_address(self.url):
+            yield f"url: {self.url!r} is not an http address"
 
 
 class AgentSettings(MemberSettings):

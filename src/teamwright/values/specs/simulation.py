@@ -26,8 +26,8 @@ Probability = Annotated[float, Field(ge=0, le=1)]
 class Percentiles(Value):
     """A lognormal distribution, with a long tail, as latencies and lengths of replies mostly have."""
 
-    p50: Annotated[FiniteFloat, Field(gt=0)]
-    p90: Annotated[FiniteFloat, Field(gt=0)]
+    p50: Annotated[FiniteFloat, Field(gt=0, description="the median: half are less")]
+    p90: Annotated[FiniteFloat, Field(gt=0, description="nine of ten are less")]
 
     @model_validator(mode="after")
     def _in_order(self) -> Self:

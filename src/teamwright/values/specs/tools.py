@@ -43,7 +43,7 @@ class FunctionTool(Value):
 
     function: str = Field(description="module:function")
     name: Name | None = Field(default=None, description="the name of the tool; that of the function by default")
-    description: str | None = None
+    description: str | None = Field(default=None, description="what models read of it; the docstring by default")
     timeout: float | None = Field(
         default=None, gt=0, allow_inf_nan=False, description="seconds of one call; the agent's `timeout` by default"
     )
@@ -74,16 +74,16 @@ MCP_NEEDS = {"args": "command", "cwd": "command", "env": "command", "headers": "
 class McpTool(Value):
     """An MCP server, by command or URL."""
 
-    command: str | None = None
-    args: tuple[str, ...] = ()
+    command: str | None = Field(default=None, description="the program that is the server")
+    args: tuple[str, ...] = Field(default=(), description="the arguments of the program")
     cwd: str | None = Field(
         default=None, description="the folder in which the command starts; that of the manifest by default"
     )
     env: dict[str, str] = Field(
         default={}, description="variables of the server, besides a short list that it inherits; ${NAME} passes one on"
     )
-    url: str | None = None
-    headers: dict[str, str] = {}
+    url: str | None = Field(default=None, description="the address of a server that runs elsewhere")
+    headers: dict[str, str] = Field(default={}, description="sent with each request to it, such as a token")
     tools: tuple[str, ...] | None = Field(default=None, description="the tools that the agent may use; all by default")
     share: Literal["run", "engine"] = Field(default="run", description="how long the server lives")
 

@@ -66,8 +66,11 @@ NAMED_BY_OTHERS = HEADER_FIELDS | {"env"}
 
 FOR_SECRETS = frozenset(("api_key", "url"))
 SCHEMAS = frozenset(("input_schema", "output_schema"))
-OWN_SECRETS = frozenset(("TEAMWRIGHT_JOURNAL", "TEAMWRIGHT_REDIS", "TEAMWRIGHT_WEBHOOK", "TEAMWRIGHT_WEBHOOK_SECRET"))
-"""Variables of Teamwright itself with addresses and credentials, which no manifest needs."""
+OWN_SECRETS = frozenset((
+    "OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_HEADERS", "TEAMWRIGHT_JOURNAL", "TEAMWRIGHT_REDIS",
+    "TEAMWRIGHT_WEBHOOK", "TEAMWRIGHT_WEBHOOK_SECRET",
+))  # fmt: skip
+"""Variables that Teamwright itself reads, with addresses and credentials, which no manifest needs."""
 
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _SECRET_WORDS = frozenset(

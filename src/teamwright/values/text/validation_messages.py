@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, cast, get_args
 
 from teamwright.errors import nearest
-from teamwright.values.names import FieldPath, suggest_name
+from teamwright.values.names import NAME, FieldPath, suggest_name
 from teamwright.values.text.display import cut
 
 if TYPE_CHECKING:
@@ -59,8 +59,13 @@ class Misfit(NamedTuple):
 
 def misfits_of(error: ValidationError, value: object) -> list[Misfit]:
     """Return the validation errors of a value, one per place, in order."""
+    return misfits_among(error.errors(include_url=False), value)
+
+
+def misfits_among(errors: Iterable[ErrorDetails], value: object) -> list[Misfit]:
+    """Return the errors of a value, which were found elsewhere, one per place, in order."""
     found: dict[FieldPath, list[ErrorDetails]] = {}
-    for one in error.errors(include_url=False):
+    for one in errors:
         found.setdefault(_path(one, value), []).append(one)
     inner = {path[:length] for path in found for length in range(len(path))}
     return [
@@ -150,6 +155,8 @@ def misfit_text(error: ErrorDetails) -> str:
         return f"must be {words} {limit}, and {found_text(given, plain=True)} is not"
     if (wanted := _kind(kind)) is not None:
         return f"expects {wanted}, found {found_text(given)}"
+    if kind.startswith("union_tag_"):
+        return _wrong_tag(context)
     return _other(kind, given, context)
 
 
@@ -157,7 +164,9 @@ def _other(kind: str, given: object, context: Mapping[str, Any]) -> str:
     if kind in SAYINGS:
         return SAYINGS[kind]
     match kind:
-        case "string_pattern_mismatch":  # declarations have patterns for names alone
+        case "string_pattern_mismatch" if context.get("pattern") != f"^{NAME.pattern}$":
+            return "has characters that are not possible here" if str(given).strip() else "is blank"
+        case "string_pattern_mismatch":
             text = cut(str(given), MOST_SHOWN)
             return f"{text!r} is no name: {NAME_FORM}; for example {suggest_name(text)!r}"
         case "literal_error" | "enum":
@@ -171,6 +180,14 @@ def _other(kind: str, given: object, context: Mapping[str, Any]) -> str:
             return f"{wanted} {found_text(given)}"
         case _:
             return f"{found_text(given)} does not fit here"
+
+
+def _wrong_tag(context: Mapping[str, Any]) -> str:
+    """Word which alternative of a union is meant that is none, or that none is named."""
+    named, tag = (str(context.get(name, "")).strip("'") for name in ("discriminator", "tag"))
+    if not tag:
+        return f"has no {named}"
+    return f"has the {named} {cut(tag, MOST_SHOWN)!r}, which is none of {context.get('expected_tags')}"
 
 
 def _wrong_choice(given: object, expected: str) -> str:

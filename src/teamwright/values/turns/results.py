@@ -140,6 +140,8 @@ class RunSummary(Record, frozen=True):
     """The run of which this one is a branch, and whose figures include its own; empty if it is none."""
     driver: str = ""
     """What resumed the run last: a worker, server or host, and the process id, or the server that began it."""
+    since: float = 0.0
+    """When its status changed last, in seconds since 1970; its JSON does not have it."""
 
     @property
     def run_id(self) -> str:
@@ -148,8 +150,9 @@ class RunSummary(Record, frozen=True):
 
     @override
     def to_json(self) -> dict[str, JsonValue]:
-        """All fields as JSON data; those that most runs lack only where they are set."""
+        """All fields but `since` as JSON data; those that most runs lack only where they are set."""
         fields = super().to_json()
+        del fields["since"]
         return {name: value for name, value in fields.items() if value or name not in SPARSE}
 
 

@@ -163,6 +163,12 @@ class PageServer:
             self._process.stdout.close()
             self._process = None
 
+    def cpu_seconds(self) -> float:
+        """The CPU time that the process has used so far."""
+        assert self._process is not None
+        fields = Path(f"/proc/{self._process.pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
     def sign_in(self, page: Page) -> None:
         """Open the page with the code of the printed address."""
         page.goto(self.address)
@@ -219,13 +225,13 @@ class PageServer:
 VIOLATIONS = """\
 async rules => {
     const found = await axe.run({resultTypes: ["violations"], ...(rules && {runOnly: rules})});
-    return found.violations.filter(one => ["serious", "critical"].includes(one.impact)).flatMap(
+    return found.violations.flatMap(
         one => one.nodes.map(node => `${one.id}: ${node.html.slice(0, 200)} ${node.failureSummary}`));
 }"""
 
 
 def violations(page: Page, theme: str = "light") -> list[str]:
-    """What axe-core finds that makes the page unusable for a reader; the dark theme changes nothing but colours."""
+    """All that axe-core finds, also the minor; the dark theme changes nothing but colours."""
     if not page.evaluate("'axe' in window"):
         page.evaluate(AXE.read_text(encoding="utf-8"))
     found: list[str] = page.evaluate(VIOLATIONS, ["color-contrast"] if theme == "dark" else None)

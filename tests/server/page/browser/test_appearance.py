@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, Page, StorageState, expect
 
 from tests.server.page.browser.conftest import reader, watched
-from tests.server.page.browser.kit import PageServer, violations
+from tests.server.page.browser.kit import PageServer, violations, write_teams
 
 PHONE = {"width": 390, "height": 800}
 
@@ -43,6 +44,13 @@ def test_nobody_is_kept_out_of_any_page(
             page.wait_for_timeout(500)
             assert violations(page, theme) == [], tab.inner_text()
     context.close()
+
+
+def test_what_keeps_a_reader_out_is_found(server: PageServer, page: Page) -> None:
+    server.open(page)
+    page.get_by_role("heading", name="Runs", exact=True).wait_for()
+    page.evaluate("document.getElementById('content').append(document.createElement('button'))")
+    assert [one.partition(":")[0] for one in violations(page)] == ["button-name"]
 
 
 def test_the_theme_follows_the_system_until_it_is_chosen(server: PageServer, page: Page) -> None:
@@ -81,6 +89,50 @@ def test_nothing_is_wider_than_a_phone(server: PageServer, page: Page) -> None:
     feed = page.get_by_role("feed").bounding_box()
     assert feed is not None
     assert feed["height"] > PHONE["height"] / 2  # the conversation has the most of it
+
+
+def test_a_phone_shows_every_link_and_keeps_the_tools_one_press_away(server: PageServer, page: Page) -> None:
+    page.set_viewport_size({"width": 360, "height": 740})
+    server.start_run(page, "approval")
+    server.show_run(page, "talk")
+    links = page.get_by_role("navigation", name="Main").get_by_role("link")
+    expect(links).to_have_count(4)
+    expect(links.nth(1)).to_contain_text("waiting")
+    for link in links.all():
+        expect(link).to_be_in_viewport(ratio=1)
+    more = page.get_by_role("banner").get_by_role("button", name="More")
+    boxes = [one.bounding_box() for one in (links.first, more)]
+    assert boxes[0]
+    assert boxes[1]
+    assert abs(boxes[0]["y"] - boxes[1]["y"]) < 20  # in one row
+    language = page.get_by_role("button", name="Language")
+    expect(language).to_be_hidden()
+    more.click()
+    language.click()
+    expect(page.get_by_role("link", name="新建运行")).to_be_in_viewport(ratio=1)
+
+
+def test_a_wide_table_is_scrolled_with_its_words_whole(tmp_path: Path, own_page: Page) -> None:
+    cells = ("|", *(f" measurement{number} |" for number in range(14)), "\n")
+    table = "".join((*cells, "|", "---|" * 14, "\n", *cells))
+    manifest = "agents: {clerk: {model: scripted:replies.yaml}}\nteams: {wide: {members: [clerk]}}\n"
+    teams = write_teams(tmp_path / "teams", {"wide": manifest}, {"wide": [{"reply": f"7. Seventh\n\n{table}"}]})
+    with PageServer(teams, tmp_path / "home") as server:
+        server.sign_in(own_page)
+        server.show_run(own_page, "wide")
+        frame = own_page.get_by_role("feed").get_by_role("group", name="Table").first
+        heights: list[float] = []
+        for width in (1280, PHONE["width"]):
+            own_page.set_viewport_size({"width": width, "height": 800})
+            expect(frame).to_be_visible()
+            assert frame.evaluate("one => one.scrollWidth > one.clientWidth"), width
+            heights.append(frame.get_by_role("cell").first.evaluate("one => one.clientHeight"))
+            assert violations(own_page) == [], width
+        assert max(heights) < 50, heights  # a line, not one letter below the other
+        frame.focus()
+        own_page.keyboard.press("ArrowRight")
+        own_page.wait_for_function("one => one.scrollLeft > 0", arg=frame.element_handle())
+        assert own_page.get_by_role("feed").locator("ol[start='7']").count() > 0
 
 
 def test_times_are_those_of_the_readers_zone(server: PageServer, browser: Browser, session: StorageState) -> None:

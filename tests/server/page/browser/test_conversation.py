@@ -120,6 +120,21 @@ def test_the_history_of_a_run_comes_in_one_answer_and_one_that_has_ended_needs_n
     assert not [one for one in asked if f"{run_id}/socket" in one]
 
 
+def test_a_run_is_read_while_the_session_is_checked(server: PageServer, page: Page) -> None:
+    run_id = server.show_run(page, "talk")
+    expect(page.get_by_text("Completed").first).to_be_visible()
+    held: list[Route] = []
+    page.route("**/api/session", lambda route: held.append(route))  # noqa: PLW0108 - Playwright takes no built-in
+    with page.expect_request("**/page-events*"):
+        page.reload()
+    expect(page.get_by_role("feed")).to_contain_text("at less on a mountain")
+    assert held
+    held[0].fulfill(status=401, json={"error": {"code": "unauthorized", "message": "no session"}})
+    expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
+    expect(page.get_by_role("feed")).to_have_count(0)
+    assert run_id in page.url
+
+
 def test_the_slider_shows_the_run_as_it_was(server: PageServer, page: Page) -> None:
     server.show_run(page, "talk", "Explain boiling water")
     feed = page.get_by_role("feed")
@@ -168,11 +183,25 @@ def test_a_message_reaches_the_team_from_under_the_conversation(server: PageServ
     expect(said).to_contain_text("Took effect")
 
 
+def test_a_search_finds_what_is_shown_and_marks_it(server: PageServer, page: Page) -> None:
+    server.show_run(page, "talk")
+    expect(page.get_by_text("Completed").first).to_be_visible()
+    page.get_by_label("Search this run").fill("sea level")
+    expect(page.get_by_text("4 found")).to_be_visible()
+    expect(page.get_by_role("article")).to_have_count(4)
+    expect(page.get_by_role("feed")).not_to_contain_text("The run ends")
+    marked = "[...CSS.highlights.get('found')].map(one => one.toString()).sort().join()"
+    found = ",".join(["level"] * 4 + ["sea"] * 5)  # also in the name of the researcher
+    page.wait_for_function(f"() => {marked} === '{found}'")
+    page.get_by_label("Search this run").fill("")
+    page.wait_for_function("() => CSS.highlights.get('found').size === 0")
+
+
 def test_a_run_that_has_ended_is_followed_up_in_the_same_conversation(server: PageServer, page: Page) -> None:
     first = server.show_run(page, "talk", "Explain boiling water")
     expect(page.get_by_role("feed")).to_contain_text("at less on a mountain")
     page.get_by_role("textbox", name="Follow up").fill("And on the moon?")
-    page.get_by_role("button", name="Send", exact=True).click()
+    page.get_by_role("button", name="Follow up").click()
     expect(page.get_by_role("feed")).to_contain_text("And on the moon?")
     expect(page).not_to_have_url(re.compile(first))
     expect(page.get_by_text("Completed").first).to_be_visible()
@@ -273,7 +302,7 @@ def test_a_run_says_what_it_is_and_can_be_taken_away(server: PageServer, page: P
 def test_a_run_names_the_run_that_it_continues_and_the_other_turns(server: PageServer, page: Page) -> None:
     first = server.show_run(page, "talk", "Explain boiling water")
     page.get_by_role("textbox", name="Follow up").fill("And on the moon?")
-    page.get_by_role("button", name="Send", exact=True).click()
+    page.get_by_role("button", name="Follow up").click()
     origin = page.get_by_role("list", name="Belongs to")
     origin.get_by_role("link", name=first).click()
     expect(page).to_have_url(re.compile(first))

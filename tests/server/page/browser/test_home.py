@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from playwright.sync_api import Browser, Page, expect
 
-from tests.server.page.browser.kit import PageServer
+from tests.server.page.browser.kit import PageServer, violations
 
 
 def test_the_printed_address_works_once_and_leaves_no_code_behind(
@@ -46,8 +46,9 @@ def test_the_inbox_approves_edits_and_rejects_in_place(server: PageServer, page:
     runs = {what: server.start_run(page, "approval", f"{what} it") for what in ("Approve", "Edit", "Reject")}
     expect(page.get_by_role("link", name="3 waiting for you").first).to_be_visible(timeout=15_000)
     page.get_by_role("link", name="3 waiting for you").first.click()
-    cards = page.get_by_role("region", name="Approval: approval")
+    cards = page.get_by_role("article", name="Approval: approval")
     expect(cards).to_have_count(3)
+    assert violations(page) == []
     for what, run_id in runs.items():
         card = cards.filter(has=page.locator(f'a[href*="{run_id}"]'))
         card.get_by_role("button", name=what, exact=True).click()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from tests.server.page.browser.kit import PageServer, violations
 
@@ -58,13 +58,54 @@ def test_what_the_server_refuses_is_said_beside_the_field(server: PageServer, pa
     page.get_by_label("What should be done?").fill("@talk Explain this")
     tokens = page.get_by_label("Tokens at most")
     tokens.fill("-5")
-    expect(page.locator("#limit-tokens")).to_contain_text("greater than or equal to 0")
+    limits = page.get_by_role("group", name="Ceiling")
+    expect(limits.get_by_role("alert")).to_contain_text("must be at least 0")
     expect(tokens).to_have_attribute("aria-invalid", "true")
     expect(page.get_by_role("button", name="Start")).to_have_attribute("aria-disabled", "true")
     tokens.fill("")
-    expect(page.locator("#limit-tokens")).to_be_hidden()
+    expect(limits.get_by_role("alert")).to_be_hidden()
     page.get_by_label("Add files").last.set_input_files({"name": "empty.txt", "mimeType": "text/plain", "buffer": b""})
     expect(page.get_by_role("region", name="Files").get_by_role("alert")).to_contain_text("is empty")
+
+
+def test_a_limit_that_is_no_number_is_said_beside_its_field_and_nothing_starts_without_it(
+    server: PageServer, page: Page
+) -> None:
+    asked: list[object] = []
+    page.on("request", lambda one: asked.append(one.post_data_json) if one.url.endswith("/forecast") else None)
+    server.open(page, "new")
+    page.get_by_label("What should be done?").fill("@talk Explain this")
+    button, dollars = page.get_by_role("button", name="Start"), page.get_by_label("US dollars at most")
+    expect(button).not_to_have_attribute("aria-disabled", "true")
+    for typed in ("5e", "1e400", "1-2"):
+        dollars.clear()
+        dollars.press_sequentially(typed)
+        expect(page.get_by_role("group", name="Ceiling").get_by_role("alert")).to_contain_text("no number")
+        expect(button).to_have_attribute("aria-disabled", "true")
+        expect(dollars).to_have_value(typed)
+    dollars.fill("0.5")
+    expect(page.get_by_role("region", name="Forecast")).to_contain_text("$0.5")
+    expect(button).not_to_have_attribute("aria-disabled", "true")
+    assert [one["limits"] for one in asked if isinstance(one, dict)][-1] == {"usd": 0.5}
+
+
+def test_the_forecast_of_another_team_is_never_shown(server: PageServer, page: Page) -> None:
+    held: list[Route] = []
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    page.route("**/api/runs/forecast", hold)
+    server.open(page, "new")
+    line, button = page.get_by_label("What should be done?"), page.get_by_role("button", name="Start")
+    with page.expect_request("**/api/runs/forecast"):
+        line.fill("@talk One")
+    line.fill("@slow Other")
+    with page.expect_response("**/api/runs/forecast"):
+        held[0].continue_()
+    page.wait_for_timeout(100)  # less than the pause before the next one is asked for
+    expect(page.get_by_role("region", name="Forecast")).not_to_contain_text("50,000")
+    expect(button).to_have_attribute("aria-disabled", "true")
 
 
 def test_a_run_is_started_like_another_with_its_files_and_limits(server: PageServer, page: Page) -> None:
@@ -108,8 +149,19 @@ def test_a_team_of_experts_is_formed_edited_and_started(server: PageServer, page
     team.get_by_role("button", name="Remove analyst").click()
     expect(team.get_by_role("listitem")).to_have_count(2)
     team.get_by_role("button", name="Add a role of your own").click()
-    expect(team.get_by_role("alert")).to_contain_text("no name of an expert")
-    team.get_by_label("Name of the role").fill("baker")
+    own = team.get_by_label("Name of the role")
+    for name, problem in (
+        ("", "no name of an expert"),
+        ("bad name !", "no name of an expert"),
+        ("editor", "two roles"),
+    ):
+        own.fill(name)
+        expect(own).to_have_accessible_description(re.compile(problem))
+        expect(own).to_have_attribute("aria-invalid", "true")
+        expect(team.get_by_role("alert")).to_have_count(1)
+        expect(team.get_by_role("listitem").last.get_by_role("alert")).not_to_contain_text("roles.")
+    own.fill("baker")
+    expect(team.get_by_role("radio", name="leads: editor")).to_be_checked()  # also after two had its name
     team.get_by_label("How baker works").fill("Bake, and say how.")
     team.get_by_role("combobox", name="Model").select_option("slow scripted:replies.yaml")
     assert violations(page) == []

@@ -167,7 +167,7 @@ def test_keys_move_through_the_inbox(server: PageServer, page: Page) -> None:
     server.open(page, "inbox")
     page.get_by_role("button", name="Approve", exact=True).wait_for()
     page.keyboard.press("j")
-    expect(page.get_by_role("region", name="Approval: approval")).to_be_focused()
+    expect(page.get_by_role("article", name="Approval: approval")).to_be_focused()
     page.keyboard.press("o")
     expect(page).to_have_url(re.compile(f"#/runs/{run_id}"))
 

@@ -72,7 +72,7 @@ def test_a_fork_that_is_refused_says_so_beside_the_field(server: PageServer, pag
     page.get_by_role("button", name="Change task or limits").click()
     page.get_by_label("Limit of tokens").fill("-1")
     page.get_by_role("button", name="Fork", exact=True).click()
-    expect(page.locator("label", has_text="Limit of tokens").get_by_role("alert")).to_contain_text("equal to 0")
+    expect(page.get_by_label("Limit of tokens")).to_have_accessible_description("must be at least 0, and -1 is not")
 
 
 def test_a_session_that_ends_in_the_middle_of_a_run_asks_to_sign_in(server: PageServer, page: Page) -> None:

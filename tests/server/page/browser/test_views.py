@@ -15,6 +15,16 @@ from tests.paths import ROOT
 from tests.server.page.browser.kit import REPORT, REPORT_REPLIES, PageServer, violations, write_teams
 
 pytestmark = pytest.mark.experts
+DECIDES = REPORT.replace("lead: chief", "lead: chief\n      answer: decision").replace("report:", "decides:", 1)
+DECISION = {
+    "options": ["Print it", "Send it"],
+    "chosen": "Send it",
+    "reasons": ["Paper is dear."],
+    "dissent": [{"member": "reader", "says": "Some have no screen."}],
+}
+DECIDES_REPLIES = [*REPORT_REPLIES[:2], {"agent": "chief", "json": DECISION}]
+UNPAID = "agents: {clerk: {function: 'gone:clerk'}}\nteams: {unpaid: {members: [clerk]}}\n"
+GONE = 'def clerk(task: str) -> str:\n    raise RuntimeError("closed")\n'
 EXAMPLES = ("budget", "expert_review", "selector")
 VIEWS = ("plan", "money", "steer", "travel", "lab")
 STEERED = re.sub(r"(reader|writer): {model: scripted:replies.yaml", r"\1: {function: 'steps:\1'", REPORT)
@@ -45,7 +55,9 @@ def server(folder: Path) -> Iterator[PageServer]:
     """A server with examples of several strategies, and a team whose first member waits, so that it can be steered."""
     for name in EXAMPLES:
         shutil.copytree(ROOT / "examples" / name, folder / "teams" / name)
-    write_teams(folder / "teams", {"steered": STEERED}, {"steered": REPORT_REPLIES})
+    own = {"steered": STEERED, "decides": DECIDES, "unpaid": UNPAID}
+    write_teams(folder / "teams", own, {"steered": REPORT_REPLIES, "decides": DECIDES_REPLIES, "unpaid": []})
+    (folder / "teams" / "unpaid" / "gone.py").write_text(GONE, encoding="utf-8")
     (folder / "teams" / "steered" / "steps.py").write_text(STEPS, encoding="utf-8")
     with PageServer(folder / "teams", folder / "home") as started:
         yield started
@@ -81,6 +93,23 @@ def test_a_plan_shows_states_competition_and_the_verdicts_of_each_step(server: P
     expect(timeline.get_by_role("button", name=re.compile("^guard; Work; findings; "))).to_be_visible()
 
 
+def test_a_decision_is_shown_as_a_table(server: PageServer, page: Page) -> None:
+    server.show_run(page, "decides")
+    answer = page.get_by_role("article").filter(has_text="Answer of decides")
+    expect(answer.get_by_role("row", name=re.compile("^Options"))).to_contain_text("Print it")
+    expect(answer.get_by_role("row", name="Chosen Send it")).to_be_visible()
+    expect(answer.get_by_role("row", name="reader Some have no screen.", exact=True)).to_be_visible()
+    expect(page.get_by_role("feed")).not_to_contain_text('"chosen"')
+    assert violations(page) == []
+
+
+def test_a_run_that_spent_nothing_has_no_curve(server: PageServer, page: Page) -> None:
+    server.show_run(page, "unpaid", view="money")
+    expect(page.get_by_text("1 failed")).to_be_visible()
+    expect(page.get_by_text("Nothing has been spent yet")).to_be_visible()
+    expect(page.locator("figure")).to_have_count(0)
+
+
 def test_a_team_without_a_plan_has_a_timeline(server: PageServer, page: Page) -> None:
     server.show_run(page, "selector", view="plan")
     expect(page.get_by_role("heading", name="This team works without a plan")).to_be_visible()
@@ -100,10 +129,27 @@ def test_a_running_plan_is_edited_with_its_difference(server: PageServer, page: 
     dialog.get_by_label("Task").last.press("Tab")
     dialog.get_by_role("button", name="Send this plan").click()
     expect(dialog).to_be_hidden()
+    pending = page.get_by_role("status").get_by_text("Plan edited: accepted; it takes effect when the step")
+    expect(pending).to_be_visible()
     go.touch()
     expect(page.get_by_text("Version 2, under way")).to_be_visible()
+    expect(pending).to_be_hidden()
     expect(page.get_by_role("button", name=re.compile("^step_3"))).to_be_visible()
     expect(page.get_by_role("region", name="Changes")).to_contain_text("Write it in Latin.")
+
+
+def test_why_a_plan_is_refused_is_said_until_it_is_changed(server: PageServer, page: Page, go: Path) -> None:
+    server.show_run(page, "steered", view="plan")
+    page.get_by_role("button", name="Edit the plan").click()
+    dialog = page.get_by_role("dialog", name="Edit the plan")
+    dialog.get_by_role("button", name="JSON").click()
+    dialog.get_by_role("textbox", name="JSON").fill('{"steps": "none"}')
+    dialog.get_by_role("button", name="Send this plan").click()
+    expect(dialog.get_by_role("alert")).to_contain_text("steps")
+    dialog.get_by_role("textbox", name="JSON").fill('{"steps": [')
+    expect(dialog.get_by_role("alert")).to_have_count(1)
+    expect(dialog.get_by_role("alert")).to_contain_text("JSON")
+    go.touch()
 
 
 def test_every_intervention_says_when_it_was_accepted_and_took_effect(server: PageServer, page: Page, go: Path) -> None:
@@ -115,7 +161,14 @@ def test_every_intervention_says_when_it_was_accepted_and_took_effect(server: Pa
     message = done.get_by_role("listitem").filter(has_text="Mind the gap.").first
     expect(message).to_contain_text("Accepted")
     expect(message).to_contain_text("Not in effect yet")
-    page.get_by_label("Tokens: raise to").fill("60000")
+    tokens = page.get_by_label("Tokens: raise to")
+    tokens.fill("1")
+    page.get_by_role("button", name="Raise the budget").click()
+    expect(page.get_by_role("alert")).to_be_visible()
+    tokens.fill("60000e")
+    expect(page.get_by_role("alert")).to_have_text(re.compile("^This is no number"))
+    expect(page.get_by_role("button", name="Raise the budget")).to_have_attribute("aria-disabled", "true")
+    tokens.fill("60000")
     page.get_by_role("button", name="Raise the budget").click()
     expect(done.get_by_role("listitem").filter(has_text="Budget raised").first).to_contain_text("Took effect")
     expect(page.get_by_text("of 60k")).to_be_visible()
@@ -205,7 +258,13 @@ def test_a_run_is_forked_with_another_task_and_compared(server: PageServer, page
     page.get_by_role("button", name="Previous result").click()
     page.get_by_role("button", name="Change task or limits…").click()
     page.get_by_label("Task").fill("Build a barn.")
-    page.get_by_role("button", name="Fork", exact=True).click()
+    fork, tokens = page.get_by_role("button", name="Fork"), page.get_by_label("Limit of tokens")
+    tokens.press_sequentially("5e")
+    expect(page.get_by_role("alert")).to_contain_text("no number")
+    expect(fork).to_have_attribute("aria-disabled", "true")
+    tokens.fill("5e5")
+    expect(page.get_by_role("alert")).to_be_hidden()
+    fork.click()
     page.get_by_role("link", name="Compare both").click()
     compared = page.get_by_role("region", name="Compare with another run").last
     expect(compared).to_contain_text(re.compile(r"\d+ turns the same, \d+ asked differently"))
@@ -215,11 +274,11 @@ def test_a_run_is_forked_with_another_task_and_compared(server: PageServer, page
 
 def test_the_lab_advises_simulates_compares_and_sweeps(server: PageServer, page: Page) -> None:
     server.show_run(page, "expert_review", view="lab")
-    expect(page.get_by_role("region", name="Advice for this team").first).to_contain_text("confidence")
+    expect(page.get_by_role("region", name="Advice for this team").first).to_contain_text("confidence", timeout=60_000)
     expect(page.get_by_role("region", name="Topologies compared").first).to_contain_text("Star")
     page.get_by_role("button", name="Simulate 50 runs").click()
     simulated = page.get_by_role("region", name="Simulation of this team").first
-    expect(simulated).to_contain_text("As declared", timeout=60_000)  # 250 runs, beside other tests
+    expect(simulated).to_contain_text("As declared", timeout=120_000)  # 250 runs, beside other tests
     sweep = page.get_by_role("region", name="Sweep", exact=True)
     sweep.get_by_role("button", name="Compute").click()
     expect(sweep.get_by_role("table", name="Mesh")).to_be_visible()

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from pydantic import JsonValue
 
+from teamwright.strategies.expressions.conditions_and_templates import literal_template
 from teamwright.strategies.plan.changes.difference import plan_after, plan_difference, plan_text
 from teamwright.values.specs.plan import Pins, Plan, Step
 
@@ -37,6 +38,24 @@ def test_a_difference_is_readable() -> None:  # A-07
         "~ variables.n: 1 → 3",
         "~ variables.m: 2 → nothing",
     ]
+
+
+@pytest.mark.parametrize("text", ["Use {{ name }} and {% raw %}.", "{#1", '{{ "a" }}'])
+def test_text_that_is_no_template_is_shown_as_it_was_written(text: str) -> None:
+    literal, parts = literal_template(text), [{"id": "p", "agent": "a", "task": literal_template(text)}]
+    before = Plan(steps=(Step(id="a", task=literal), Step(id="b")))
+    assert plan_difference(None, before).lines == (f"+ a (a): {text}", "+ b (b)")
+    split = Step.model_validate({"id": "b", "parallel": "subtask_parallel", "parts": parts})
+    after = Plan(steps=(Step(id="a", task=f"{literal} Go."), split))
+    lines = plan_difference(before, after).lines
+    assert f"~ a: task: {json.dumps(text)} → {json.dumps(f'{text} Go.')}" in lines
+    assert any(json.dumps(text) in line for line in lines if line.startswith("~ b: parts"))
+
+
+def test_a_change_of_what_is_escaped_alone_is_shown_as_it_is() -> None:
+    before = Plan(steps=(Step(id="a", task=literal_template("{{ task }}")),))
+    lines = plan_difference(before, Plan(steps=(Step(id="a", task="{{ task }}"),))).lines
+    assert lines == (r'~ a: task: "{{ \"{{\" }} task }}" → "{{ task }}"',)
 
 
 def test_without_a_plan_before_all_of_it_is_new() -> None:

@@ -15,7 +15,7 @@ from teamwright.teams.team import Team
 from teamwright.values.events.agent import AgentFailed
 from teamwright.values.events.event import Event
 from teamwright.values.events.run import RunApplied, RunIntervened, RunRefused
-from teamwright.values.events.team import StepSkipped, TeamStepAssigned, TeamStepCompleted
+from teamwright.values.events.team import StepSkipped, TeamPlanStatus, TeamStepAssigned, TeamStepCompleted
 from teamwright.values.people import StopStep
 from teamwright.values.turns.results import RunResult
 from teamwright.values.turns.turn import Turn
@@ -112,6 +112,27 @@ async def test_a_step_that_has_not_started_never_starts(preset: str) -> None:
     assert (result.status, slow.was_cancelled) == ("degraded", False)
     assert [(one.step, one.reason) for one in facts(events, StepSkipped)] == [("c", "stopped"), ("e", "needs")]
     assert {"c", "e"}.isdisjoint(fakes.calls)
+
+
+@pytest.mark.parametrize("which", ["b", "c"], ids=["running", "waiting"])
+@pytest.mark.parametrize("preset", PRESETS)
+async def test_a_required_step_that_a_person_stops_fails_the_team(preset: str, which: str) -> None:
+    fakes = FakeMembers()
+    slow = Slow(fakes, "b")
+    steps = [step | {"required": True} if step["id"] == which else step for step in STEPS]
+    journal = MemoryJournal()
+    team = made(fakes, preset, slow, steps=steps)
+    result, events = await stopped(team, slow, StopStep(step=which, reason="wrong", by="ann"), journal=journal)
+    assert result.failure is not None
+    assert (result.status, result.failure.member) == ("failed", f"t/{which}")
+    assert "it is required, and a person stopped it" in result.failure.message
+    assert f"t: the step '{which}' was stopped by ann: wrong" in result.warnings
+    assert fakes.calls.count("e") == 0  # neither as a step nor as a lead that answers
+    plans = [one.status for one in facts(events, TeamPlanStatus)]
+    assert plans[-1:] == ([] if preset == "dag" else ["failed"])
+    for at in range(len(events) // 2, len(events)):
+        again, _ = await cut_and_resume(team, at, journal)
+        assert (again.status, again.failure) == (result.status, result.failure)
 
 
 async def test_what_needs_a_step_that_was_stopped_starts_at_once() -> None:
@@ -272,3 +293,21 @@ async def test_a_step_is_stopped_once() -> None:
             await engine.runs.stop_step(RUN_ID, "c")
         slow.go.set()
         assert (await handle.result()).status == "degraded"
+
+
+async def test_a_plan_that_one_agent_finishes_is_neither_stopped_in_parts_nor_changed() -> None:
+    fakes = FakeMembers()
+    slow = Slow(fakes, "e")
+    members = [fakes.member("a", RuntimeError("no")), fakes.member("c"), slow.member]
+    options: dict[str, Any] = {"steps": [{"id": "a"}, {"id": "c", "needs": ["a"]}], "on_failure": [{"finish": "e"}]}
+    team, journal = Team("t", members=members, strategy="expert", options=options), MemoryJournal()
+    async with Engine(journal) as engine:
+        handle = await engine.start(team, TASK, run_id=RUN_ID)
+        await slow.begun.wait()
+        with pytest.raises(InterventionRefused, match="the step 'c' does not begin any more: the plan was left"):
+            await engine.runs.stop_step(RUN_ID, "c")
+        with pytest.raises(InterventionRefused, match="the plan changes no more: the plan was left"):
+            await engine.runs.edit_plan(RUN_ID, {"put": [{"id": "d", "agent": "c"}]})
+        slow.go.set()
+        await handle.result()
+    assert not facts(list(await journal.read(RUN_ID)), RunIntervened)

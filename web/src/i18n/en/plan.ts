@@ -47,6 +47,7 @@ export const plan = {
   'plan.difference': 'Difference',
   'plan.unchanged': 'Nothing is changed yet.',
   'plan.send': 'Send this plan',
+  'plan.pending': 'accepted; it takes effect when the step under way ends',
   'plan.sendConfirmed': 'Confirm this plan',
   'plan.asked': 'This plan waits for your decision.',
   'planStatus.draft': 'draft',

@@ -4,6 +4,8 @@ export const steer = {
   'keys.steer': 'Open or close Steer',
   'composer.followUp': 'Follow up',
   'composer.followUpHint': 'Ask for more, or for changes',
+  'composer.overtaken': 'The run ended while you wrote. Sent now, this starts a new run of the whole team.',
+  'composer.newest': 'The conversation has gone on. What you send continues its newest turn:',
   'composer.waits': '{count} question waits for you | {count} questions wait for you',
   'composer.show': 'Show',
   'composer.past': 'You are looking at the past.',

@@ -1,6 +1,11 @@
 import type { conversation as english } from '@/i18n/en/conversation'
 
 export const conversation: Record<keyof typeof english, string> = {
+  'asked.run': '可以开始 {team} 的这次运行吗？',
+  'asked.task': '{name} 可以开始此任务吗？',
+  'asked.reply': '可以采用 {name} 的这个答复吗？',
+  'asked.tool': '{name} 可以用这些参数调用工具 {tool} 吗？',
+  'asked.plan': '团队可以按此计划工作吗？',
   'answer.label': '您的回答',
   'answer.send': '发送回答',
   'answer.sent': '已回答。',
@@ -12,6 +17,8 @@ export const conversation: Record<keyof typeof english, string> = {
   'answer.instead': '改为批准以下内容',
   'answer.why': '拒绝的原因',
   'answer.saveEdit': '修改后批准',
+  'answer.empty': '文本为空：请写出要批准的内容，或拒绝该草稿。',
+  'answer.plan': '计划数据',
   'answer.notJson': '这不是有效的 JSON。',
   'answer.ceiling': '运行上限',
   'answer.note': '作者需要修改的内容',
@@ -65,6 +72,12 @@ export const conversation: Record<keyof typeof english, string> = {
   'turn.truncated': '回复在达到限制时被截断。',
   'turn.attempt': '第 {count} 次尝试',
   'turn.data': '数据',
+  'data.options': '选项',
+  'data.chosen': '选定',
+  'data.reasons': '理由',
+  'data.dissent': '反对意见',
+  'data.member': '成员',
+  'data.says': '意见',
   'turn.task': '任务',
   'turn.cached': '{count} 来自缓存',
   'turn.handsTo': '交给 {name}',

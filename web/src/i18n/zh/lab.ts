@@ -11,7 +11,7 @@ export const lab: Record<keyof typeof english, string> = {
   'lab.topology': '拓扑',
   'lab.participants': '智能体',
   'lab.estimated_pass_rate': '通过率',
-  'lab.total_tokens': '令牌',
+  'lab.total_tokens': '词元',
   'lab.coordination_ratio': '协调占比',
   'lab.estimated_p95_latency_s': '延迟（p95）',
   'lab.coordination_ratio_ok': '协调',

@@ -3,7 +3,7 @@ import type { money as english } from '@/i18n/en/money'
 export const money: Record<keyof typeof english, string> = {
   'view.money': '费用与质量',
   'money.none': '尚无花费',
-  'money.noneText': '费用、令牌和评审会随第一位专家的结果出现。',
+  'money.noneText': '费用、词元和评审会随第一位专家的结果出现。',
   'money.burn': '剩余预算',
   'money.burnUp': '已花费',
   'money.spent': '已花费',
@@ -31,7 +31,7 @@ export const money: Record<keyof typeof english, string> = {
   'money.saved': '节省 {value}',
   'money.ofInput': '占输入',
   'money.coordination': '协调',
-  'money.ofTokens': '占全部令牌',
+  'money.ofTokens': '占全部词元',
   'money.turns': '轮次',
   'money.failed': '{count} 次失败',
   'money.noneFailed': '无失败',
@@ -57,6 +57,6 @@ export const money: Record<keyof typeof english, string> = {
   'figure.steps': '步骤',
   'figure.asks': '轮次',
   'figure.messages': '消息',
-  'figure.total_tokens': '令牌',
+  'figure.total_tokens': '词元',
   'figure.usd': '费用',
 }

@@ -49,6 +49,7 @@ export const plan: Record<keyof typeof english, string> = {
   'plan.difference': '差异',
   'plan.unchanged': '尚未更改。',
   'plan.send': '提交此计划',
+  'plan.pending': '已接受；将在当前步骤结束后生效',
   'plan.sendConfirmed': '确认此计划',
   'plan.asked': '此计划等待您的决定。',
   'planStatus.draft': '草稿',

@@ -64,7 +64,7 @@ export interface Advice {
 }
 
 export const lab = {
-  evaluate: (work: Work, tasks: number) => api.post<Evaluated>('/api/lab/evaluate', { ...work, tasks }),
+  evaluate: (work: Work, tasks: number | string) => api.post<Evaluated>('/api/lab/evaluate', { ...work, tasks }),
   sweep: (work: Work, tasks: number[], rounds: number[]) =>
     api.post<{ results: SweepRow[] }>('/api/lab/sweep', { workloads: [work.workload], recommend: work.recommend, budgets: [work.budget], tasks, coordination_rounds: rounds }),
   simulate: (team: string, task: string, runs: number) => api.post<Simulated>('/api/lab/simulate', { team, task, runs, topologies: TOPOLOGIES }),

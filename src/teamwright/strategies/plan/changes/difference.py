@@ -13,6 +13,7 @@ from json import dumps
 from pydantic import JsonValue
 from pydantic_core import to_json
 
+from teamwright.strategies.expressions.conditions_and_templates import without_literals
 from teamwright.values.specs.plan import BOOKKEEPING, Plan, Step
 from teamwright.values.text.display import cut
 
@@ -28,7 +29,10 @@ class FieldChange:
     after: JsonValue
 
     def __str__(self) -> str:
-        return f"{self.name}: {_shown(self.before)} → {_shown(self.after)}"
+        before, after = map(_without_literals, (self.before, self.after))
+        if before == after:  # only what is escaped has changed
+            before, after = self.before, self.after
+        return f"{self.name}: {_shown(before)} → {_shown(after)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +96,7 @@ def step_line(step: Step) -> str:
     merge = f", {step.merge}" if step.parallel == "competitive_parallel" else ""
     after = f", after {', '.join(step.needs)}" if step.needs else ""
     gate = ", with a milestone" if step.evaluate is not None else ""
-    task = f": {cut(' '.join(step.task.split()), LONGEST_SHOWN)}" if step.task else ""
+    task = f": {cut(' '.join(without_literals(step.task).split()), LONGEST_SHOWN)}" if step.task else ""
     return f"{step.id} ({who}{how}{merge}{after}{gate}){task}"
 
 
@@ -171,6 +175,18 @@ def _field_changes(before: dict[str, JsonValue], after: dict[str, JsonValue]) ->
     return tuple(
         FieldChange(name, before.get(name), after.get(name)) for name in names if before.get(name) != after.get(name)
     )
+
+
+def _without_literals(value: JsonValue) -> JsonValue:
+    match value:
+        case str():
+            return without_literals(value)
+        case list():
+            return [_without_literals(one) for one in value]
+        case dict():
+            return {name: _without_literals(one) for name, one in value.items()}
+        case _:
+            return value
 
 
 def _shown(value: JsonValue) -> str:

@@ -5,7 +5,6 @@ Decisions run beside the steps; only what the loop over steps calls changes the 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TypeGuard
 
@@ -17,7 +16,7 @@ from teamwright.strategies.plan.closing import PlanAnswer, closer_of
 from teamwright.strategies.plan.crew import StepCrew
 from teamwright.strategies.plan.options import own_key
 from teamwright.strategies.plan.planned_steps import PlannedChange, change_of, proposal_in
-from teamwright.strategies.plan.planner import Planner, Progress
+from teamwright.strategies.plan.planner import AskChange, Planner, Progress
 from teamwright.strategies.plan.state import NOTICE, PlanState
 from teamwright.strategies.plan.steps.step_runner import Then
 from teamwright.strategies.reply_parsing import ParseFailure
@@ -31,10 +30,6 @@ SCOPE = "plan"
 """The scope of everything that a team with a timeout asks for."""
 REJECTED = "A person rejected these steps: {reason}"
 NO_RESULT = "There is no result of this step."
-
-
-AskChange = Callable[[Context], Awaitable[PlanChange]]
-"""Returns a change of the plan that the lead, or a member, wants."""
 
 
 async def _as_it_is(change: PlanChange, _: Context) -> PlanChange:
@@ -68,9 +63,9 @@ class PlanChanges:
             return False
         said = await versions.announce_edits(done)
         if split and is_unsplit(step := self._state.plan.by_id.get(place)):
-            self._consult(split, partial(self._planner.split, step), frozenset((place,)))
+            self._consult(split, self._planner.split(step), frozenset((place,)))
         if said and self._is_led and self._crew.board is not None and self._options.decide == "ahead":
-            ask, held = partial(self._planner.redirect, "\n\n".join(said)), open_steps(self._state.plan.steps)
+            ask, held = self._planner.redirect("\n\n".join(said)), open_steps(self._state.plan.steps)
             self._consult(own_key(f"redirect-{self._next_aside()}"), ask, held)
         await self._crew.set_steps(ctx)
         return True
@@ -158,7 +153,7 @@ class PlanChanges:
         self._crew.runner.suspend(id_, own_key(f"again-{number}/{id_}"))
         assert self._state.versions is not None
         await self._state.versions.reassign_left()
-        ask = partial(self._planner.adjust, self._state.plan.by_id[id_], failure)
+        ask = self._planner.adjust(self._state.plan.by_id[id_], failure)
         name = own_key(f"adjust-{number}/{id_}")
         self._consult(name, ask, frozenset((id_,)), then=partial(self._try_again, id_, name))
         await self._crew.set_steps(ctx)

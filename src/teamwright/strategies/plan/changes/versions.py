@@ -33,6 +33,7 @@ from teamwright.values.text.validation_messages import reasons_of
 
 STOPPABLE = ("pending", "in_progress")
 MOST_NAMED = 10
+LEFT = "the plan was left, and one agent finishes the task"
 NO_PLAN = "it is no plan: write an object with  steps, or a change of the plan with  put  and  remove"
 
 
@@ -150,6 +151,8 @@ class PlanVersions:
 
     def _problem(self, change: TeamChange) -> str | None:
         match change:
+            case EditPlan() | RestorePlan() if self._plan.status == "fallback":
+                return f"the plan changes no more: {LEFT}"
             case EditPlan() | RestorePlan():
                 found = self._edit(change) if isinstance(change, EditPlan) else self._restored(change.plan_version)
                 return found if isinstance(found, str) else "; ".join(self.problems(found)) or None
@@ -171,6 +174,8 @@ class PlanVersions:
             return f"there is no step {name_text(id_)}; {nearest(id_, steps).rstrip('.')}"
         if id_ in self.stopped:
             return f"the step {name_text(id_)} is stopped already"
+        if steps[id_].is_open and self._plan.status == "fallback":
+            return f"the step {name_text(id_)} does not begin any more: {LEFT}"
         if steps[id_].status in STOPPABLE:
             return None
         left = [name_text(step.id) for step in steps.values() if step.status in STOPPABLE]

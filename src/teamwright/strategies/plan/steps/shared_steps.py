@@ -88,7 +88,8 @@ class SharedStep:
         failed: dict[str, Failure] = {}
         async with ctx.branches(self.width) as branches:
             for place, part in enumerate(parts, start=1):
-                if (kept := self.done_parts.get(self._key_of(part))) is not None:
+                # The only part is the work on the step, which did not pass.
+                if len(parts) > 1 and (kept := self.done_parts.get(self._key_of(part))) is not None:
                     done[part.id] = kept
                 else:
                     at = f"{self.prefix}part-{place}"

@@ -113,15 +113,17 @@ class StepOutputs:
         failures = self.results.failures.values()
         return step.id == self.closing and bool(failures) and all(map(is_unaffordable, failures))
 
-    def visible_needs(self, step: Step) -> Iterator[str]:
-        """Yield the needs that the step sees: those with a result and, with `collect`, those that failed.
+    def visible_needs(self, step: Step) -> Sequence[str]:
+        """Return the needs that the step sees: those with a result and, with `collect`, those that failed.
 
         A step that closes early sees the nearest results before it.
         """
+        replies, failures = self.results.replies, self.results.failures
+        if not failures:
+            return [need for need in step.needs if need in replies]
         needs = self._nearest_results(step) if self.closes_early(step) else step.needs
-        for need in needs:
-            if need in self.results.replies or (self._policy.on_failure == "collect" and need in self.results.failures):
-                yield need
+        collects = self._policy.on_failure == "collect"
+        return [need for need in needs if need in replies or (collects and need in failures)]
 
     def _nearest_results(self, step: Step) -> Iterator[str]:
         """Yield the needs with a result and, for each without one, the nearest results before it; each once."""
@@ -138,7 +140,7 @@ class StepOutputs:
 
     def _joined_output(self, step: Step) -> str:
         """Return the results of the needed steps as a task: the text of the only one, or a JSON object of several."""
-        replies, visible = self.results.replies, list(self.visible_needs(step))
+        replies, visible = self.results.replies, self.visible_needs(step)
         if len(step.needs) == 1 == len(visible):
             return self.message_of(visible[0]).content
         found = {need: result_of(replies[need]) if need in replies else None for need in visible}

@@ -127,7 +127,7 @@ class StepQueue:
         if broken and not self._outputs.closes_early(step):
             self._after_failure.add(step.id)
             return Skip("failure", broken)
-        if step.needs and not self.goes_on and not any(self._outputs.visible_needs(step)):
+        if step.needs and not self.goes_on and not self._outputs.visible_needs(step):
             return Skip("needs", step.needs)
         if step.when is not None and not Condition(step.when).holds(self._outputs.variables(step, full=True)):
             return Skip("condition")

@@ -84,7 +84,7 @@ class StepHooks(Protocol):
 
 
 class StepStops:
-    """The steps that people have stopped and that have not ended."""
+    """The steps that people have stopped and that have not ended. One that is required fails the team."""
 
     def __init__(self, queue: StepQueue, outputs: StepOutputs, hooks: StepHooks) -> None:
         self._queue, self._outputs, self._hooks = queue, outputs, hooks
@@ -95,7 +95,7 @@ class StepStops:
         queue = self._queue
         for id_ in [one for one in queue.steps if one in self.pending and one not in queue.running]:
             if id_ not in queue.ended:
-                queue.skipped.add(id_)
+                self._leave_out(queue.steps[id_])
                 await self._hooks.step_stopped(queue.steps[id_], ctx, was_running=False)
         self.pending &= queue.running.keys()
         queue.set_steps([*queue.steps.values()], self._outputs.closing)
@@ -105,10 +105,16 @@ class StepStops:
         self.pending.discard(id_)
         for known in (self._outputs.results.replies, self._outputs.results.failures):
             known.pop(id_, None)
-        self._queue.skipped.add(id_)
+        self._leave_out(self._queue.steps[id_])
         self._queue.release(id_)
         self._queue.settle(id_)
         await self._hooks.step_stopped(self._queue.steps[id_], ctx, was_running=True)
+
+    def _leave_out(self, step: Step) -> None:
+        self._queue.skipped.add(step.id)
+        if step.required:
+            text = "it is required, and a person stopped it"
+            self._outputs.results.fail(step.id, Failure(member=step.agent or step.id, error="needs", message=text))
 
 
 class StepRunner:

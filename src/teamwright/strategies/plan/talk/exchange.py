@@ -43,10 +43,14 @@ class Exchange(Floor):
         while self._next < len(self._rounds):
             round_ = self._rounds[self._next]
             await self.run_round(round_, ctx)
-            if self._state.results.is_over:
+            queue = self._runner.queue
+            left = queue.open & {step.id for step in round_.steps}
+            if self._state.results.is_over or (left and self._runner.is_held):
                 break
-            if not self._runner.queue.open & {step.id for step in round_.steps}:
-                self._next += 1
+            self._next += 1
+            if left:  # since the plan has changed, they need steps of later rounds
+                waiting = tuple(step for step in queue.steps.values() if step.id in queue.open)
+                self._rounds[self._next :] = rounds_of(waiting, self._state, self._ctx, self._next)
             for number in range(1, self._state.options.rounds_of_talk + 1):
                 await self.exchange(round_, number, ctx)
             if self._state.ended_by is not None:

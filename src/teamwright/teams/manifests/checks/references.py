@@ -41,10 +41,11 @@ from teamwright.values.specs.tools import TERMINATE
 from teamwright.values.text.secret_names import HIDDEN, is_written_out
 from teamwright.values.text.validation_messages import misfits_of
 
-KINDS = {"function": FunctionAgent, "model": ModelAgent}
-KEYWORDS = {"function": AgentKeywords, "model": ModelKeywords}
+KINDS = {"function": FunctionAgent, "a2a": FunctionAgent, "model": ModelAgent}
+NOUNS = {"function": "a function", "a2a": "a remote agent", "model": "a model"}
+KEYWORDS = {"function": AgentKeywords, "a2a": AgentKeywords, "model": ModelKeywords}
 
-ELSEWHERE = frozenset(("function", "model", "tools", "memory", "simulation"))
+ELSEWHERE = frozenset(("function", "a2a", "model", "tools", "memory", "simulation"))
 """Fields that say what kind of agent it is, are checked by themselves, or are not for the agent itself."""
 
 INLINE_MODELS = (("model",), ("economy",), ("stronger",), ("fallback", "model"))
@@ -60,21 +61,23 @@ def check_unused_fields(agent: Declaration, report: ProblemReport) -> None:
         if name not in unused:
             continue
         hint = "check it in the function itself" if name.startswith("check_") else f"remove {name!r}"
-        report.problem(fields.key_place(name), f"{agent.words} is a {kind}, which has no {name!r}", hint)
-    if kind == "function":
-        _check_tools(agent, report)
+        report.problem(fields.key_place(name), f"{agent.words} is {NOUNS[kind]}, which has no {name!r}", hint)
+    if kind != "model":
+        _check_tools(agent, kind, report)
 
 
-def _check_tools(agent: Declaration, report: ProblemReport) -> None:
-    """Report tools and a memory of a function; it may be allowed to terminate."""
+def _check_tools(agent: Declaration, kind: str, report: ProblemReport) -> None:
+    """Report tools and a memory of a function or a remote agent; it may be allowed to terminate."""
     fields = agent.fields
     if fields.has("memory"):
-        report.problem(fields.key_place("memory"), f"{agent.words} is a function, which has no 'memory'", "remove it")
+        report.problem(
+            fields.key_place("memory"), f"{agent.words} is {NOUNS[kind]}, which has no 'memory'", "remove it"
+        )
     tools = fields.get("tools")
     for item in tools.items if isinstance(tools, Items) else ():
         if not isinstance(item, Scalar) or item.value != TERMINATE:
             hint = f"call it in the function itself; {TERMINATE!r} is the only one"
-            report.problem(item.place, f"{agent.words} is a function, which calls no tools", hint)
+            report.problem(item.place, f"{agent.words} is {NOUNS[kind]}, which calls no tools", hint)
 
 
 @cache
@@ -113,7 +116,7 @@ def _settings_schema() -> Mapping[str, JsonValue]:
     return settings_schema()
 
 
-ANSWERERS = ("model", "function")
+ANSWERERS = ("model", "function", "a2a")
 DEFAULT_MODELS = ("primary", "default")
 
 
@@ -161,6 +164,7 @@ def _check_agent(agent: Declaration, declared: Declarations, report: ProblemRepo
         report.problem(fields.key_place(given[1]), f"{agent.words} has {words}", "keep one of them")
     if function := fields.text("function"):
         check_import_path(function, agent.words, report)
+    check_secrets(fields.get("a2a", "headers"), "headers", agent.words, report)
     _check_functions_around(agent, report)
     for path in INLINE_MODELS:
         model = fields.get(*path)

@@ -1,0 +1,242 @@
+"""Spans in OTLP: encoded, as JSON or as protobuf, and sent to a receiver over HTTP.
+
+A request never raises for what it meets at the other end: that is in its response.
+"""
+
+from __future__ import annotations
+
+import http.client
+import re
+import ssl
+from base64 import b64encode
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from email.utils import parsedate_to_datetime
+from functools import cached_property
+from importlib.metadata import version
+from time import monotonic, time
+from typing import TYPE_CHECKING, Any, Self, cast
+from urllib.parse import unquote, urlsplit
+
+from teamwright.errors import MissingExtra, UsageError
+from teamwright.history.telemetry import conventions as names
+from teamwright.history.telemetry.environment import HEADERS, configured_headers, resource_attributes
+from teamwright.history.telemetry.spans import AttributeValue, Span
+from teamwright.values.text.secret_patterns import mask_text
+
+if TYPE_CHECKING:
+    from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+    from opentelemetry.proto.common.v1.common_pb2 import KeyValue
+    from pydantic import JsonValue
+
+TRACES = "/v1/traces"
+TIMEOUT = 10.0
+LARGEST_ANSWER = 64 * 1024
+RETRYABLE = frozenset((429, 502, 503, 504))
+"""The only statuses after which OTLP sends again; 500 is not among them."""
+HINTS = {
+    401: f": set its headers in {HEADERS}",
+    403: f": set its headers in {HEADERS}",
+    404: ": is that its address?",
+    415: ": it takes no OTLP in protobuf",
+}
+_VISIBLE = re.compile(r"[!-~]+")
+
+
+def encode(spans: Iterable[Span]) -> bytes:
+    """Return spans as the body of an OTLP request."""
+    return _request(spans).SerializeToString(deterministic=True)
+
+
+def encode_json(spans: Iterable[Span]) -> dict[str, JsonValue]:
+    """Return spans as OTLP in JSON, in which ids are hexadecimal."""
+    from google.protobuf.json_format import MessageToDict
+
+    found = MessageToDict(_request(spans), use_integers_for_enums=True)
+    for resource in found.get("resourceSpans", ()):
+        for scope in resource["scopeSpans"]:
+            for one in scope["spans"]:
+                for part in (one, *one.get("links", ())):
+                    _write_ids_in_hex(part)
+    return cast("dict[str, JsonValue]", found)
+
+
+def _write_ids_in_hex(part: dict[str, Any]) -> None:
+    from base64 import b64decode
+
+    for name in ("traceId", "spanId", "parentSpanId"):
+        if name in part:
+            part[name] = b64decode(part[name]).hex()
+
+
+def _request(spans: Iterable[Span]) -> ExportTraceServiceRequest:
+    try:
+        from opentelemetry.proto.collector.trace.v1 import trace_service_pb2 as service
+        from opentelemetry.proto.common.v1 import common_pb2 as common
+        from opentelemetry.proto.trace.v1 import trace_pb2 as trace
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in ("opentelemetry", "google"):
+            raise
+        raise MissingExtra("otlp", "Telemetry") from error
+
+    def pairs(attributes: Mapping[str, AttributeValue] | Mapping[str, str]) -> list[KeyValue]:
+        return [common.KeyValue(key=name, value=_value(common, value)) for name, value in attributes.items()]
+
+    request = service.ExportTraceServiceRequest()
+    resource = request.resource_spans.add()
+    resource.resource.attributes.extend(pairs(resource_attributes()))
+    scope = resource.scope_spans.add()
+    scope.scope.name, scope.scope.version = names.SCOPE, version("teamwright")
+    for one in spans:
+        made = scope.spans.add(
+            trace_id=one.trace_id,
+            span_id=one.span_id,
+            parent_span_id=one.parent,
+            name=_text(one.name),
+            kind=trace.Span.SPAN_KIND_CLIENT if one.kind == "client" else trace.Span.SPAN_KIND_INTERNAL,
+            start_time_unix_nano=_nanoseconds(one.begin),
+            end_time_unix_nano=_nanoseconds(one.end),
+            attributes=pairs(one.attributes),
+        )
+        if one.error is not None:
+            made.status.code, made.status.message = trace.Status.STATUS_CODE_ERROR, _text(one.error)
+        for link in one.links:
+            made.links.add(trace_id=link.trace_id, span_id=link.span_id, attributes=pairs({names.LINK: link.to}))
+        for note in one.notes:
+            made.events.add(time_unix_nano=_nanoseconds(note.time), name=note.name, attributes=pairs(note.attributes))
+    return request
+
+
+def _value(common: Any, value: AttributeValue) -> Any:
+    match value:
+        case bool():
+            return common.AnyValue(bool_value=value)
+        case int():
+            return common.AnyValue(int_value=value)
+        case float():
+            return common.AnyValue(double_value=value)
+        case str():
+            return common.AnyValue(string_value=_text(value))
+        case _:
+            items = [common.AnyValue(string_value=_text(one)) for one in value]
+            return common.AnyValue(array_value=common.ArrayValue(values=items))
+
+
+def _text(text: str) -> str:
+    """Return a text that UTF-8 can encode: names and errors may have halves of a character."""
+    return text if text.isascii() else text.encode(errors="replace").decode()
+
+
+def _nanoseconds(seconds: float) -> int:
+    return round(seconds * 1e6) * 1000
+
+
+@dataclass(frozen=True, slots=True)
+class ReceiverResponse:
+    """What came of one request. `problem` says in words why spans were not taken, `retry` whether to send them again.
+
+    `answered` says that the receiver is there.
+    """
+
+    problem: str | None = None
+    retry: bool = False
+    answered: bool = False
+    retry_after: float = 0.0
+    rejected: int = 0
+
+
+@dataclass(frozen=True)
+class Receiver:
+    """A receiver of traces over HTTP. Its headers are shown nowhere."""
+
+    tls: bool
+    host: str
+    port: int
+    target: str
+    headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+
+    @classmethod
+    def at(cls, endpoint: str) -> Self:
+        """Read an endpoint, below which traces go to `v1/traces`; raises `UsageError`."""
+        example = "such as  http://localhost:4318"
+        if not _VISIBLE.fullmatch(endpoint):
+            raise UsageError(f"The receiver of telemetry needs an http address, {example}")
+        try:
+            parts = urlsplit(endpoint)
+            host, port = parts.hostname, parts.port
+        except ValueError:
+            host = port = None
+            parts = urlsplit("")
+        if parts.scheme not in {"http", "https"} or not host:
+            raise UsageError(
+                f"The receiver of telemetry is at {mask_text(endpoint)!r}; name an http address, {example}"
+            )
+        path = parts.path.rstrip("/")
+        target = (path if path.endswith(TRACES) else path + TRACES) + (f"?{parts.query}" if parts.query else "")
+        headers = configured_headers()
+        if parts.username is not None:
+            login = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+            headers.setdefault("Authorization", f"Basic {b64encode(login.encode()).decode()}")
+        tls = parts.scheme == "https"
+        return cls(tls, host, port or (443 if tls else 80), target, headers)
+
+    @cached_property
+    def place(self) -> str:
+        """The host and port, for messages."""
+        return f"{f'[{self.host}]' if ':' in self.host else self.host}:{self.port}"
+
+    def send(self, body: bytes, timeout: float = TIMEOUT) -> ReceiverResponse:
+        """Send the body of a request. Blocks, for not much longer than `timeout`; never raises for what it meets."""
+        deadline = monotonic() + timeout
+        connection = (
+            http.client.HTTPSConnection(self.host, self.port, timeout=timeout, context=ssl.create_default_context())
+            if self.tls
+            else http.client.HTTPConnection(self.host, self.port, timeout=timeout)
+        )
+        headers = {"User-Agent": "teamwright", "Content-Type": "application/x-protobuf", "Connection": "close"}
+        try:
+            connection.request("POST", self.target, body, headers | dict(self.headers))
+            if connection.sock is not None:
+                connection.sock.settimeout(max(0.05, deadline - monotonic()))
+            answer = connection.getresponse()
+            return _response(answer, answer.read(LARGEST_ANSWER))
+        except TimeoutError:
+            return ReceiverResponse("does not answer in time", retry=True)
+        except ssl.SSLError as error:
+            return ReceiverResponse(f"has no valid certificate ({error.reason or 'TLS'})", retry=True)
+        except OSError as error:
+            return ReceiverResponse(f"can't be reached ({error.strerror or type(error).__name__})", retry=True)
+        except (http.client.HTTPException, ValueError):
+            return ReceiverResponse("does not speak HTTP", retry=True)
+        finally:
+            connection.close()
+
+
+def _response(answer: http.client.HTTPResponse, body: bytes) -> ReceiverResponse:
+    if 200 <= answer.status < 300:
+        if not (rejected := _rejected(body)):
+            return ReceiverResponse(answered=True)
+        return ReceiverResponse(f"did not take {rejected} spans", answered=True, rejected=rejected)
+    hint = HINTS.get(answer.status, "")
+    problem = f"answers HTTP {answer.status}{hint}"
+    after = _retry_after(answer.headers.get("Retry-After", ""))
+    return ReceiverResponse(problem, answer.status in RETRYABLE, True, after)
+
+
+def _rejected(body: bytes) -> int:
+    from google.protobuf.message import DecodeError
+    from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
+
+    try:
+        return max(0, ExportTraceServiceResponse.FromString(body).partial_success.rejected_spans)
+    except DecodeError:  # such as JSON, or a page of a proxy
+        return 0
+
+
+def _retry_after(text: str) -> float:
+    if text.strip().isdecimal():
+        return float(text[:9])
+    try:
+        return max(0.0, parsedate_to_datetime(text).timestamp() - time())
+    except (ValueError, OverflowError):
+        return 0.0

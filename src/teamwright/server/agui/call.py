@@ -1,0 +1,248 @@
+"""One request of AG-UI: the run that it starts or lets go on, and the part of that run which its client gets.
+
+The id of a run follows from who asks and from the request's own run id, and an answer keeps the id of the request that
+it came with: the same request again, in whichever process, reads the same part again and starts nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from starlette.requests import Request
+
+from teamwright.agents.attachments import Attachment
+from teamwright.errors import ConversationBusy, RunNotFound, TeamwrightError, UsageError
+from teamwright.runtime.run_request import RunRequest, check_task, read_files
+from teamwright.server.agui.interrupts import answer_of, interrupt_id, interrupt_of, run_of
+from teamwright.server.agui.wire import SPOKEN, InputMessage, Json, ResumeEntry, RunAgentInput, warning
+from teamwright.server.client_connection import require_run
+from teamwright.server.driven_runs import AwaitedRun, digest_of_parts
+from teamwright.server.error_statuses import RefusedRequest
+from teamwright.server.overview import WaitingQuestion
+from teamwright.server.routes.interventions import answered_alone
+from teamwright.server.run_requests import bounded
+from teamwright.server.security.audit import note_started
+from teamwright.server.security.required_role import need
+from teamwright.server.state import ServerState
+from teamwright.values.events.run import PersonAnswered, RunPaused
+from teamwright.values.people import Answer, Answered
+from teamwright.values.text.secret_patterns import mask_text
+from teamwright.values.turns.messages import Message
+from teamwright.values.turns.results import FINAL, FOR_PEOPLE, RunSummary
+
+if TYPE_CHECKING:
+    from teamwright.history.run_history import RunHistory
+    from teamwright.teams.team import Team
+
+
+@dataclass(slots=True)
+class RunPart:
+    """The part of a run that a client gets: from the event `start` on, until the run waits for people or ends.
+
+    With `interrupts`, nothing is started: the run of the thread waits for these.
+    """
+
+    run_id: str
+    start: int = 0
+    interrupts: Sequence[Json] = ()
+
+
+class AguiCall:
+    """A request for a run of a team, by the client of one request."""
+
+    def __init__(self, server: ServerState, request: Request, id_: str, team: Team, asked: RunAgentInput) -> None:
+        self._server, self._request, self._id, self._team, self._asked = server, request, id_, team, asked
+        self._awaited: AwaitedRun | None = None
+        self.warnings: list[str] = []
+        self.is_answered = False
+
+    async def enter(self) -> RunPart:
+        """Start the run, or let it go on; raises what is wrong with the request, of which nothing was done then."""
+        return await self._resume(self._asked.resume) if self._asked.resume else await self._start()
+
+    def leave(self) -> None:
+        """Let the client go. Without the end of its part, the run ends in a minute, unless the client comes back."""
+        if self._awaited is not None:
+            if self._server.feeds.is_closing:
+                self.keep()  # it is resumed after the restart, and found by the same request
+            self._server.awaited.leave(self._awaited, answered=self.is_answered)
+            self._awaited = None
+
+    def keep(self) -> None:
+        """Let the run go on without its client."""
+        if self._awaited is not None:
+            self._awaited.is_kept = True
+
+    def notes(self) -> list[Json]:
+        """What the client should know about its request, as events."""
+        return [warning(mask_text(one)) for one in self.warnings]
+
+    def _await(self, part: RunPart) -> RunPart:
+        """Let the client wait for this part from now on."""
+        identity = f"{part.run_id}.{part.start}"
+        self._awaited = self._server.awaited.enter(identity, is_kept=False, is_retry=True)
+        self._awaited.run_id = part.run_id
+        if self._asked.settings.store:
+            self.keep()
+        note_started(self._request, part.run_id)
+        return part
+
+    # A run that begins
+
+    async def _start(self) -> RunPart:
+        visitor, asked = need(self._request, "run"), self._asked
+        run_id = f"agui-{digest_of_parts(visitor.name, self._id, asked.run_id)}"
+        known = await self._server.engine.runs.find(run_id)
+        own = [one for one in asked.messages if not one.id.startswith((f"{run_id}:", f"{run_id}."))]
+        if not own or own[-1].role != "user":
+            raise UsageError("The last message has to be the user's.")
+        *before, last = own
+        history: list[Message] = []
+        if known is None:
+            previous = await self._previous()
+            if previous is not None and (waiting := await self._waiting(previous)):
+                self.warnings.append("the thread waits for answers, so the message was not read; resume it first")
+                return RunPart(previous.id, interrupts=[interrupt_of(previous.id, one) for one in waiting])
+            history = [] if previous is not None else [one.spoken() for one in before if _is_said(one)]
+        files = await self._files(last, is_new=known is None)
+        task = check_task(asked.grounded(last.text))
+        settings = asked.settings
+        started = RunRequest(
+            self._team,
+            task,
+            run_id=run_id,
+            conversation=asked.thread_id,
+            history=history,
+            attachments=files,
+            limits=settings.limits,
+            budget=settings.budget,
+        )
+        await self._server.driven.start(bounded(started, visitor))
+        return self._await(RunPart(run_id))
+
+    async def _previous(self) -> RunSummary | None:
+        """Return the last run of the thread; raises where another team has it, or a run is at work."""
+        thread = self._asked.thread_id
+        last = await self._server.engine.conversations.last(thread)
+        if last is not None and last.team != self._team.name:
+            raise RefusedRequest(409, "conversation_busy", f"the thread {thread[:100]!r} is that of another team")
+        if last is not None and last.status not in FINAL and not await self._waiting(last):
+            raise ConversationBusy(thread, last.id, last.status)
+        return last
+
+    async def _waiting(self, found: RunSummary) -> list[WaitingQuestion]:
+        """Return what a run that has paused waits for."""
+        if found.status != "paused" or found.stop_reason not in FOR_PEOPLE:
+            return []
+        return [one for one in await self._server.inbox.questions_of(found) if not one.answered]
+
+    async def _files(self, message: InputMessage, *, is_new: bool) -> list[Attachment]:
+        """Return the files of a message that the team can read; what it can't is left out, and said."""
+        files, left = message.files()
+        usable: list[Attachment] = []
+        for one in files:
+            try:
+                await read_files(self._team, [one])
+                usable.append(one)
+            except TeamwrightError as error:
+                left.append(f"a file is left out: {error}")
+        self.warnings += left
+        return usable if is_new else []
+
+    # A run that goes on
+
+    async def _resume(self, entries: Sequence[ResumeEntry]) -> RunPart:
+        visitor = need(self._request, "answer")
+        found = await self._target(entries)
+        prefix = interrupt_id(found.id, "")
+        given = {one.interrupt_id.removeprefix(prefix): one for one in entries if one.interrupt_id.startswith(prefix)}
+        identity = f"agui-{digest_of_parts(visitor.name, found.id, self._asked.run_id)}"
+        async with answered_alone(found.id):
+            found = await require_run(self._server.engine, found.id)
+            history = await self._server.engine.runs.history(found.id)
+            start = await self._begun(found.id, history, identity)
+            if start is None:
+                start = _last_wait(history, given)
+                await self._answer(found, history, given, visitor.name, identity)
+        ignored = len(entries) - len(given)
+        if ignored:
+            self.warnings.append(
+                f"{ignored} of {len(entries)} answers are to no question of this run, and are left out"
+            )
+        return self._await(RunPart(found.id, start))
+
+    async def _target(self, entries: Sequence[ResumeEntry]) -> RunSummary:
+        """Return the run that the entries answer: the last of the thread that they name."""
+        last = await self._server.engine.conversations.last(self._asked.thread_id)
+        named = list(dict.fromkeys(run_of(one.interrupt_id) for one in entries))
+        for run_id in [one for one in named if last is not None and one == last.id] or named:
+            try:
+                found = await require_run(self._server.engine, run_id)
+            except RunNotFound:
+                continue
+            if found.team == self._team.name and found.conversation == self._asked.thread_id:
+                return found
+        thread = self._asked.thread_id[:100]
+        raise RefusedRequest(
+            409, "no_such_interrupt", f"no entry of resume names an interrupt of the thread {thread!r}"
+        )
+
+    async def _begun(self, run_id: str, history: RunHistory, identity: str) -> int | None:
+        """Return where the part began that this request began before; `None` if it is new."""
+        for event in history.events:
+            if isinstance(event.fact, PersonAnswered) and event.fact.answer.id == identity:
+                return _wait_before(history, event.number)
+        sent = (item.intervention for item in await self._server.engine.journal.inbox(run_id))
+        if any(isinstance(one, Answered) and one.answer.id == identity for one in sent):
+            return _wait_before(history, history.number + 1)
+        return None
+
+    async def _answer(
+        self, found: RunSummary, history: RunHistory, given: dict[str, ResumeEntry], by: str, identity: str
+    ) -> None:
+        """Send all answers, or none where one of them is wrong; one that comes too late is left out, and said."""
+        if found.status in FINAL:
+            self.warnings.append(f"the run has ended ({found.status}); the answers are left out")
+            return
+        open_ = {one.key: one for one in await self._server.inbox.questions_of(found) if not one.answered}
+        questions = history.questions()
+        answers: list[tuple[str, Answer]] = []
+        for key, entry in given.items():
+            if key not in open_ or key not in questions:
+                self.warnings.append(f"the question {key[:100]!r} is not open; its answer is left out")
+                continue
+            answer = answer_of(open_[key], questions[key], entry, by)
+            if answer is None:
+                name = need(self._request, "run").name
+                await self._server.engine.runs.cancel(found.id, f"by {name}: {key} was abandoned", by=name)
+                return
+            answers.append((key, answer.changed(id=identity)))
+        for key, answer in answers:
+            await self._server.engine.runs.answer(found.id, key, answer)
+        if answers or not open_:
+            await self._server.driven.resume_if_paused(found.id)
+
+
+def _is_said(one: InputMessage) -> bool:
+    return one.role in SPOKEN and bool(one.text.strip())
+
+
+def _waits(history: RunHistory) -> Iterable[int]:
+    """The events with which the run began to wait for people."""
+    for event in history.events:
+        if isinstance(event.fact, RunPaused) and event.fact.stop_reason in FOR_PEOPLE:
+            yield event.number
+
+
+def _wait_before(history: RunHistory, number: int) -> int:
+    return max((one for one in _waits(history) if one < number), default=0)
+
+
+def _last_wait(history: RunHistory, keys: Iterable[str]) -> int:
+    """Return where the run waited for these questions: before the first answer to them, or for the last time."""
+    answered = [
+        event.number for event in history.events if isinstance(event.fact, PersonAnswered) and event.key in keys
+    ]
+    return _wait_before(history, min(answered, default=history.number + 1))

@@ -1,0 +1,1 @@
+"""Every team as an MCP server: tools, durable tasks and resources, over HTTP and stdio."""
