@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from inspect import isawaitable, iscoroutine
@@ -198,6 +199,25 @@ class RecordConformance(JournalSuite):
             assert await commit_all(journal, batches) == [None] * len(batches)
             assert await journal.read("a") == events("a", range(1, 61))
             assert await journal.read("b") == events("b", range(1, 61))
+
+        self.check(tmp_path, check)
+
+    def test_a_batch_that_is_alone_is_reported_after_those_given_before_it(self, tmp_path: Path) -> None:
+        async def check(journal: Journal) -> None:
+            async with journal.drive("run"):
+                for number in range(1, 20):  # so that a journal may find its commits quick
+                    await commit(journal, Batch(events("run", [number]), {}, alone=True))
+                done: list[int] = []
+                for number in range(20, 26):
+                    is_last = number % 2 == 1
+                    journal.append(
+                        Batch(events("run", [number]), {}, alone=is_last), lambda _, number=number: done.append(number)
+                    )
+                    time.sleep(0.02)  # noqa: ASYNC251 - the loop hears of no commit meanwhile
+                with anyio.fail_after(10):
+                    while len(done) < 6:  # noqa: ASYNC110 - a journal has no event for it
+                        await anyio.sleep(0.001)
+                assert done == list(range(20, 26)), "`done` must be called in the order of appends"
 
         self.check(tmp_path, check)
 

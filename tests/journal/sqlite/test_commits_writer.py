@@ -11,11 +11,21 @@ import anyio.to_thread
 import pytest
 
 from teamwright.journal.protocol import Batch
+from teamwright.journal.sqlite import commits
 from teamwright.journal.sqlite.commits import Writer
 from teamwright.journal.sqlite.database import Database
 from teamwright.journal.sqlite.journal import SqliteJournal
-from teamwright.testing.journal import commit, event
+from teamwright.testing.journal import RecordConformance, commit, event
 from teamwright.values.people import Pause
+
+
+class Journals(RecordConformance):
+    """Journals in SQLite for a test of the conformance suite."""
+
+    __test__ = False
+
+    def make(self, folder: Path) -> SqliteJournal:
+        return SqliteJournal(folder / "journal.db")
 
 
 class Watch:
@@ -116,3 +126,10 @@ async def test_a_poll_waits_for_what_the_writer_does(tmp_path: Path, monkeypatch
         await watch.polled(3)
         assert watch.changes == 0
         assert len(await journal.read("run")) == 199
+
+
+def test_a_commit_in_place_is_reported_after_those_of_the_thread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(commits, "QUICK", 60.0)  # however slow the disk, a batch that is alone is committed in place
+    Journals().test_a_batch_that_is_alone_is_reported_after_those_given_before_it(tmp_path)

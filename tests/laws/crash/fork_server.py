@@ -17,7 +17,6 @@ import sys
 import tempfile
 import threading
 import traceback
-import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
@@ -30,6 +29,7 @@ LONGEST_LIFE = 30
 """Seconds after which a child that hangs is ended by its own alarm."""
 LONGEST_JOB = LONGEST_LIFE + 5
 """Seconds after which a server that hangs itself tells where, and ends."""
+MOST_PRINTED = 20_000
 
 
 @dataclass(frozen=True)
@@ -55,21 +55,14 @@ class JobResult:
         return self.signal == signal.SIGKILL
 
 
-class ServerEnded(Exception):
-    """The server has ended, with what it printed last."""
-
-
 class ForkServer:
-    """The client; a server runs one job at a time. One that hung is replaced, with a warning that tells where."""
+    """The client; a server runs one job at a time. What hangs is ended, and the test is told where it hung."""
 
     def __init__(self) -> None:
         self._lock, self._sent = threading.Lock(), 0
         self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed with the server
-        self._process = self._start()
-
-    def _start(self) -> subprocess.Popen[str]:
         pipe = subprocess.PIPE
-        return subprocess.Popen(
+        self._process = subprocess.Popen(
             [sys.executable, "-m", __name__], stdin=pipe, stdout=pipe, stderr=self._errors, cwd=ROOT, text=True
         )
 
@@ -77,16 +70,13 @@ class ForkServer:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._end()
-        self._errors.close()
-
-    def _end(self) -> None:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         with suppress(BrokenPipeError):
             self._process.stdin.close()
         self._process.wait()
         self._process.stdout.close()
+        self._errors.close()
 
     def run(self, work: str, **arguments: Any) -> JobResult:
         """Run a job in a child and wait for its end; an error in the child is raised here."""
@@ -94,19 +84,13 @@ class ForkServer:
         if report.error is not None:
             raise AssertionError(f"the child failed:\n{report.error}")
         if report.signal not in (None, signal.SIGKILL):
-            raise AssertionError(f"the child was ended by {signal.Signals(report.signal).name}")
+            raise AssertionError(f"the child was ended by {signal.Signals(report.signal).name}:\n{self._printed()}")
         return report
 
     def try_to(self, work: str, **arguments: Any) -> JobResult:
         """Run a job in a child and wait for its end, whatever that is."""
         with self._lock:
-            try:
-                return self._receive(self.send(work, **arguments))
-            except ServerEnded as error:
-                with warnings.catch_warnings():
-                    warnings.simplefilter("always")  # shown in the summary, it fails no test
-                    warnings.warn(f"the fork server was replaced at {work} {arguments}:\n{error}", stacklevel=2)
-                return self._receive(self.send(work, **arguments))
+            return self._receive(self.send(work, **arguments))
 
     def send(self, work: str, **arguments: Any) -> int:
         """Send a job, and return its number."""
@@ -121,14 +105,15 @@ class ForkServer:
         assert self._process.stdout is not None
         while True:
             if not (line := self._process.stdout.readline()):
-                self._end()
-                self._errors.seek(0)
-                told = self._errors.read()
-                self._process = self._start()
-                raise ServerEnded(told)
+                raise AssertionError(f"the fork server ended:\n{self._printed()}")
             result = JobResult(**json.loads(line))
             if result.number == number:
                 return result
+
+    def _printed(self) -> str:
+        """The end of what the server and its children have printed, such as the stacks of one that hung."""
+        file = self._errors.fileno()
+        return os.pread(file, MOST_PRINTED, max(0, os.fstat(file).st_size - MOST_PRINTED)).decode(errors="replace")
 
 
 def serve() -> None:
@@ -164,6 +149,7 @@ def in_child(function: Callable[..., Any], arguments: dict[str, Any]) -> JobResu
 
 def _live(function: Callable[..., Any], arguments: dict[str, Any], writing: int) -> None:
     """Run the function in the child and exit; never return to the server's code."""
+    faulthandler.register(signal.SIGALRM, chain=True)  # print all stacks, then end
     signal.alarm(LONGEST_LIFE)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     try:

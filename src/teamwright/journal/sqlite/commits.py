@@ -273,20 +273,23 @@ class Writer:
         self._queue: SimpleQueue[_QueuedBatch | Work | None] = SimpleQueue()
         self.committer = committer
         self._queued = self._finished = 0
+        self._unreported = 0
+        """Queued batches whose `done` was not called yet: the thread finishes them before the loop hears of it."""
         self._average = QUICK
         self._loop = asyncio.get_running_loop()
         self._thread = Thread(target=self._serve, name=name, daemon=True)
         self._thread.start()
 
     def append(self, batch: Batch, done: Committed) -> None:
-        """Commit a batch after those queued before; `done` is called in the loop's thread."""
-        if batch.alone and self._average < QUICK and self._is_idle:
+        """Commit a batch after those queued before; `done` is called in the loop's thread, in the order of appends."""
+        if batch.alone and self._average < QUICK and not self._unreported and self._is_idle:
             began = perf_counter()
             results = self.committer.commit_here(batch)
             if results is not None:
                 self._measure(perf_counter() - began)
                 done(results[0])
                 return
+        self._unreported += 1
         self._enqueue(_QueuedBatch(batch, done))
 
     def _enqueue(self, item: _QueuedBatch | Work | None) -> None:
@@ -368,6 +371,7 @@ class Writer:
         self._call_in_loop(self._report, group, results)
 
     def _report(self, group: list[_QueuedBatch], results: Sequence[BaseException | None]) -> None:
+        self._unreported -= len(group)
         for (_, done), result in zip(group, results, strict=True):
             try:
                 done(result)
