@@ -144,7 +144,7 @@ class PlanAnswer:
         versions = self._state.versions
         if versions is None or self.is_abandoned:
             return
-        if self._board is None and versions.plan.status != "confirmed":
+        if self._board is None and versions.status != "confirmed":
             return
         unpaid = any(map(is_unaffordable, self._state.results.failures.values()))
         reason = "the budget did not cover it" if unpaid else ""

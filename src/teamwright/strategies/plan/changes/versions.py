@@ -72,6 +72,11 @@ class PlanVersions:
                 steps[place] = step.model_copy(update={"status": status})
         return self._plan.model_copy(update={"steps": tuple(steps)})
 
+    @property
+    def status(self) -> PlanStatus:
+        """How far the plan is; unlike `plan` it copies no step."""
+        return self._plan.status
+
     async def announce(self, *, by: str, reason: str = "") -> None:
         """Record the first version of the plan."""
         lines = plan_difference(None, self.plan).lines
