@@ -84,6 +84,8 @@ COVERED_BY = {
     "server/responses/requests.py": "server/responses/test_routes.py",
     "server/state.py": "server/routes/test_runs.py",
     "server/error_statuses.py": "server/routes/test_runs.py",
+    "lab/experiments/recorded_cases.py": "lab/commands/test_eval.py",
+    "lab/experiments/report_text.py": "lab/experiments/test_report.py",
     "lab/simulation/replay.py": "lab/simulation/test_what_if.py",
     "__main__.py": "cli/test_entry.py",
     "strategies/plan/steps/step_board.py": "strategies/plan/test_plan_run.py",

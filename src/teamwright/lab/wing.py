@@ -4,7 +4,11 @@ from teamwright.wings import Wing
 
 WING = Wing(
     name="lab",
-    commands={"lab": "teamwright.lab.commands.evaluate:app", "runs what-if": "teamwright.lab.commands.what_if:what_if"},
+    commands={
+        "lab": "teamwright.lab.commands.evaluate:app",
+        "eval": "teamwright.lab.commands.eval:evaluate",
+        "runs what-if": "teamwright.lab.commands.what_if:what_if",
+    },
     hooks={
         "run_options": "teamwright.lab.commands.auto_topology:AUTO",
         "plan_bundle": "teamwright.lab.commands.auto_topology:bundle_plan",

@@ -1,0 +1,280 @@
+"""`teamwright eval`: measures a team on a data set, as an experiment that goes on where it was interrupted."""
+
+from __future__ import annotations
+
+import json as json_reader
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from teamwright.cli.terminal.command_setup import extend_sys_path, find_run, load_manifest, with_engine
+from teamwright.cli.terminal.interrupts import raise_on_interrupt
+from teamwright.cli.terminal.options import AllowRoot, Model, Quiet, TeamName, With, complete_runs
+from teamwright.cli.terminal.output import (
+    Json,
+    Out,
+    ProgressCounter,
+    check_out,
+    report_failed_gates,
+    say,
+    write_file,
+    write_json,
+    write_pieces,
+    write_result,
+)
+from teamwright.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from teamwright.lab.experiments.dataset import DataSet
+    from teamwright.lab.experiments.experiment import CaseAttempt, Variant
+    from teamwright.lab.experiments.report import ExperimentReport
+    from teamwright.runtime.engine import Engine
+    from teamwright.teams.team import Team
+    from teamwright.values.specs.evaluation import Evaluate
+    from teamwright.values.specs.manifest import Source
+
+HTML, ALL = ".html", "all"
+
+
+def evaluate(
+    manifest: Annotated[Path | None, typer.Argument(metavar="MANIFEST", help="The team to measure.")] = None,
+    cases: Annotated[Path | None, typer.Argument(metavar="CASES", help="A data set: .yaml, .jsonl or .csv.")] = None,
+    *,
+    against: Annotated[
+        Path | None, typer.Option("--against", metavar="MANIFEST", help="Another team, compared over the same cases.")
+    ] = None,
+    attempts: Annotated[int, typer.Option("--attempts", min=1, max=100, metavar="N", help="Runs of each case.")] = 1,
+    limit: Annotated[int, typer.Option("--limit", min=1, max=100, metavar="N", help="At most N runs at once.")] = 4,
+    max_usd: Annotated[
+        float | None, typer.Option("--max-usd", min=0, metavar="X", help="Limit the experiment to X US dollars.")
+    ] = None,
+    min_pass: Annotated[
+        float | None, typer.Option("--min-pass", min=0, max=1, metavar="P", help="Exit with 1 below this pass rate.")
+    ] = None,
+    max_usd_per_pass: Annotated[
+        float | None,
+        typer.Option("--max-usd-per-pass", min=0, metavar="X", help="Exit with 1 if a pass costs more than this."),
+    ] = None,
+    no_worse_than: Annotated[
+        Path | None,
+        typer.Option("--no-worse-than", metavar="FILE", help="Exit with 1 if it is worse than this --json report."),
+    ] = None,
+    from_runs: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--from-runs",
+            metavar="RUN",
+            help="Write a data set from this run, or `all`, to --out; may be repeated.",
+            autocompletion=complete_runs,
+        ),
+    ] = None,
+    name: Annotated[
+        str, typer.Option("--name", metavar="NAME", help="Measure again, apart from experiments of other names.")
+    ] = "",
+    team: TeamName = None,
+    more: With = None,
+    model: Model = None,
+    allow_root: AllowRoot = None,
+    quiet: Quiet = False,
+    json: Json = False,
+    out: Out = None,
+) -> int:
+    """Measure a team on a data set: pass rate, cost and time, with what chance alone would explain.
+
+    Each attempt is a recorded run, so that the same command goes on where it was interrupted, and pays for nothing
+    twice. `--out FILE.html` writes the report as a page with a plot.
+
+    Examples:
+      teamwright eval team.yaml cases.jsonl --attempts 5 --max-usd 2
+      teamwright eval team.yaml cases.yaml --against other.yaml --min-pass 0.9
+      teamwright eval --from-runs all --out cases.jsonl
+    """
+    check_out(out)
+    if from_runs:
+        return _write_cases(from_runs, manifest, out)
+    if manifest is None or cases is None:
+        raise UsageError("Name the team and the data set:  teamwright eval team.yaml cases.jsonl")
+    baseline = None if no_worse_than is None else _read_baseline(no_worse_than)
+    gates = EvalGates(min_pass, max_usd_per_pass, baseline, str(no_worse_than))
+    wanted = EvalRequest(cases, attempts, limit, max_usd, name, quiet, tuple(allow_root or ()))
+    first = Chosen(manifest, tuple(more or ()), team, model)
+    other = None if against is None else Chosen(against, (), None, model)
+    with raise_on_interrupt():
+        return with_engine(lambda engine: wanted.run(engine, first, other, gates, json=json, out=out))
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """The manifests and the team of one variant."""
+
+    manifest: Path
+    more: tuple[Path, ...]
+    team: str | None
+    model: str | None
+
+    def source(self, allow_roots: Sequence[Path]) -> Source:
+        from teamwright.teams.team_loader import source_of
+
+        loaded = load_manifest((self.manifest, *self.more), self.model)
+        return source_of(loaded, team=self.team, model=self.model, allow_roots=allow_roots)
+
+
+@dataclass(frozen=True, slots=True)
+class EvalRequest:
+    """What to measure, how often, and for how much."""
+
+    cases: Path
+    attempts: int
+    limit: int
+    max_usd: float | None
+    name: str
+    quiet: bool
+    allow_roots: tuple[Path, ...]
+
+    async def run(
+        self, engine: Engine, first: Chosen, other: Chosen | None, gates: EvalGates, *, json: bool, out: Path | None
+    ) -> int:
+        from teamwright.lab.experiments.dataset import read_data_set
+        from teamwright.lab.experiments.report_text import html_of, text_of
+
+        extend_sys_path()
+        data = read_data_set(self.cases)
+        sources = [one.source(self.allow_roots) for one in (first, other) if one is not None]
+        names = [source.team for source in sources]
+        if len(set(names)) < len(names):
+            paths = [one.manifest for one in (first, other) if one is not None]
+            names = [f"{name} ({path})" for name, path in zip(names, paths, strict=True)]
+        variants = [_variant(engine, label, source, self.name) for label, source in zip(names, sources, strict=True)]
+        report = await self._measured(engine, data, sources[0], variants)
+        if out is not None and out.suffix.lower() == HTML:
+            write_pieces([html_of(report, f"{' and '.join(names)} on {self.cases.name}")], out)
+        elif json:
+            write_json(report.to_json(), out)
+        else:
+            write_result(text_of(report), out)
+        return report_failed_gates(gates.failures(report))
+
+    async def _measured(
+        self, engine: Engine, data: DataSet, source: Source, variants: Sequence[Variant]
+    ) -> ExperimentReport:
+        from teamwright.lab.experiments.experiment import Experiment
+        from teamwright.lab.experiments.grading import Judges
+        from teamwright.lab.experiments.report import report_of
+        from teamwright.teams.preflight import check_ready
+
+        judges, own = Judges(source, engine.models), _own_evaluation(source)
+        for declared in filter(None, (data.evaluate, own, *(case.evaluate for case in data.cases))):
+            judges.check(declared)
+        for variant in variants:
+            await check_ready(variant.make(), engine.models)
+        experiment = Experiment(
+            engine, data, variants, judges.team, own, self.attempts, self.limit, self.max_usd, self.cases.parent,
+            ProgressCounter("runs") if not self.quiet else lambda _done, _total: None,
+        )  # fmt: skip
+        trials = await experiment.run()
+        assumed = any(
+            case.expected is None and case.data is None and data.evaluation(case) is None for case in data.cases
+        )
+        return report_of(trials, data.cases, await experiment.labels(), assumed=assumed)
+
+
+def _own_evaluation(source: Source) -> Evaluate | None:
+    spec = source.manifest.teams.get(source.team) or source.manifest.agents.get(source.team)
+    return None if spec is None else spec.evaluate
+
+
+def _variant(engine: Engine, label: str, source: Source, name: str) -> Variant:
+    """A variant whose identity is that of its manifest, of the code beside it and of its scripts."""
+    from teamwright.cli.run import files_read
+    from teamwright.lab.experiments.experiment import Variant
+    from teamwright.teams.team_loader import team_from_source
+    from teamwright.values.turns.messages import digest
+
+    base = Path(source.base)
+    code = sorted({*base.glob("**/*.py"), *files_read(source, None, None)})
+    texts = [one.read_text(encoding="utf-8", errors="replace") for one in code if one.is_file()]
+    identity = digest(name, source.team, source.manifest.model_dump_json(exclude_defaults=True), *texts)
+
+    @cache
+    def make() -> Team:
+        return team_from_source(source, engine.models)
+
+    return Variant(label, make, identity)
+
+
+@dataclass(frozen=True, slots=True)
+class EvalGates:
+    """What the first team has to reach, and the trials that it may not be worse than."""
+
+    min_pass: float | None
+    max_usd_per_pass: float | None
+    baseline: Sequence[CaseAttempt] | None
+    file: str
+
+    def failures(self, report: ExperimentReport) -> Iterator[str]:
+        """Say which gates fail."""
+        from teamwright.lab.experiments.report import compare
+        from teamwright.lab.experiments.report_text import interval_text
+
+        first = report.variants[0]
+        rate, price = first.pass_rate, first.usd_per_pass
+        if self.min_pass is not None and (rate is None or rate.value < self.min_pass):
+            yield f"gate failed: pass rate {interval_text(rate)}, and {self.min_pass:g} is wanted"
+        if self.max_usd_per_pass is not None and first.usd is not None and (price or 0) > self.max_usd_per_pass:
+            yield f"gate failed: a pass costs ${price:g}, and ${self.max_usd_per_pass:g} is the most"
+        if self.max_usd_per_pass is not None and not first.passed:
+            yield "gate failed: nothing passed, so that a pass has no price"
+        if self.baseline is not None:
+            found = compare(self.baseline, [one for one in report.trials if one.variant == first.variant])
+            if found.pass_rate.high < 0:
+                yield f"gate failed: worse than {self.file}: {found.sentence}"
+
+
+def _read_baseline(file: Path) -> list[CaseAttempt]:
+    """The trials of the first team in a report."""
+    from msgspec import ValidationError, convert
+
+    from teamwright.lab.experiments.experiment import CaseAttempt
+
+    try:
+        written = json_reader.loads(file.read_text(encoding="utf-8"))
+        trials = convert(written["trials"], list[CaseAttempt])
+        first = [one for one in trials if one.variant == trials[0].variant]
+    except (OSError, ValueError, TypeError, LookupError, ValidationError) as error:
+        raise UsageError(
+            f"--no-worse-than {str(file)!r} is no report: write one with  eval … --json --out FILE"
+        ) from error
+    return [one.changed(variant=f"{one.variant} before") for one in first]
+
+
+def _write_cases(runs: Sequence[str], manifest: Path | None, out: Path | None) -> int:
+    """Write a data set from recorded runs."""
+    from teamwright.lab.experiments.dataset import write_lines
+
+    if manifest is not None or out is None:
+        raise UsageError("--from-runs writes a data set:  teamwright eval --from-runs all --out cases.jsonl")
+
+    async def work(engine: Engine) -> int:
+        from teamwright.lab.experiments.recorded_cases import recorded_cases
+
+        ids: list[str] = []
+        for run in runs:
+            listed = [one.id for one in await engine.runs.list() if not one.parent]
+            ids += listed if run == ALL else [(await find_run(engine.journal, run)).id]
+        cases, left_out = await recorded_cases(engine, list(dict.fromkeys(ids)))
+        for run_id, why in left_out.items():
+            say(f"left out: {run_id}: {why}")
+        if not cases:
+            raise UsageError("None of these runs has ended, so there is no case; see  teamwright runs list")
+        lines = write_lines([one.model_dump(mode="json", exclude_defaults=True) for one in cases])
+        write_file(lines, out, private=True)
+        labelled = sum(one.is_labelled for one in cases)
+        say(f"{len(cases)} cases, {labelled} with a label; add what is expected of each as  expected  or  evaluate")
+        return 1 if left_out else 0
+
+    return with_engine(work)

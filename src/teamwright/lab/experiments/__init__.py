@@ -1,0 +1,1 @@
+"""Experiments: teams measured on data sets, with what chance alone would explain."""

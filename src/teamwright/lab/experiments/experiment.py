@@ -1,0 +1,342 @@
+"""An experiment: teams on a data set, each attempt a run whose id follows from what it measures.
+
+So the journal is the state of an experiment: carried out again, it goes on where it was, and pays for no run twice. A
+team, a task or a criterion that was changed has other ids and is measured again. Money is reserved before each run.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+import anyio
+
+from teamwright.errors import UsageError
+from teamwright.history.kpis import kpis_of
+from teamwright.lab.experiments.dataset import Case, DataSet
+from teamwright.lab.experiments.grading import (
+    Grade,
+    MakeGrader,
+    expectation_grade,
+    joined,
+    verdict_grade,
+)
+from teamwright.values.events.agent import AgentCallFailed, AgentReturned
+from teamwright.values.limits import Limits
+from teamwright.values.specs.evaluation import Evaluate
+from teamwright.values.turns.messages import digest
+from teamwright.values.turns.results import FINAL, RunResult, Status
+from teamwright.values.value import JsonValue, Record
+
+if TYPE_CHECKING:
+    from teamwright.runtime.engine import Engine
+    from teamwright.runtime.handle import Handle
+    from teamwright.teams.team import Team
+
+PREFIX = "eval"
+WORTH_IT = 1.5
+"""A run that was cut goes on if it may then spend so many times as much."""
+LONGEST_SLUG, DIGITS, CASE_DIGITS = 20, 8, 6
+SETTLED: frozenset[Status] = FINAL | frozenset[Status](("paused",))
+_T = TypeVar("_T")
+Progress = Callable[[int, int], None]
+
+
+class CaseAttempt(Record, frozen=True):
+    """One attempt of a variant at a case. `passed` is None where the budget of the experiment did not suffice.
+
+    `usd` is None where no price is known. `judge_usd` is what its grade cost.
+    """
+
+    case: str
+    attempt: int
+    variant: str
+    run_id: str
+    status: Status
+    passed: bool | None
+    score: float | None = None
+    reason: str = ""
+    usd: float | None = None
+    judge_usd: float | None = None
+    tokens: int = 0
+    seconds: float = 0.0
+
+
+class JudgedLabel(Record, frozen=True):
+    """What the judge said of an answer that people have labelled, and again with its criteria in reverse order."""
+
+    case: str
+    author: str
+    label: bool
+    passed: bool
+    score: float | None = None
+    reversed_passed: bool | None = None
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A team to measure. `identity` is the digest of all that may change its answers; `forks` continues its runs."""
+
+    name: str
+    make: Callable[[], Team]
+    identity: str
+    forks: Variant | None = None
+
+    def run_id(self, case: Case, attempt: int) -> str:
+        """The id of the run of an attempt."""
+        slug = re.sub(r"[^A-Za-z0-9_-]+", "-", case.id).strip("-")[:LONGEST_SLUG] or "case"
+        asked = digest(case.id, case.task, *case.files)[:CASE_DIGITS]
+        return f"{PREFIX}-{self.identity[:DIGITS]}-{slug}-{asked}.{attempt}"
+
+
+class OutOfBudget(Exception):
+    """No money is left for another run."""
+
+
+@dataclass(slots=True)
+class Purse:
+    """The money of an experiment: what its runs have spent, and what those under way may spend at most.
+
+    A run gets an equal share of what is free, so that all that run at once together can't exceed it.
+    """
+
+    most: float | None
+    slots: int
+    spent: float = 0.0
+    reserved: dict[str, float] = field(default_factory=dict[str, float])
+
+    def reserve(self, run_id: str) -> Limits | None:
+        """Reserve the share of a run; raises `OutOfBudget`."""
+        if self.most is None:
+            return None
+        free = self.most - self.spent - sum(self.reserved.values())
+        share = free / max(1, self.slots - len(self.reserved))
+        if share <= 1e-9:
+            raise OutOfBudget
+        self.reserved[run_id] = share
+        return Limits(usd=share)
+
+    def settle(self, run_id: str, spent: float) -> None:
+        """Replace the share of a run by what it has spent."""
+        self.reserved.pop(run_id, None)
+        self.spent += spent
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """Variants on the cases of a data set, so many attempts each, at most `limit` runs at once."""
+
+    engine: Engine
+    data: DataSet
+    variants: Sequence[Variant]
+    grader: MakeGrader
+    judged_by: Evaluate | None = None
+    """The evaluation of labelled answers where neither the case nor the data set has one."""
+    attempts: int = 1
+    limit: int = 4
+    most_usd: float | None = None
+    folder: Path = field(default_factory=Path)
+    """Where the files of cases are."""
+    progress: Progress = lambda _done, _total: None
+
+    @cached_property
+    def purse(self) -> Purse:
+        return Purse(self.most_usd, self.limit)
+
+    async def run(self) -> list[CaseAttempt]:
+        """Carry out what is not recorded yet, and return all trials in the order of the cases."""
+        jobs = list(self._jobs())
+        for variant, case, attempt in jobs:
+            await self._count(variant.run_id(case, attempt), case)
+        found = await self._side_by_side([partial(self._trial, *job) for job in jobs])
+        if self.most_usd is not None and any(one.passed is None for one in found):
+            self.purse.slots = 1  # one after another, each may have all that is left
+            found = [await self._trial(*job) for job in jobs]
+        order = {case.id: number for number, case in enumerate(self.data.cases)}
+        names = [variant.name for variant in self.variants]
+        return sorted(found, key=lambda one: (names.index(one.variant), order[one.case], one.attempt))
+
+    def _jobs(self) -> Iterator[tuple[Variant, Case, int]]:
+        """All attempts, so that what a budget cuts off is the last attempts of all variants."""
+        for attempt in range(1, self.attempts + 1):
+            for case in self.data.cases:
+                for variant in self.variants:
+                    yield variant, case, attempt
+
+    async def labels(self) -> list[JudgedLabel]:
+        """Let the judge grade the labelled answers, also with its criteria in reverse order."""
+        jobs = [
+            partial(self._label, case, declared)
+            for case in self.data.cases
+            if case.is_labelled and (declared := self.data.evaluation(case) or self.judged_by) is not None
+        ]
+        return await self._side_by_side(jobs)
+
+    async def _side_by_side(self, jobs: Sequence[Callable[[], Awaitable[_T]]]) -> list[_T]:
+        """Do the jobs, `limit` of them at once."""
+        waiting, found = iter(jobs), list[_T]()
+
+        async def work() -> None:
+            for job in waiting:
+                found.append(await job())
+                self.progress(len(found), len(jobs))
+
+        try:
+            async with anyio.create_task_group() as group:
+                for _ in range(min(self.limit, len(jobs))):
+                    group.start_soon(work)
+        except* UsageError as errors:  # the first mistake is that of all
+            raise errors.exceptions[0] from None
+        return found
+
+    async def _trial(self, variant: Variant, case: Case, attempt: int) -> CaseAttempt:
+        run_id = variant.run_id(case, attempt)
+        trial = CaseAttempt(
+            case=case.id, attempt=attempt, variant=variant.name, run_id=run_id, status="queued", passed=None,
+            reason="the budget of the experiment is spent",
+        )  # fmt: skip
+        try:
+            if variant.forks is None:
+                begin = partial(self._start, variant, case, run_id)
+            else:
+                sources = await self._chain(variant.forks.run_id(case, attempt))
+                if not sources:
+                    raise OutOfBudget
+                begin = partial(self._fork, variant, sources[-1], run_id)
+            result = await self._carry_out(run_id, variant.make, begin)
+            run_id = result.run_id
+            grade, judge_usd = await self._grade(case, result, run_id)
+        except OutOfBudget:
+            return trial
+        kpis = kpis_of(await self.engine.journal.read(run_id))
+        return trial.changed(
+            run_id=run_id,
+            status=result.status,
+            passed=grade.passed,
+            score=grade.score,
+            reason=grade.reason,
+            usd=kpis.usd,
+            judge_usd=judge_usd,
+            tokens=kpis.total_tokens,
+            seconds=kpis.seconds,
+        )
+
+    async def _start(self, variant: Variant, case: Case, run_id: str, limits: Limits | None) -> Handle:
+        files = [self.folder / file for file in case.files]
+        return await self.engine.start(variant.make(), case.task, run_id=run_id, attachments=files, limits=limits)
+
+    async def _fork(self, variant: Variant, source: str, run_id: str, limits: Limits | None) -> Handle:
+        return await self.engine.start_fork(source, team=variant.make(), new_id=run_id, limits=limits)
+
+    async def _carry_out(
+        self, run_id: str, make: Callable[[], Team], begin: Callable[[Limits | None], Awaitable[Handle]]
+    ) -> RunResult:
+        """Return the result of a run: from the record, else after it was begun or resumed.
+
+        One that its share of the money was too small for goes on in a fork, as soon as there is enough for it.
+        """
+        result, number = await self._driven(run_id, make, begin), 2
+        while self._is_cut(result, make):
+            result = await self._driven(f"{run_id}-{number}", make, partial(self._extend, result, number, make))
+            number += 1
+        return result
+
+    def _is_cut(self, result: RunResult, make: Callable[[], Team]) -> bool:
+        """Whether the experiment, and not the team itself, bounded what a run might spend, and it was too little."""
+        if result.stop_reason != "budget" or self.most_usd is None:
+            return False
+        own = make().policy.limits
+        return own is None or not own.bounds_spend
+
+    async def _extend(self, cut: RunResult, number: int, make: Callable[[], Team], limits: Limits | None) -> Handle:
+        """Fork a run that was cut, with more money; raises `OutOfBudget` if it would be cut again at once."""
+        before = (await self.engine.runs.history(cut.run_id)).started.limits
+        had = before.usd if before is not None and before.usd is not None else 0.0
+        may = (limits.usd or 0.0 if limits is not None else 0.0) + (cut.usage.usd or 0.0)
+        if may < WORTH_IT * had:
+            raise OutOfBudget
+        new = f"{cut.run_id.removesuffix(f'-{number - 1}') if number > 2 else cut.run_id}-{number}"
+        return await self.engine.start_fork(cut.run_id, team=make(), new_id=new, limits=Limits(usd=may))
+
+    async def _driven(
+        self, run_id: str, make: Callable[[], Team], begin: Callable[[Limits | None], Awaitable[Handle]]
+    ) -> RunResult:
+        known = await self.engine.journal.find(run_id)
+        if known is not None and known.status in SETTLED:
+            return await self.engine.runs.result(run_id)
+        limits = self.purse.reserve(run_id)
+        try:
+            handle = await begin(limits) if known is None else await self.engine.start_resume(run_id, team=make())
+            result = await handle.result()
+        except BaseException:
+            self.purse.reserved.pop(run_id, None)
+            raise
+        if self.most_usd is not None:
+            self.purse.settle(run_id, await self._spent(run_id))
+        return result
+
+    async def _chain(self, run_id: str) -> list[str]:
+        """The recorded run of this id, and the forks in which it went on; the last one counts."""
+        found: list[str] = []
+        while await self.engine.journal.find(run_id if not found else f"{run_id}-{len(found) + 1}") is not None:
+            found.append(run_id if not found else f"{run_id}-{len(found) + 1}")
+        return found
+
+    async def _count(self, run_id: str, case: Case) -> None:
+        """Count what recorded runs have cost, before any other one is begun."""
+        declared = self.data.evaluation(case)
+        for one in await self._chain(run_id) if self.most_usd is not None else ():
+            grades = [] if declared is None else await self._chain(_grading_id(one, declared))
+            for known in (one, *grades):
+                self.purse.settle(known, await self._spent(known))
+
+    async def _spent(self, run_id: str) -> float:
+        """What the calls of a run cost, without those that a fork inherited."""
+        history = await self.engine.runs.history(run_id)
+        calls = (e.fact for e in history.events if e.number > history.record.inherited)
+        return sum(one.usage.usd or 0.0 for one in calls if isinstance(one, AgentReturned | AgentCallFailed))
+
+    async def _grade(self, case: Case, result: RunResult, run_id: str) -> tuple[Grade, float | None]:
+        """The grade of a result, and what it cost."""
+        if result.output_kind != "answer":
+            why = result.failure.message if result.failure else result.stop_reason or ""
+            return Grade(False, None if self.data.evaluation(case) is None else 0.0, f"{result.status}: {why}"), None
+        grades = [one] if (one := expectation_grade(case, result)) else []
+        declared, usd = self.data.evaluation(case), None
+        if declared is not None:
+            graded = await self._graded(declared, run_id, case.task, result.output or "", result.data)
+            grades.append(verdict_grade(graded))
+            usd = graded.usage.usd
+        return joined(grades) if grades else Grade(True), usd
+
+    async def _graded(self, declared: Evaluate, run_id: str, task: str, work: str, data: JsonValue = None) -> RunResult:
+        """The result of the run that grades an answer."""
+        if not work.strip():
+            return RunResult(run_id=run_id, status="failed", output=None)
+        grading, make = _grading_id(run_id, declared), partial(self.grader, declared, task, data)
+
+        async def begin(limits: Limits | None) -> Handle:
+            return await self.engine.start(make(), work, run_id=grading, limits=limits)
+
+        return await self._carry_out(grading, make, begin)
+
+    async def _label(self, case: Case, declared: Evaluate) -> JudgedLabel:
+        work = case.output or ""
+        named = f"{PREFIX}-label-{digest(case.task, work)[:DIGITS]}"
+        grade = verdict_grade(await self._graded(declared, named, case.task, work))
+        other: bool | None = None
+        if sum(one.judge is not None for one in declared.criteria) > 1:
+            turned = declared.model_copy(update={"criteria": declared.criteria[::-1]})
+            other = verdict_grade(await self._graded(turned, named, case.task, work)).passed
+        return JudgedLabel(
+            case=case.id, author=case.author, label=case.label == "pass", passed=grade.passed, score=grade.score,
+            reversed_passed=other,
+        )  # fmt: skip
+
+
+def _grading_id(run_id: str, declared: Evaluate) -> str:
+    return f"{run_id}.{digest(declared.model_dump_json(exclude_defaults=True))[:CASE_DIGITS]}"

@@ -1,0 +1,294 @@
+"""What an experiment found: rates, costs and differences with their intervals, and how far its judge can be trusted.
+
+Computed from its trials alone; what was not measured counts neither for nor against a team.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+from typing import cast
+
+from teamwright.errors import UsageError
+from teamwright.lab.experiments.dataset import Case
+from teamwright.lab.experiments.experiment import CaseAttempt, JudgedLabel
+from teamwright.lab.experiments.statistics import (
+    NOTABLE,
+    Interval,
+    all_pass,
+    any_passes,
+    cases_needed,
+    difference,
+    kappa,
+    mean,
+    pass_rate,
+    relative_change,
+    wilson,
+)
+from teamwright.values.text.display import count_text
+from teamwright.values.value import JsonValue, Record, to_plain_json
+
+COSTS = ("usd", "tokens")
+
+
+class VariantResult(Record, frozen=True):
+    """What one team did on the cases that were measured. `assumed` says that completed runs count as passed.
+
+    `pass_all` and `pass_any` are pass^k and pass@k, from k = 1. Costs are those of the team alone, per attempt.
+    """
+
+    variant: str
+    cases: int
+    trials: int
+    passed: int
+    unmeasured: int
+    pass_rate: Interval | None
+    pass_all: tuple[float, ...] = ()
+    pass_any: tuple[float, ...] = ()
+    score: Interval | None = None
+    usd: float | None = None
+    usd_per_pass: float | None = None
+    judge_usd: float | None = None
+    tokens: float = 0.0
+    seconds: float = 0.0
+    flaky: tuple[str, ...] = ()
+    waiting: int = 0
+
+
+class GroupResult(Record, frozen=True):
+    """The passes of a variant at a case, or at the cases with a tag."""
+
+    name: str
+    variant: str
+    trials: int
+    passed: int
+    pass_rate: Interval
+    reason: str = ""
+
+
+class PairedComparison(Record, frozen=True):
+    """The second variant minus the first, over the cases that both have. `cost` is a share of the first's."""
+
+    first: str
+    second: str
+    cases: int
+    pass_rate: Interval
+    cost: Interval | None
+    sentence: str
+    needed: int = 0
+
+
+class AuthorBias(Record, frozen=True):
+    """How often the judge passes bad answers of an author, and fails good ones."""
+
+    author: str
+    answers: int
+    passes_bad: float | None
+    fails_good: float | None
+
+
+class JudgeReport(Record, frozen=True):
+    """How a judge does on answers that people have labelled.
+
+    `order_changes` is the share of its verdicts that change when its criteria are listed in reverse order.
+    """
+
+    labels: int
+    agreement: Interval
+    kappa: float | None
+    passes_bad: float | None
+    fails_good: float | None
+    order_changes: Interval | None = None
+    authors: tuple[AuthorBias, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ExperimentReport:
+    """The whole report. `by_case` and `by_tag` have one row for each variant."""
+
+    variants: tuple[VariantResult, ...]
+    comparisons: tuple[PairedComparison, ...]
+    by_case: tuple[GroupResult, ...]
+    by_tag: tuple[GroupResult, ...]
+    judge: JudgeReport | None
+    trials: tuple[CaseAttempt, ...]
+    assumed: bool
+
+    def to_json(self) -> dict[str, JsonValue]:
+        """All fields as JSON data; `trials` are what a later experiment can be compared with."""
+        return {name: to_plain_json(getattr(self, name)) for name in self.__slots__}
+
+
+def report_of(
+    trials: Sequence[CaseAttempt], cases: Sequence[Case], labels: Sequence[JudgedLabel] = (), *, assumed: bool = False
+) -> ExperimentReport:
+    """Compute the report of an experiment; later variants are compared with the first."""
+    names = list(dict.fromkeys(one.variant for one in trials))
+    by_variant = {name: [one for one in trials if one.variant == name] for name in names}
+    tags = list(dict.fromkeys(tag for case in cases for tag in case.tags))
+    tagged = {tag: frozenset(case.id for case in cases if tag in case.tags) for tag in tags}
+    return ExperimentReport(
+        variants=tuple(_variant(name, own) for name, own in by_variant.items()),
+        comparisons=tuple(
+            compare(by_variant[names[0]], by_variant[name])
+            for name in names[1:]
+            if _counts(by_variant[names[0]]).keys() & _counts(by_variant[name]).keys()
+        ),
+        by_case=tuple(_groups({case.id: frozenset((case.id,)) for case in cases}, by_variant)),
+        by_tag=tuple(_groups(tagged, by_variant)),
+        judge=judge_report(labels) if labels else None,
+        trials=tuple(trials),
+        assumed=assumed,
+    )
+
+
+def _variant(name: str, trials: Sequence[CaseAttempt]) -> VariantResult:
+    measured = [one for one in trials if one.passed is not None]
+    counts = list(_counts(trials).values())
+    fewest = min((tries for _, tries in counts), default=0)
+    passed, usd = sum(bool(one.passed) for one in measured), _total(one.usd for one in measured)
+    scores = list(_means(trials, "score").values())
+    return VariantResult(
+        variant=name,
+        cases=len(counts),
+        trials=len(measured),
+        passed=passed,
+        unmeasured=len(trials) - len(measured),
+        pass_rate=pass_rate(counts).rounded() if counts else None,
+        pass_all=tuple(round(all_pass(counts, k), 4) for k in range(1, fewest + 1)),
+        pass_any=tuple(round(any_passes(counts, k), 4) for k in range(1, fewest + 1)),
+        score=mean(scores).rounded() if scores else None,
+        usd=None if usd is None else round(usd / len(measured), 8),
+        usd_per_pass=round(usd / passed, 8) if usd is not None and passed else None,
+        judge_usd=_total(one.judge_usd for one in measured),
+        tokens=round(fmean(one.tokens for one in measured), 1) if measured else 0.0,
+        seconds=round(fmean(one.seconds for one in measured), 2) if measured else 0.0,
+        flaky=tuple(case for case, (good, tries) in _counts(trials).items() if 0 < good < tries),
+        waiting=sum(one.status == "paused" for one in measured),
+    )
+
+
+def _total(amounts: Iterable[float | None]) -> float | None:
+    known = [one for one in amounts if one is not None]
+    return sum(known) if known else None
+
+
+def _counts(trials: Iterable[CaseAttempt]) -> dict[str, tuple[int, int]]:
+    """For each case, how many attempts passed, and how many were measured."""
+    found: dict[str, tuple[int, int]] = {}
+    for one in trials:
+        if one.passed is not None:
+            passed, tries = found.get(one.case, (0, 0))
+            found[one.case] = passed + one.passed, tries + 1
+    return found
+
+
+def _groups(
+    groups: Mapping[str, frozenset[str]], by_variant: Mapping[str, Sequence[CaseAttempt]]
+) -> Iterable[GroupResult]:
+    for name, members in groups.items():
+        for variant, trials in by_variant.items():
+            own = [one for one in trials if one.case in members and one.passed is not None]
+            if not own:
+                continue
+            counts = list(_counts(own).values())
+            rate = pass_rate(counts) if len(counts) > 1 else wilson(counts[0][0] / counts[0][1], counts[0][1])
+            yield GroupResult(
+                name=name,
+                variant=variant,
+                trials=len(own),
+                passed=sum(bool(one.passed) for one in own),
+                pass_rate=rate.rounded(),
+                reason=next((one.reason for one in own if not one.passed), ""),
+            )
+
+
+def compare(first: Sequence[CaseAttempt], second: Sequence[CaseAttempt]) -> PairedComparison:
+    """Compare two variants over the cases that both have."""
+    one, other = _counts(first), _counts(second)
+    shared = [case for case in one if case in other]
+    if not shared:
+        raise UsageError("The two have no case in common, so that they can't be compared; use the same data set.")
+    before, after = [one[case] for case in shared], [other[case] for case in shared]
+    change, cost = difference(before, after).rounded(), _cost(first, second, shared)
+    needed = cases_needed(before, after) if change.holds_zero else 0
+    names = first[0].variant, second[0].variant
+    return PairedComparison(
+        first=names[0],
+        second=names[1],
+        cases=len(shared),
+        pass_rate=change,
+        cost=cost,
+        sentence=_sentence(*names, change, needed),
+        needed=needed,
+    )
+
+
+def _cost(first: Sequence[CaseAttempt], second: Sequence[CaseAttempt], shared: Sequence[str]) -> Interval | None:
+    """The change of what a case costs, in money, or else in tokens."""
+    for name in COSTS:
+        means = [_means(trials, name) for trials in (first, second)]
+        if all(case in known for known in means for case in shared):
+            found = relative_change(*([known[case] for case in shared] for known in means))
+            if found is not None:
+                return found.rounded()
+    return None
+
+
+def _means(trials: Sequence[CaseAttempt], name: str) -> dict[str, float]:
+    found: defaultdict[str, list[float]] = defaultdict(list)
+    for one in trials:
+        value = cast("float | None", getattr(one, name))
+        if one.passed is not None and value is not None:
+            found[one.case].append(value)
+    return {case: fmean(values) for case, values in found.items()}
+
+
+def _sentence(first: str, second: str, change: Interval, needed: int) -> str:
+    between = f"{points(change.low)} to {points(change.high)} points"
+    if not change.holds_zero:
+        word = "better" if change.value > 0 else "worse"
+        return f"{second!r} is {word} than {first!r}: {points(change.value)} points, {between}"
+    least = max(abs(change.value), NOTABLE)
+    return (
+        f"can't tell {first!r} and {second!r} apart ({between}); to see a difference of {100 * least:.0f} points,"
+        f" about {count_text(needed, 'case')} would be needed"
+    )
+
+
+def points(share: float) -> str:
+    """A difference of rates in points, with its sign."""
+    return f"{100 * share:+.0f}".replace("+0", "0").replace("-0", "0")
+
+
+def judge_report(labels: Sequence[JudgedLabel]) -> JudgeReport:
+    """Measure a judge by labelled answers."""
+    pairs = [(one.label, one.passed) for one in labels]
+    turned = [one for one in labels if one.reversed_passed is not None]
+    changed = sum(one.passed != one.reversed_passed for one in turned)
+    agreed = kappa(pairs)
+    authors = dict.fromkeys(one.author for one in labels if one.author)
+    return JudgeReport(
+        labels=len(labels),
+        agreement=wilson(sum(label == passed for label, passed in pairs) / len(pairs), len(pairs)).rounded(),
+        kappa=None if agreed is None else round(agreed, 4),
+        passes_bad=_share(labels, good=False),
+        fails_good=_share(labels, good=True),
+        order_changes=wilson(changed / len(turned), len(turned)).rounded() if turned else None,
+        authors=tuple(_author(name, labels) for name in authors) if len(authors) > 1 else (),
+    )
+
+
+def _author(name: str, labels: Sequence[JudgedLabel]) -> AuthorBias:
+    own = [one for one in labels if one.author == name]
+    return AuthorBias(
+        author=name, answers=len(own), passes_bad=_share(own, good=False), fails_good=_share(own, good=True)
+    )
+
+
+def _share(labels: Sequence[JudgedLabel], *, good: bool) -> float | None:
+    """The share of good, or of bad, answers of which the judge says the opposite."""
+    own = [one for one in labels if one.label == good]
+    return round(sum(one.passed != good for one in own) / len(own), 4) if own else None

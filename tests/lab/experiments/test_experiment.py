@@ -1,0 +1,132 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import pytest
+from typing_extensions import override
+
+from teamwright.agents.contract.agent import Agent, Context
+from teamwright.agents.contract.effect import Attempt, Effect, Returned
+from teamwright.journal.in_memory_journal import MemoryJournal
+from teamwright.journal.protocol import Batch, Committed
+from teamwright.lab.experiments.dataset import Case, DataSet
+from teamwright.lab.experiments.experiment import CaseAttempt, Experiment, Variant
+from teamwright.lab.experiments.grading import Judges
+from teamwright.lab.experiments.report import report_of
+from teamwright.lab.experiments.report_text import text_of
+from teamwright.runtime.engine import Engine
+from teamwright.teams.team import Team
+from teamwright.values.events.agent import AgentReturned
+from teamwright.values.limits import Rate, Usage
+from teamwright.values.specs.evaluation import Criterion, Evaluate, Length
+from teamwright.values.turns.messages import digest
+from teamwright.values.turns.turn import Reply, Turn
+
+PRICE = 0.01
+RATE = Rate(input=0, output=10**9)
+DATA = DataSet(
+    evaluate=Evaluate(criteria=(Criterion(id="short", length=Length(max=40)),)),
+    cases=tuple(Case(id=f"case-{n}", task=f"Add {n}", expected="good") for n in range(4)),
+)
+
+
+@dataclass
+class Gambler(Agent):
+    """Answers by a chance that follows from its run; each call is counted and costs a cent."""
+
+    name: str
+    calls: list[str] = field(default_factory=list[str])
+    kind: str = "model"
+
+    async def respond(self, turn: Turn, ctx: Context) -> Reply:
+        async def call(attempt: Attempt) -> Returned:
+            self.calls.append(attempt.idempotency_key)
+            lucky = int(digest(attempt.idempotency_key, self.name), 16) % 3
+            return Returned("good" if lucky else "bad", Usage(requests=1, output_tokens=10, usd=PRICE))
+
+        effect = Effect("model", self.name, turn.digest, call, max_output=10, rate=lambda _: RATE)
+        returned = await ctx.effect("call", effect)
+        return Reply.of(self.name, f"That is {returned.value}.")
+
+
+class KeptJournal(MemoryJournal):
+    """Keeps its batches, so that a journal of the first of them is what a crash would leave."""
+
+    def __init__(self, batches: Sequence[Batch] = ()) -> None:
+        super().__init__()
+        self.batches: list[Batch] = []
+        for batch in batches:
+            self.append(batch, lambda _: None)
+
+    @override
+    def append(self, batch: Batch, done: Committed) -> None:
+        self.batches.append(batch)
+        super().append(batch, done)
+
+
+def experiment(engine: Engine, members: Sequence[Gambler], attempts: int, usd: float | None) -> Experiment:
+    teams = [Team(one.name, members=[one]) for one in members]
+    variants = [Variant(team.name, lambda team=team: team, digest(team.name)) for team in teams]
+    grader = Judges(teams[0].source).team
+    return Experiment(engine, DATA, variants, grader, attempts=attempts, limit=3, most_usd=usd)
+
+
+async def carried_out(
+    journal: MemoryJournal, members: Sequence[Gambler], attempts: int = 2, usd: float | None = None
+) -> list[CaseAttempt]:
+    async with Engine(journal) as engine:
+        return await experiment(engine, members, attempts, usd).run()
+
+
+def table(trials: Sequence[CaseAttempt]) -> str:
+    return text_of(report_of([one.changed(seconds=0.0) for one in trials], DATA.cases))
+
+
+async def test_an_experiment_that_is_killed_at_every_tenth_write_ends_with_the_same_table() -> None:
+    journal, members = KeptJournal(), [Gambler("first"), Gambler("second")]
+    whole = await carried_out(journal, members)
+    assert {one.passed for one in whole} == {True, False}
+    for cut in range(0, len(journal.batches), 10):
+        left = KeptJournal(journal.batches[:cut])
+        paid = {
+            digest(event.run_id, event.key)
+            for batch in journal.batches[:cut]
+            for event in batch.events
+            if isinstance(event.fact, AgentReturned)
+        }
+        again = [Gambler("first"), Gambler("second")]
+        assert table(await carried_out(left, again)) == table(whole), cut
+        made = [call for member in again for call in member.calls]
+        assert not paid & set(made)
+        assert len(made) == len(set(made))
+
+
+async def test_carried_out_again_it_calls_nobody_and_more_attempts_pay_for_themselves_alone() -> None:
+    journal, member = KeptJournal(), Gambler("first")
+    before = await carried_out(journal, [member])
+    assert await carried_out(journal, [member]) == before
+    assert len(member.calls) == 8
+    await carried_out(journal, [member], attempts=3)
+    assert len(member.calls) == 12
+
+
+async def test_a_team_or_a_task_that_was_changed_is_measured_again() -> None:
+    case, other = DATA.cases[0], DATA.cases[0].model_copy(update={"task": "Subtract"})
+    one, two = (Variant("team", lambda: Team("x", members=[Gambler("g")]), digest(text)) for text in "ab")
+    assert len({one.run_id(case, 1), one.run_id(case, 2), two.run_id(case, 1), one.run_id(other, 1)}) == 4
+
+
+@pytest.mark.parametrize("usd", [0.015, 0.035, 0.3])
+async def test_the_budget_of_the_whole_is_never_exceeded_and_what_it_cut_off_counts_for_nothing(usd: float) -> None:
+    journal, member = KeptJournal(), Gambler("first")
+    trials = await carried_out(journal, [member], usd=usd)
+    assert PRICE * len(member.calls) <= usd
+    found = report_of(trials, DATA.cases).variants[0]
+    assert found.trials + found.unmeasured == 8
+    assert found.trials == min(8, int(usd / PRICE))
+    await carried_out(journal, [member], usd=usd)
+    assert PRICE * len(member.calls) <= usd
+    more = await carried_out(journal, [member], usd=1.0)
+    assert all(one.passed is not None for one in more)
+    assert len(member.calls) == 8
