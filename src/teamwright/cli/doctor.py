@@ -41,6 +41,7 @@ EXTRAS = {
     "local": ("pydantic_ai", "xllamacpp"),
     "otlp": ("opentelemetry.proto",),
     "tokens": ("bpe_openai",),
+    "sandbox": ("sandlock",),
     "postgres": ("psycopg", "psycopg_pool"),
 }
 KEYS = (
@@ -102,6 +103,7 @@ def examine() -> Iterator[Finding]:
     yield Finding("Teamwright", True, _version("teamwright") or "not installed as a package")
     yield from _extras()
     yield from _data()
+    yield _sandbox()
     yield _weights()
     yield _keys()
     yield from _unmasked()
@@ -191,6 +193,17 @@ def _journal(path: Path) -> Finding:
     size = size_text(path.stat().st_size)
     detail = f"{path}, schema version {len(MIGRATIONS)}, {count_text(runs, 'run')}, {size}"
     return Finding("journal", True, detail, needed=True)
+
+
+def _sandbox() -> Finding:
+    """Which sandboxes this machine has; the first is the one that `auto` takes."""
+    from teamwright.agents.sandbox.back_ends import OWN
+    from teamwright.values.specs.sandbox import NONE, SandboxSettings
+
+    problems = {one.name: one.problem(SandboxSettings()) for one in OWN if one.name != NONE}
+    usable = [name for name, problem in problems.items() if problem is None]
+    fix = "; ".join(problem for problem in problems.values() if problem is not None)
+    return Finding("sandbox", bool(usable), ", ".join(usable) or "none: the tool `shell` needs one", fix)
 
 
 def _weights() -> Finding:

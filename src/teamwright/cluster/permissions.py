@@ -28,7 +28,7 @@ from teamwright.values.provider_keys import (
     is_own_destination,
 )
 from teamwright.values.specs.manifest import Manifest
-from teamwright.values.specs.tools import FILES
+from teamwright.values.specs.tools import FILES, SHELL
 from teamwright.values.text.secret_names import SCHEMAS
 
 COMMAND, TOOLS = "command", "tools"
@@ -161,7 +161,7 @@ class Permissions:
                     yield ROOTLESS
         for kind, path in paths:
             place = Path(os.path.normpath(path))
-            is_own = not place.is_absolute() and place.parts[:1] != ("..",) and kind not in {FILES, LOCAL}
+            is_own = not place.is_absolute() and place.parts[:1] != ("..",) and kind not in {FILES, SHELL, LOCAL}
             if not is_own and not self._has_root(place):
                 yield MissingPermission(f"the path {path!r}", f"--allow-root {quote(str(place))}")
 
@@ -205,11 +205,15 @@ def _uses(data: JsonValue, key: str = "") -> Iterator[_Use]:
                     yield from (_Use("variable", one) for one in value)
                 if name == COMMAND:
                     yield from _programs(value)
+                if name == SHELL and isinstance(value, dict):
+                    yield _Use("program", "sh")
                 if name in IMPORT_PATHS and isinstance(value, str) and ":" in value:
                     yield _Use("module", value.partition(":")[0])
                 yield from _uses(value, name)
         case list():
             for item in data:
+                if key == TOOLS and item == SHELL:
+                    yield _Use("program", "sh")
                 if key == TOOLS and isinstance(item, str) and ":" in item:
                     yield _Use("module", item.partition(":")[0])
                 yield from _uses(item, key)
@@ -232,9 +236,10 @@ def _has_rootless_files(kind: str, value: JsonValue) -> bool:
     """Whether an agent or a tool has file tools below the current folder of the process."""
     tools = value.get(TOOLS) if kind == "agent" and isinstance(value, dict) else [value]
     for tool in tools if isinstance(tools, list) else ():
-        if tool == FILES and kind == "agent":
-            return True
-        settings = tool.get(FILES) if isinstance(tool, dict) else None
-        if isinstance(settings, dict) and not settings.get("root"):
-            return True
+        for one in (FILES, SHELL):
+            if tool == one and kind == "agent":
+                return True
+            settings = tool.get(one) if isinstance(tool, dict) else None
+            if isinstance(settings, dict) and not settings.get("root"):
+                return True
     return False

@@ -13,6 +13,8 @@ from teamwright.agents.contract.agent import Agent, Preflight, check_ignored, ha
 from teamwright.agents.evaluators import check_evaluations
 from teamwright.agents.model.agent import ModelAgent
 from teamwright.agents.reference_graph import MOST_NESTED, cycle_text, find_cycles
+from teamwright.agents.sandbox.back_ends import sandbox_problem
+from teamwright.agents.tools.protocol import WITH_TOOLS, ToolUser
 from teamwright.documents.nodes import Place
 from teamwright.errors import ManifestError, Problem, UsageError, nearest
 from teamwright.strategies.protocol import TALKS, Members
@@ -153,6 +155,18 @@ def check_declared(agents: Iterable[Agent]) -> None:
     problems = [Problem(f"the agent {one.name!r}: {text}") for one in models for text in one.undeclared_models()]
     if problems:
         raise ManifestError(problems)
+
+
+def check_sandboxes(agents: Iterable[Agent]) -> None:
+    """Raise `ManifestError` with every sandbox of tools that this machine can't provide."""
+    problems: dict[str, Problem] = {}
+    for agent in agents:
+        if agent.kind in WITH_TOOLS and isinstance(agent, ToolUser):
+            for settings in agent.toolbox.sandboxes:
+                if (text := sandbox_problem(settings)) is not None:
+                    problems.setdefault(text, Problem(f"the agent {agent.name!r}: {text}"))
+    if problems:
+        raise ManifestError([*problems.values()])
 
 
 def check_attachments(team: Team, files: Sequence[Attachment]) -> None:

@@ -161,18 +161,22 @@ class Team(Agent):
             self.warnings = check_team(self)
 
     def check_start(self) -> None:
-        """Raise `ManifestError` if a run of this team can't start: a cycle of fallbacks, too many owned keys, no model.
+        """Raise `ManifestError` if a run of this team can't start: a cycle of fallbacks, too many owned keys, no model,
+        no sandbox on this machine.
 
         A manifest was checked when it was loaded, but for models that `--model` might have replaced.
         """
         if self._may_start:
             return
-        from teamwright.teams.preflight import check_declared, check_start
+        from teamwright.agents.tools.protocol import WITH_TOOLS
+        from teamwright.teams.preflight import check_declared, check_sandboxes, check_start
 
         if self.declared is None:
             check_start(self)
         if "model" in self.roster.kinds:
             check_declared(self.roster.agents)
+        if not self.roster.kinds.isdisjoint(WITH_TOOLS):
+            check_sandboxes(self.roster.agents)
         self._may_start = True
 
     def known_secrets(self) -> frozenset[str]:

@@ -17,6 +17,7 @@ from teamwright.testing.evaluator import (
 )
 from teamwright.testing.journal import JournalConformance as JournalConformance
 from teamwright.testing.model_server import ModelServer as ModelServer
+from teamwright.testing.sandbox import SandboxConformance as SandboxConformance
 from teamwright.testing.strategy import (
     StrategyConformance as StrategyConformance,
     check_strategy as check_strategy,

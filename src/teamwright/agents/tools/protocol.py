@@ -27,6 +27,7 @@ from teamwright.errors import MissingDependency, ToolError, UsageError
 from teamwright.values.call_limits import RetryPolicy
 from teamwright.values.owned_paths import Owned
 from teamwright.values.people import Answer, Question, check_question
+from teamwright.values.specs.sandbox import SandboxSettings
 from teamwright.values.specs.tools import McpTool, ToolSpec
 from teamwright.values.turns.turn import Signal
 from teamwright.values.value import Value
@@ -138,6 +139,9 @@ class DeclaredNeeds(Protocol):
 
     @property
     def needs(self) -> tuple[type, ...]: ...
+
+    @property
+    def sandboxes(self) -> tuple[SandboxSettings, ...]: ...
 
 
 @runtime_checkable
@@ -299,10 +303,10 @@ class ToolSource(Protocol):
     an agent share both. `tool_names` are the names of its tools if they are known before a turn: then a mistake in an
     approval is reported when the agent is created. `spec` is the declaration from which a resume rebuilds the source;
     to resume a run with a source that has none, pass the team. If a source has a `signal`, calling one of its tools
-    ends the turn with that signal, and the call is never made. The tools of a source that `talks` reach other members,
-    so its agent has to be in a team whose members talk. A source that `has_context` adds texts to the instructions of a
-    model agent. The `warnings` of an opened source, once its definitions are known, are those of the
-    turn too.
+    ends the turn with that signal, and the call is never made. The tools of a source that `talks` reach other
+    members, so its agent has to be in a team whose members talk. A source that `has_context` adds texts to the
+    instructions of a model agent. `sandbox` is the one that its programs run in, if any. The `warnings` of an opened
+    source, once its definitions are known, are those of the turn too.
     """
 
     name: str
@@ -312,6 +316,7 @@ class ToolSource(Protocol):
     signal: Signal | None = None
     talks: bool = False
     has_context: bool = False
+    sandbox: SandboxSettings | None = None
     warnings: Sequence[str] = ()
 
     def problems(self) -> Sequence[str]:

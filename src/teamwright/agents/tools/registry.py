@@ -21,7 +21,7 @@ from teamwright.agents.tools.protocol import Arguments, BuildOptions, ToolContex
 from teamwright.agents.tools.python import PythonTool
 from teamwright.agents.tools.signature import Function
 from teamwright.errors import MissingExtra, UnknownName, UsageError, nearest
-from teamwright.values.specs.tools import FilesSpec, FunctionTool, McpSpec, MemorySpec, ToolSpec
+from teamwright.values.specs.tools import FilesSpec, FunctionTool, McpSpec, MemorySpec, ShellSpec, ToolSpec
 from teamwright.values.text.validation_messages import found_text, misfits_of
 from teamwright.wings import Registered, entry_points_of
 
@@ -34,6 +34,7 @@ OWN = {
     FUNCTION: "teamwright.agents.tools.python:PythonKind",
     "workspace": "teamwright.agents.tools.built_in:WorkspaceKind",
     "files": "teamwright.agents.tools.files:FilesKind",
+    "shell": "teamwright.agents.tools.shell:ShellKind",
     "memory": "teamwright.agents.tools.built_in:MemoryKind",
     "mcp": "teamwright.agents.tools.mcp_source:McpKind",
     "agent": "teamwright.agents.tools.agent_tool:AgentKind",
@@ -223,7 +224,7 @@ def _build(
 
 def _tool_hint(wrong: object) -> str:
     """What to write instead of something that is no tool."""
-    for form in (McpSpec, FilesSpec, MemorySpec):
+    for form in (McpSpec, FilesSpec, ShellSpec, MemorySpec):
         (field, info), *_ = form.model_fields.items()
         if isinstance(wrong, cast("type", info.annotation)):
             return f"write  {form.__name__}({field}=…)"

@@ -29,6 +29,7 @@ from teamwright.values.events.agent import AgentCallRejected
 from teamwright.values.key import join_key
 from teamwright.values.limits import NOTHING, Usage
 from teamwright.values.people import CONFIRM, Answer, Confirm, Question, approval_question
+from teamwright.values.specs.sandbox import SandboxSettings
 from teamwright.values.specs.tools import NOT_IMPORTABLE, TERMINATE, FunctionTool, ToolSpec
 from teamwright.values.turns.turn import Failure, HandoffTarget, Purpose
 
@@ -107,6 +108,11 @@ class Toolbox:
     def needs(self) -> tuple[type, ...]:
         """The types of the dependencies that the tools declare."""
         return tuple(kind for one in self._sources if isinstance(one, PythonTool) for kind in one.needs)
+
+    @property
+    def sandboxes(self) -> tuple[SandboxSettings, ...]:
+        """The sandboxes in which programs of the tools run."""
+        return tuple(one.sandbox for one in self._sources if one.sandbox is not None)
 
     def problems(self) -> list[str]:
         """Return configuration problems of the tools, such as a missing package."""

@@ -10,6 +10,7 @@ from pydantic.json_schema import SkipJsonSchema
 from pydantic_core import PydanticKnownError
 
 from teamwright.values.names import is_web_address
+from teamwright.values.specs.sandbox import AnySandbox
 from teamwright.values.value import Value
 
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
@@ -28,6 +29,10 @@ WORKSPACE = "workspace"
 FILES = "files"
 """The built-in tools with which a member reads and writes files below one folder."""
 
+SHELL = "shell"
+"""The built-in tool with which a member runs commands in one folder."""
+
+SANDBOX = "the sandbox that it runs in: a back end by name, or settings; that of the team by default"
 MEMORY = "memory"
 """The built-in tools with which a member keeps notes across runs."""
 
@@ -114,6 +119,19 @@ class FilesSpec(Value):
     files: FilesTool
 
 
+class ShellTool(Value):
+    """A tool that runs commands in one folder, in a sandbox; without a root, in the current folder of the driver."""
+
+    root: str | None = Field(default=None, description="the folder, relative to that of the manifest")
+    sandbox: AnySandbox | None = Field(default=None, description=f"{SANDBOX}, else `auto`")
+
+
+class ShellSpec(Value):
+    """The tool form `{shell: {...}}`."""
+
+    shell: ShellTool
+
+
 class MemoryTool(Value):
     """Notes that an agent keeps across runs."""
 
@@ -154,9 +172,9 @@ class CustomTool(Value):
         return self
 
 
-OWN_TOOL_KINDS = frozenset({"function", "mcp", "files", "agent", "memory"})
-ToolSpec = FunctionTool | McpSpec | FilesSpec | AgentTool | MemorySpec | CustomTool
+OWN_TOOL_KINDS = frozenset({"function", "mcp", "files", "shell", "agent", "memory"})
+ToolSpec = FunctionTool | McpSpec | FilesSpec | ShellSpec | AgentTool | MemorySpec | CustomTool
 """A declared tool; the name of its field is its kind."""
 
-DeclaredTool = FunctionTool | McpSpec | FilesSpec | AgentTool | MemorySpec | SkipJsonSchema[CustomTool]
+DeclaredTool = FunctionTool | McpSpec | FilesSpec | ShellSpec | AgentTool | MemorySpec | SkipJsonSchema[CustomTool]
 """The type of a field for tools; schemas of kinds of other packages are added where they are known."""

@@ -1,0 +1,1 @@
+"""Sandboxes: how commands of members are kept in their folders."""

@@ -1,0 +1,216 @@
+"""Watches one confined program: a script of its own, with nothing but the standard library and `sandlock`.
+
+It ends everything that the program has started when the program ends, when it uses too much, or when its own parent is
+gone, however that died. It reports why on a descriptor that the program never gets.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import select
+import signal
+import sys
+import threading
+import time
+from contextlib import suppress
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # without an import: each module costs a command some milliseconds
+    from typing import Any
+
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP, PR_CAPBSET_DROP = 1, 36, 38, 22, 24
+CAPABILITIES = 64
+SECCOMP_MODE_FILTER = 2
+TMP = "{tmp}"
+"""What stands for the temporary folder in the arguments of a program."""
+FILTER = "{filter}"
+"""What stands for the descriptor of the filter of system calls."""
+LOOK_SECONDS = 0.025
+KILL_SECONDS = 5.0
+NOT_STARTED = 127
+
+
+class GuardedProgram:
+    """The watch over one program."""
+
+    def __init__(self, spec: dict[str, Any], command: list[str]) -> None:
+        self.spec, self.command = spec, command
+        self.code: int | None = None
+        self.error = ""
+        self.awake, self._wake = os.pipe()
+        os.set_blocking(self._wake, False)
+        signal.set_wakeup_fd(self._wake, warn_on_full_buffer=False)
+        self.ending = False
+        for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+            signal.signal(number, self._end)
+        signal.signal(signal.SIGCHLD, self._wake_up)
+
+    def _end(self, *_: object) -> None:
+        self.ending = True
+
+    def _wake_up(self, *_: object) -> None:
+        """Do nothing: that a signal has arrived ends the wait."""
+
+    def run(self) -> int:
+        """Run the program to its end; return its exit code."""
+        libc = ctypes.CDLL(None, use_errno=True)
+        libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        libc.prctl(PR_SET_PDEATHSIG, int(signal.SIGTERM), 0, 0, 0)
+        if os.getppid() != self.spec["parent"]:
+            return NOT_STARTED
+        folder = f"/tmp/teamwright-{os.urandom(8).hex()}"
+        os.mkdir(folder, 0o700)  # noqa: PTH102 - pathlib is another import
+        try:
+            os.environ.update({"TMPDIR": self.spec["tmp"] or folder, "HOME": self.spec["tmp"] or folder})
+            reason = self._watch(self._start(libc, folder))
+        finally:
+            self._kill_all()
+            _remove(folder)
+        self._report(reason)
+        return NOT_STARTED if self.code is None else self.code
+
+    def _start(self, libc: ctypes.CDLL, folder: str) -> int:
+        """Start the program; return the id of its process, or 0 if a thread waits for it."""
+        if (settings := self.spec["sandlock"]) is None:
+            return self._fork(folder)
+        for number in range(CAPABILITIES):  # the program gets none, also where this process is root's
+            libc.prctl(PR_CAPBSET_DROP, number, 0, 0, 0)
+        if program := self.spec["filter"]:
+            libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+            _load_filter(libc, bytes.fromhex(program))
+        threading.Thread(target=self._run_sandlock, args=(settings, folder), daemon=True).start()
+        return 0
+
+    def _fork(self, folder: str) -> int:
+        command = [one.replace(TMP, folder) for one in self.command]
+        if (program := self.spec["filter"]) and FILTER in command:
+            descriptor = os.memfd_create("filter", 0)
+            os.write(descriptor, bytes.fromhex(program))
+            os.lseek(descriptor, 0, os.SEEK_SET)
+            command = [str(descriptor) if one == FILTER else one for one in command]
+        child = os.fork()
+        if child:
+            return child
+        try:
+            os.execvp(command[0], command)
+        except OSError as error:
+            os.write(2, f"{command[0]}: {error.strerror}\n".encode())
+        os._exit(NOT_STARTED)
+
+    def _run_sandlock(self, settings: dict[str, Any], folder: str) -> None:
+        try:
+            sys.path.append(self.spec["packages"])
+            from sandlock import Sandbox  # pyright: ignore[reportMissingTypeStubs]
+
+            settings["fs_writable"].append(folder)
+            self.code = Sandbox(**settings).run_interactive(self.command)
+            if self.code < 0:
+                self.code, self.error = NOT_STARTED, "sandlock could not start it"
+        except Exception as error:  # noqa: BLE001 - becomes the reason of this run, and nothing else
+            self.code, self.error = NOT_STARTED, f"{type(error).__name__}: {error}"
+        os.write(self._wake, b".")
+
+    def _watch(self, child: int) -> str:
+        """Wait for the end of the program; return why it was ended, or nothing."""
+        while True:
+            if child:
+                ended, status = os.waitpid(child, os.WNOHANG)
+                if ended:
+                    self.code = os.waitstatus_to_exitcode(status)
+                    self.code = 128 - self.code if self.code < 0 else self.code
+            if self.code is not None:
+                return self.error
+            if reason := self._excess():
+                return reason
+            if select.select([self.awake], [], [], LOOK_SECONDS)[0]:
+                os.read(self.awake, 4096)
+            if self.ending:
+                return "stopped"
+
+    def _excess(self) -> str:
+        """Return the limit that the program and what it has started exceed, or nothing."""
+        found = self._descendants(os.getpid())
+        if len(found) > self.spec["processes"]:
+            return "processes"
+        if sum(map(self._memory, found)) > self.spec["memory"]:
+            return "memory"
+        disk = os.statvfs(self.spec["workspace"])
+        return "disk" if disk.f_bavail * disk.f_frsize < self.spec["keep_free"] else ""
+
+    def _descendants(self, process: int) -> list[int]:
+        """Return the processes below one, also those that have left its session or whose parents have ended."""
+        found: list[int] = []
+        pending = [process]
+        while pending:
+            one = pending.pop()
+            for task in _entries(f"/proc/{one}/task"):
+                with suppress(OSError):
+                    below = list(map(int, _read(f"/proc/{one}/task/{task}/children").split()))
+                    found += below
+                    pending += below
+        return found
+
+    def _memory(self, process: int) -> int:
+        """The memory of a process that belongs to no file on disk, in bytes."""
+        with suppress(OSError, ValueError):
+            lines = _read(f"/proc/{process}/status").splitlines()
+            return 1024 * sum(int(one.split()[1]) for one in lines if one.startswith(("RssAnon:", "RssShmem:")))
+        return 0
+
+    def _kill_all(self) -> None:
+        """Kill whatever is left; a process that is just being started is found in the next pass."""
+        until = time.monotonic() + KILL_SECONDS
+        while (found := self._descendants(os.getpid())) and time.monotonic() < until:
+            for one in found:
+                with suppress(ProcessLookupError, PermissionError):
+                    os.kill(one, signal.SIGKILL)
+            with suppress(ChildProcessError):
+                while os.waitpid(-1, os.WNOHANG)[0]:
+                    pass
+            time.sleep(0.001)
+
+    def _report(self, reason: str) -> None:
+        if self.spec["report"] is not None:
+            os.write(self.spec["report"], reason.encode())
+
+
+def _remove(folder: str) -> None:
+    try:
+        os.rmdir(folder)  # noqa: PTH106 - pathlib is another import
+    except OSError:  # most commands leave nothing in it
+        import shutil
+
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _read(file: str) -> str:
+    with open(file, encoding="utf-8", errors="replace") as opened:  # noqa: PTH123 - pathlib is another import
+        return opened.read()
+
+
+def _entries(folder: str) -> list[str]:
+    try:
+        return os.listdir(folder)  # noqa: PTH208 - names alone
+    except OSError:
+        return []
+
+
+class Program(ctypes.Structure):
+    """A filter of system calls, as the kernel takes it."""
+
+    _fields_ = (("length", ctypes.c_ushort), ("instructions", ctypes.c_char_p))
+
+
+def _load_filter(libc: ctypes.CDLL, instructions: bytes) -> None:
+    program = Program(len(instructions) // 8, instructions)
+    if libc.prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, ctypes.byref(program), 0, 0):
+        raise OSError(ctypes.get_errno(), "the filter of system calls was refused")
+
+
+if __name__ == "__main__":
+    SPEC: dict[str, Any] = json.loads(sys.argv[1])
+    if SPEC["report"] is not None:
+        os.set_inheritable(SPEC["report"], False)
+    sys.exit(GuardedProgram(SPEC, sys.argv[2:]).run())

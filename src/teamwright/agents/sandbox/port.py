@@ -1,0 +1,223 @@
+"""The port of sandboxes: a back end says how a command is started so that it can't leave its folder, and it is run so.
+
+A command gets no descriptor, variable or process of ours, and nothing that it has started outlives it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from abc import abstractmethod
+from collections import deque
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from time import monotonic
+from typing import Literal, Protocol, cast, get_args, runtime_checkable
+
+import anyio
+
+from teamwright.errors import AgentError
+from teamwright.values.specs.sandbox import SandboxSettings
+
+Excess = Literal["seconds", "memory", "processes", "disk", "output", "stopped"]
+"""Why a command was ended."""
+INHERITED = ("LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "SHELL", "TERM", "TZ", "USER")
+"""The variables that every command gets, besides PATH, HOME and TMPDIR: none of them is a secret."""
+MOST_OUTPUT = 64 << 20
+"""How much a command may print: what is too much to keep is still read, up to here."""
+END_SECONDS = 10.0
+CHUNK = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class CommandOutcome:
+    """How a command ended: `excess` says why it was ended early, `cut` how many bytes of its output are left out."""
+
+    exit_code: int
+    output: str
+    sandbox: str
+    excess: Excess | None = None
+    cut: int = 0
+    seconds: float = 0.0
+
+
+@runtime_checkable
+class Sandbox(Protocol):
+    """A way to confine commands. Subclass it, and name it by an entry point of `teamwright.sandboxes`."""
+
+    name: str
+
+    @abstractmethod
+    def problem(self, settings: SandboxSettings) -> str | None:
+        """Return why this machine, or this back end, can't do what the settings ask; `None` if it can."""
+        ...
+
+    @abstractmethod
+    def confined(
+        self, command: Sequence[str], workspace: Path, settings: SandboxSettings, report: int | None = None
+    ) -> list[str]:
+        """Return the command that runs this one in a folder, with its input and output, as the settings say.
+
+        It ends with its parent, which is this process, and reports on a descriptor why it has ended the command.
+        """
+        ...
+
+    async def run(
+        self, command: Sequence[str], workspace: Path, settings: SandboxSettings, *, text: str = ""
+    ) -> CommandOutcome:
+        """Run a command, which reads this text, in a folder, and return how it ended.
+
+        Raises `AgentError` if the sandbox can't be started. The command never goes on when this is cancelled.
+        """
+        if (problem := self.problem(settings)) is not None:
+            raise AgentError(problem)
+        return await _Run(self, workspace, settings).run(command, text)
+
+
+class _Run:
+    """One run of a command."""
+
+    def __init__(self, sandbox: Sandbox, workspace: Path, settings: SandboxSettings) -> None:
+        self._sandbox, self._workspace, self._settings = sandbox, workspace, settings
+        self._output = _Ends(settings.output)
+
+    async def run(self, command: Sequence[str], text: str) -> CommandOutcome:
+        began, (reader, writer) = monotonic(), os.pipe()
+        try:
+            process = await self._start(command, writer)
+        finally:
+            os.close(writer)
+        excess, said = cast("Excess | None", None), ""
+        try:
+            with anyio.move_on_after(self._settings.seconds) as scope:
+                if not await self._follow(process, text):
+                    excess = "output"
+            if scope.cancelled_caught:
+                excess = "seconds"
+        finally:
+            with anyio.CancelScope(shield=True):
+                await _end(process)
+            with suppress(BlockingIOError):
+                os.set_blocking(reader, False)
+                said = os.read(reader, 4096).decode()
+            os.close(reader)
+        if excess is None and said:
+            if said not in get_args(Excess):
+                raise AgentError(f"the sandbox {self._sandbox.name!r} failed: {said}")
+            excess = cast("Excess", said)
+        kept, cut = self._output.text()
+        code = process.returncode if process.returncode is not None else -1
+        return CommandOutcome(code, kept, self._sandbox.name, excess, cut, monotonic() - began)
+
+    async def _start(self, command: Sequence[str], report: int) -> asyncio.subprocess.Process:
+        confined = self._sandbox.confined(command, self._workspace, self._settings, report)
+        try:
+            return await asyncio.create_subprocess_exec(
+                *confined,
+                cwd=self._workspace,
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.STDOUT,
+                env=environment(self._settings, os.environ),
+                pass_fds=(report,),
+                start_new_session=True,
+            )
+        except (OSError, ValueError) as error:
+            raise AgentError(f"the sandbox {self._sandbox.name!r} can't be started: {error}") from error
+
+    async def _follow(self, process: asyncio.subprocess.Process, text: str) -> bool:
+        """Give the command its input and read its output to the end; returns whether it printed no more than it may."""
+        assert process.stdin is not None
+        assert process.stdout is not None
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(_feed, process.stdin, text.encode("utf-8", "replace"))
+            while chunk := await process.stdout.read(CHUNK):
+                if self._output.add(chunk) > MOST_OUTPUT:
+                    tasks.cancel_scope.cancel()
+                    return False
+            await process.wait()
+            tasks.cancel_scope.cancel()
+        return True
+
+
+async def _feed(stdin: asyncio.StreamWriter, content: bytes) -> None:
+    with suppress(OSError):  # it may end without having read its input
+        stdin.write(content)
+        await stdin.drain()
+        stdin.close()
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    """End the guard of a command, which ends the command with all that it has started."""
+    if process.returncode is not None:
+        return
+    with suppress(ProcessLookupError):
+        process.terminate()
+    with anyio.move_on_after(END_SECONDS):
+        while process.stdout is not None and await process.stdout.read(CHUNK):
+            pass  # asyncio sees the end of a process only after that of its output
+        await process.wait()
+    if process.returncode is None:
+        with suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
+
+
+class _Ends:
+    """Keeps the two ends of an output, and counts what is between them."""
+
+    def __init__(self, most: int) -> None:
+        self._half, self._head, self._tail = most // 2, b"", deque[bytes]()
+        self._held = self.total = 0
+
+    def add(self, chunk: bytes) -> int:
+        """Add to the output; returns its size so far."""
+        self.total += len(chunk)
+        room = self._half - len(self._head)
+        self._head, rest = self._head + chunk[:room], chunk[room:]
+        if rest:
+            self._tail.append(rest)
+            self._held += len(rest)
+        while self._tail and self._held - len(self._tail[0]) >= self._half:
+            self._held -= len(self._tail.popleft())
+        return self.total
+
+    def text(self) -> tuple[str, int]:
+        """Return what is kept, with a line where some is left out, and how many bytes that are."""
+        tail = b"".join(self._tail)
+        last = tail[-self._half :] if len(tail) > self._half else tail
+        cut = self.total - len(self._head) - len(last)
+        gap = f"\n[… {cut} bytes of output are left out …]\n".encode() if cut else b""
+        return (self._head + gap + last).decode("utf-8", "replace"), cut
+
+
+def environment(settings: SandboxSettings, environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables that a command gets; its guard adds HOME and TMPDIR, a folder that goes with it."""
+    inherited = {name: environ[name] for name in INHERITED if name in environ}
+    return {**inherited, "PATH": search_path(settings, environ), **settings.env}
+
+
+def search_path(settings: SandboxSettings, environ: Mapping[str, str]) -> str:
+    """Return where a command finds programs: in the folders of the path that it may read, and beside our Python."""
+    allowed = [*system_folders(), *settings.readable, *settings.writable]
+    found = [os.path.dirname(sys.executable), *environ.get("PATH", os.defpath).split(os.pathsep)]  # noqa: PTH120
+    inside = [one for one in found if any(Path(one).is_relative_to(folder) for folder in allowed)]
+    return os.pathsep.join(dict.fromkeys([*inside, "/usr/bin", "/bin"]))
+
+
+SYSTEM = (
+    "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc/alternatives", "/etc/ca-certificates",
+    "/etc/gitconfig", "/etc/group", "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/localtime",
+    "/etc/mime.types", "/etc/nsswitch.conf", "/etc/passwd", "/etc/pki", "/etc/ssl/certs", "/etc/ssl/openssl.cnf",
+    "/nix/store",
+)  # fmt: skip
+NAMES = ("/etc/hosts", "/etc/resolv.conf", "/etc/services")
+"""What a program reads to find a host."""
+
+
+def system_folders() -> list[str]:
+    """Return the programs of the system and our Python with its packages, as far as they are there."""
+    return [one for one in dict.fromkeys((*SYSTEM, sys.prefix, sys.base_prefix)) if os.path.exists(one)]  # noqa: PTH110

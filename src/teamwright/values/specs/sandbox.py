@@ -1,0 +1,66 @@
+"""What a program may reach: the settings of a sandbox, which tools, checks and teams declare."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated
+
+from pydantic import AfterValidator, Field
+
+from teamwright.values.names import check_name
+from teamwright.values.value import Value
+
+AUTO, NONE = "auto", "none"
+"""Take what the machine has; run with the rights of the process."""
+ANY_HOST = "*"
+
+
+def _check(name: str) -> str:
+    return check_name("sandbox", name)
+
+
+BackEnd = Annotated[str, AfterValidator(_check)]
+
+
+class SandboxSettings(Value):
+    """A sandbox: what a program may read and write, whom it may call, and when it is ended."""
+
+    backend: BackEnd = Field(
+        default=AUTO, description="`bubblewrap`, `sandlock`, `none`, or `auto` for what the machine has"
+    )
+    readable: tuple[str, ...] = Field(
+        default=(), description="folders and files that it may read, besides its folder and the programs of the system"
+    )
+    writable: tuple[str, ...] = Field(default=(), description="folders that it may read and write, besides its folder")
+    protected: tuple[str, ...] = Field(
+        default=(".git", ".hg", ".svn"),
+        description="what it may read in these folders and not write, because others run or trust it",
+    )
+    network: tuple[str, ...] = Field(
+        default=(), description="hosts that it may call, `host` or `host:port`; `*` for all; none by default"
+    )
+    env: dict[str, str] = Field(
+        default={}, description="variables that it gets, besides PATH and the locale; ${NAME} passes one on"
+    )
+    seconds: float = Field(default=60.0, gt=0, allow_inf_nan=False, description="how long a command may take")
+    megabytes: int = Field(default=1024, ge=16, description="the memory of a command and what it starts")
+    processes: int = Field(default=128, ge=1, description="the processes that a command may have at a time")
+    output: int = Field(
+        default=30_000, ge=100, le=10_000_000, description="bytes of its output that are kept, from both ends"
+    )
+
+    def resolved(self, folder: Callable[[str], str]) -> SandboxSettings:
+        """Return the settings with absolute folders; `folder` resolves one, or raises if it is not allowed."""
+        if not self.readable and not self.writable:
+            return self
+        moved = {name: tuple(map(folder, getattr(self, name))) for name in ("readable", "writable")}
+        return self.model_copy(update=moved)
+
+
+AnySandbox = BackEnd | SandboxSettings
+"""A back end by name, or settings."""
+
+
+def sandbox_settings(declared: AnySandbox) -> SandboxSettings:
+    """Return the settings of a declaration."""
+    return SandboxSettings(backend=declared) if isinstance(declared, str) else declared

@@ -1,0 +1,98 @@
+"""The tool `shell`: what a model gets of a command, what is recorded, and what is refused before anything starts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from teamwright.agents.sandbox.back_ends import Bubblewrap, Sandlock
+from teamwright.agents.scripted import Rule, ScriptedAgent, ToolRule
+from teamwright.agents.tools.protocol import ToolContext
+from teamwright.agents.tools.shell import Shell, ShellKind, ShellSource
+from teamwright.errors import InvalidValue, ManifestError, ToolError
+from teamwright.journal.in_memory_journal import MemoryJournal
+from teamwright.runtime.engine import Engine
+from teamwright.teams.team import Team
+from teamwright.values.specs.sandbox import SandboxSettings, sandbox_settings
+from teamwright.values.specs.tools import ShellSpec, ShellTool
+from tests.kit.records import cut_and_resume
+
+NONE = SandboxSettings(backend="none", seconds=30.0)
+
+
+def shell(folder: Path, settings: SandboxSettings = NONE) -> Shell:
+    return Shell(folder, settings, ToolContext("key", "place"))
+
+
+async def test_a_command_gives_its_exit_code_and_its_output_in_order(tmp_path: Path) -> None:
+    result = await shell(tmp_path).run_command("echo one; echo two >&2; touch made; exit 3")
+    assert result == {"exit_code": 3, "output": "one\ntwo\n", "sandbox": "none"}
+    assert (tmp_path / "made").exists()
+
+
+async def test_what_the_sandbox_refuses_is_told_in_plain_words(tmp_path: Path) -> None:
+    if Bubblewrap().problem(NONE) and Sandlock().problem(NONE):
+        pytest.skip("this machine has no sandbox")
+    (tmp_path / "inside" / ".git").mkdir(parents=True)
+    settings = SandboxSettings(seconds=30.0)
+    result: Any = await shell(tmp_path / "inside", settings).run_command("echo out > .git/hook")
+    assert result["exit_code"] != 0
+    assert result["sandbox"].startswith("A command may write in its folder and in $TMPDIR, but not in .git")
+    assert await shell(tmp_path / "inside", settings).run_command("pwd") == {
+        "exit_code": 0,
+        "output": f"{tmp_path / 'inside'}\n",
+    }
+
+
+async def test_a_command_that_is_ended_is_an_error_with_the_reason(tmp_path: Path) -> None:
+    with pytest.raises(ToolError, match=r"because it took longer than 0\.3 seconds\. Its output until then: begun"):
+        await shell(tmp_path, NONE.model_copy(update={"seconds": 0.3})).run_command("echo begun; sleep 30")
+    with pytest.raises(ToolError, match="nothing to run"):
+        await shell(tmp_path).run_command(" ")
+
+
+async def test_a_recorded_command_is_not_run_again(tmp_path: Path) -> None:
+    rules = [Rule(tool=ToolRule(name="run_command", args={"command": "echo ran >> log"}), times=1), Rule(reply="done")]
+    tool = ShellSpec(shell=ShellTool(root=str(tmp_path), sandbox="none"))
+    team = Team("t", members=[ScriptedAgent("dev", rules, tools=[tool])])
+    journal = MemoryJournal()
+    async with Engine(journal) as engine:
+        await engine.run(team, "go", run_id="r")
+    kinds = [event.kind for event in await journal.read("r")]
+    _, of_the_tool, *_ = [place for place, kind in enumerate(kinds) if kind == "agent.returned"]
+    for at in range(of_the_tool + 1, len(kinds)):
+        result, _ = await cut_and_resume(team, at, journal)
+        assert result.output == "done"
+    assert (tmp_path / "log").read_text() == "ran\n"
+
+
+async def test_a_machine_without_a_sandbox_is_one_error_before_anything_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Bubblewrap, "problem", lambda *_: "no bwrap")
+    monkeypatch.setattr(Sandlock, "problem", lambda *_: "no Landlock")
+    team = Team("t", members=[ScriptedAgent("dev", [Rule(reply="done")], tools=["shell"])])
+    async with Engine() as engine:
+        with pytest.raises(ManifestError, match=r"No sandbox of this machine.*sandbox: none"):
+            await engine.run(team, "go")
+        assert not await engine.journal.runs()
+
+
+def test_a_folder_that_is_missing_is_a_problem(tmp_path: Path) -> None:
+    [problem] = ShellSource(ShellTool(root=str(tmp_path / "gone"), sandbox="none")).problems()
+    assert "there is no folder" in problem
+
+
+def test_settings_are_checked_and_their_folders_move_with_the_manifest(tmp_path: Path) -> None:
+    with pytest.raises(InvalidValue, match="seconds"):
+        SandboxSettings(seconds=0)
+    assert sandbox_settings("none") == SandboxSettings(backend="none")
+    moved = ShellKind().relocate({"root": "a", "sandbox": {"readable": ["b"], "env": {}}}, lambda one: f"../{one}")
+    assert moved == {"root": "../a", "sandbox": {"readable": ["../b"], "env": {}}}
+    spec = ShellSpec(shell=ShellTool(root="a", sandbox=SandboxSettings(writable=("b",))))
+    resolved = ShellKind().resolve(spec, lambda one: tmp_path / one)
+    assert isinstance(resolved, ShellSpec)
+    assert resolved.shell.root == str(tmp_path / "a")
+    assert sandbox_settings(resolved.shell.sandbox or "auto").writable == (str(tmp_path / "b"),)
