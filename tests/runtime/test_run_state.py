@@ -63,12 +63,12 @@ async def test_a_report_mismatchment_aborts_the_run_with_both_sides() -> None:
 
 async def test_only_open_questions_with_nothing_else_continuing_wait_for_people() -> None:
     run = state()
-    assert not run.is_waiting_for_people
+    assert not run.is_waiting_outside
     question: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
     run.questions["t/q"] = PendingQuestion(Question(text="?"), question)
-    assert run.is_waiting_for_people
+    assert run.is_waiting_outside
     run.busy_agents = 1
-    assert not run.is_waiting_for_people
+    assert not run.is_waiting_outside
     run.busy_agents = 0
     question.set_result(Answer(text="yes"))
-    assert not run.is_waiting_for_people
+    assert not run.is_waiting_outside

@@ -43,7 +43,7 @@ from teamwright.values.key import is_inside, key_depth, next_attempt, parent_key
 from teamwright.values.limits import NOTHING, Usage
 from teamwright.values.people import Question
 from teamwright.values.turns.messages import History, Message
-from teamwright.values.turns.results import RunResult, Status, iso
+from teamwright.values.turns.results import RunResult, Status, iso, iso_after
 from teamwright.values.turns.turn import Failure
 
 REFUSED_TASK = "(This message was refused: {reason})"
@@ -120,6 +120,7 @@ class RunHistory:
             seconds=ended.seconds if ended else self.record.scope_seconds("", 0.0),
             failure=self._failure(ended),
             attachments=self.started.attachments,
+            resume_at="" if ended or paused is None else iso_after(paused.resume_at),
         )
 
     def ending(self) -> AgentReplied | AgentFailed | None:

@@ -139,7 +139,7 @@ def decode_run(run_id: str, columns: Sequence[object]) -> tuple[int, RunStatus]:
     """Decode a run's place and its saved status; `columns` are the place and the fields of `RunStatus`."""
     if not NAME.fullmatch(run_id):
         raise damaged(run_id, "its id is not a valid one")
-    place, number, team, started, status, stop_reason, tokens, usd, seconds, since, last, *texts = columns
+    place, number, team, started, status, stop_reason, tokens, usd, seconds, since, last, due, *texts = columns
     valid = (
         is_place(place)
         and _is_count(number, NUMBERS)
@@ -152,6 +152,7 @@ def decode_run(run_id: str, columns: Sequence[object]) -> tuple[int, RunStatus]:
         and _is_amount(seconds)
         and _is_time(since)
         and _is_time(last)
+        and _is_time(due)
         and all(isinstance(text, str) for text in texts)
     )
     if not valid:

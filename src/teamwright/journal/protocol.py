@@ -29,7 +29,7 @@ from teamwright.values.events.run import (
 )
 from teamwright.values.limits import add_usd
 from teamwright.values.people import Intervention
-from teamwright.values.turns.results import FINAL, RunSummary, Status, StopReason, iso
+from teamwright.values.turns.results import FINAL, RunSummary, Status, StopReason, iso, iso_after
 
 if TYPE_CHECKING:
     from teamwright.journal.agent_notes import Notes
@@ -50,7 +50,8 @@ class RunStatus:
 
     `seconds` is the time with a driver until `since`, when the current driver began, minus waits for people. `last` is
     the time of the latest event with a driver, and `number` the number of the latest event. `parent` is the run of
-    which this one is a branch, and `driver` the process that resumed it last, or the server that started it.
+    which this one is a branch, and `driver` the process that resumed it last, or the server that started it. A paused
+    run goes on by itself `resume_at` that time.
     """
 
     number: int = 0
@@ -63,6 +64,7 @@ class RunStatus:
     seconds: float = 0.0
     since: float | None = None
     last: float | None = None
+    resume_at: float | None = None
     conversation: str = ""
     parent: str = ""
     driver: str = ""
@@ -93,10 +95,10 @@ class RunStatus:
                 self.conversation, self.parent, self.driver = fact.conversation, fact.parent, fact.driver
             case RunResumed():
                 self.seconds, self.since = self._elapsed(self.last), time
-                self.status, self.stop_reason, self.driver = None, None, fact.driver
+                self.status, self.stop_reason, self.driver, self.resume_at = None, None, fact.driver, None
             case RunPaused():
                 self.seconds, self.since = self._elapsed(time), time
-                self.status, self.stop_reason = "paused", fact.stop_reason
+                self.status, self.stop_reason, self.resume_at = "paused", fact.stop_reason, fact.resume_at
             case RunInterrupted():
                 self.seconds, self.since = self._elapsed(time), time
                 self.status = "interrupted"
@@ -135,6 +137,7 @@ class RunStatus:
             conversation=self.conversation,
             parent=self.parent,
             driver=self.driver,
+            resume_at=iso_after(self.resume_at) if self.status == "paused" else "",
             since=self.since or 0.0,
         )
 

@@ -311,7 +311,8 @@ class Run:
         """Record that the run is paused, and prepare the notice to a webhook if people are needed."""
         recorder = self._state.recorder
         self.control.is_over = True
-        event = recorder.add("", "", RunPaused(stop_reason=reason, waiting_for=tuple(sorted(self.control.waiting_for))))
+        waiting_for, resume_at = tuple(sorted(self.control.waiting_for)), self.control.resume_at
+        event = recorder.add("", "", RunPaused(stop_reason=reason, waiting_for=waiting_for, resume_at=resume_at))
         await recorder.flush()
         webhook = Webhook.of(self._team.notify)
         if webhook is not None and reason in FOR_PEOPLE:

@@ -58,6 +58,8 @@ class RunControl:
         self.interactive = False
         self.last_inbox_id = 0
         self.pause_reason: StopReason | None = None
+        self.resume_at: float | None = None
+        """When a paused run goes on by itself."""
         self.waiting_for: dict[str, Question] = {}
         """The questions that a paused run waits for, by key."""
         self.next_queue: str | None = None
@@ -171,7 +173,7 @@ class RunControl:
 
     def _on_call_returned(self) -> None:
         self._check_pause()
-        if self.state.questions:
+        if self.state.questions or self.state.provider_waits:
             self.state.delivery.check_idle()
 
     def _check_pause(self) -> None:
@@ -187,16 +189,17 @@ class RunControl:
             asyncio.get_running_loop().call_soon(state.stop)
 
     def _on_idle(self) -> None:
-        """Pause the run if every branch waits for people and the run is not interactive."""
-        if self.state.is_waiting_for_people and not self.interactive:
-            reasons = {waiting.question.reason for waiting in self.state.questions.values()}
-            self._pause(next(stop for reason, stop in PAUSE_REASONS.items() if reason in reasons))
+        """Pause the run if every branch waits for people or providers; for people unless the run is interactive."""
+        if not self.state.is_waiting_outside or (self.state.questions and self.interactive):
+            return
+        reasons = {waiting.question.reason for waiting in self.state.questions.values()}
+        self._pause(next((stop for reason, stop in PAUSE_REASONS.items() if reason in reasons), "quota"))
 
     def _pause(self, reason: StopReason) -> None:
         state = self.state
         if self.pause_reason or state.closing or state.cancelled:
             return
-        self.pause_reason = reason
+        self.pause_reason, self.resume_at = reason, None if reason == "pause" else state.resume_at
         self.waiting_for = {key: waiting.question for key, waiting in state.questions.items()}
         state.closing = True
         asyncio.get_running_loop().call_soon(state.stop)

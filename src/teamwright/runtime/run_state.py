@@ -167,6 +167,8 @@ class RunState:
     marks: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
     answers: dict[str, Answer] = field(default_factory=dict[str, Answer])
     questions: dict[str, PendingQuestion] = field(default_factory=dict[str, "PendingQuestion"])
+    provider_waits: Counter[float] = field(default_factory=Counter[float])
+    """How many calls wait until which time for providers that take none before."""
     call_returned: Callable[[], None] = lambda: None
     cancel: Callable[[], None] = lambda: None
     """Ends the run, after everything recorded has been replayed."""
@@ -251,7 +253,7 @@ class RunState:
             raise
 
     def record_wait(self, scope: str, since: float) -> None:
-        """Record that a scope has waited for people, unless the run is aborting."""
+        """Record that a scope has waited for people or providers, unless the run is aborting."""
         seconds = self.wall() - since
         if seconds >= SHORTEST_RECORDED_WAIT and self.error is None:
             self.recorder.add(scope, "", ScopeWaited(seconds=seconds))
@@ -266,10 +268,16 @@ class RunState:
         raise asyncio.CancelledError("abandoned")
 
     @property
-    def is_waiting_for_people(self) -> bool:
-        """Whether, with every branch waiting, only an answer can unblock the run."""
+    def is_waiting_outside(self) -> bool:
+        """Whether, with every branch waiting, only an answer can unblock the run, or the time of a provider."""
         answered = any(waiting.answer.done() for waiting in self.questions.values())
-        return bool(self.questions) and not self.busy_agents and not self.open_calls and not answered
+        waits = self.questions or self.provider_waits
+        return bool(waits) and not self.busy_agents and not self.open_calls and not answered
+
+    @property
+    def resume_at(self) -> float | None:
+        """When the first of the providers that calls wait for takes calls again."""
+        return min(self.provider_waits, default=None)
 
     def unreached_ask(self) -> str | None:
         """Return the key of an ask that was open when the record ended and that this driver has not reached, if any."""

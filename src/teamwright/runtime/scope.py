@@ -6,7 +6,8 @@ Asks, effects, waits and charges all take a scope. A scope itself records nothin
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import contextmanager
 from typing import NamedTuple, Protocol
 
 from teamwright.agents.contract.agent import UNSET, Agent, Policy
@@ -14,7 +15,7 @@ from teamwright.errors import DuplicateKey
 from teamwright.history.record.charges import Charges
 from teamwright.runtime.budget.closing_reserve import Holdback
 from teamwright.runtime.budget.ledger import Account
-from teamwright.runtime.driver.delivery import Lane
+from teamwright.runtime.driver.delivery import Lane, update_timers
 from teamwright.runtime.driver.path_locks import Holding
 from teamwright.runtime.run_state import Horizon, RunState
 from teamwright.values.call_limits import Compact, Recovery
@@ -265,6 +266,30 @@ class Scope:
         if charged is None and money is None and charges.calls == 1 and not charges.marks:
             return ONE_CALL
         return Tally(calls=charges.calls, charged=charged, charged_usd=money, marks=charges.marks)
+
+    @contextmanager
+    def waiting(self) -> Generator[None]:
+        """Within this block the branch waits for something outside of every process: for a person, or for a provider.
+
+        Timers of what can do nothing else are paused; several tasks of one agent may wait at once on one branch.
+        """
+        was_working = not self.lane.parked
+        self._count_wait(1)
+        self.run.delivery.park(self.lane)
+        try:
+            yield
+        finally:
+            self._count_wait(-1)
+            if self.in_agent and was_working:
+                self.run.delivery.unpark(self.lane)
+
+    def _count_wait(self, change: int) -> None:
+        lane, before = self.lane, self.lane.outside_waits
+        lane.outside_waits += change
+        self.run.delivery.outside_waits += change
+        if self.in_agent and (before == 0 or lane.outside_waits == 0):
+            self.run.busy_agents -= change
+        update_timers(lane)
 
     @property
     def lanes(self) -> tuple[Lane, ...]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field, WithJsonSchema
 
+from teamwright.values.text.display import seconds_in
 from teamwright.values.value import Value
 
 REPLY_SECONDS = 600.0
@@ -88,6 +89,23 @@ def is_reply_cut_warning(warning: str) -> bool:
     return warning.startswith(_REPLY) and "max_bytes" in warning
 
 
+def _seconds(value: object) -> object:
+    """Convert a duration such as `6h` to seconds; other values are left to the validation of the field."""
+    if not isinstance(value, str):
+        return value
+    if (seconds := seconds_in(value)) is None:
+        raise ValueError("it is seconds, or a number and a unit, such as 90s, 30m, 6h or 2d")
+    return seconds
+
+
+Duration = Annotated[
+    float,
+    BeforeValidator(_seconds),
+    WithJsonSchema({"anyOf": [{"type": "number", "minimum": 0}, {"type": "string", "pattern": r"^\d+(\.\d+)?\s*[smhdw]$"}]}),
+]
+"""Seconds, which may be written with a unit."""
+
+
 class RetryPolicy(Value):
     """How many times, and with which backoff, a failed call is retried."""
 
@@ -100,6 +118,12 @@ class RetryPolicy(Value):
         ge=0,
         allow_inf_nan=False,
         description="the longest wait in seconds, whatever the provider asks for",
+    )
+    outlast: Duration = Field(
+        default=0.0,
+        ge=0,
+        allow_inf_nan=False,
+        description="how long the run may pause for a provider that says when it takes calls again, such as `6h`",
     )
 
 

@@ -181,12 +181,12 @@ async def test_the_run_is_idle_when_a_person_is_asked_and_every_branch_waits() -
     delivery.park(one)
     delivery.park(other)
     assert told == []
-    delivery.open_questions = 1
+    delivery.outside_waits = 1
     delivery.park(other)
     assert told == []
     await quiet()
     assert told == [True]
-    delivery.open_questions = 0
+    delivery.outside_waits = 0
     delivery.close_lane(other)
     assert delivery.open_lanes == 1
 

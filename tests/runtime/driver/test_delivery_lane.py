@@ -46,14 +46,14 @@ def test_a_clock_of_work_also_stands_still_while_every_branch_waits_for_a_provid
     root.open_children, root.waits_for_children = 2, True
     with waiting_for_provider(one):
         assert (plain.runs, work.runs) == (True, True)  # the other branch works
-        other.open_questions += 1
+        other.outside_waits += 1
         update_timers(other)
         assert (plain.runs, work.runs) == (True, False)
         with waiting_for_provider(one):
             assert not work.runs
         assert not work.runs
     assert (plain.runs, work.runs) == (True, True)
-    one.open_questions += 1
+    one.outside_waits += 1
     update_timers(one)
     assert (plain.runs, work.runs) == (False, False)
 
@@ -68,17 +68,17 @@ def test_a_branch_stands_still_with_all_of_its_branches() -> None:
         return [clock.runs for clock in timers]
 
     root.open_children, inner.open_children, root.waits_for_children, inner.waits_for_children = 2, 1, True, True
-    leaf.open_questions += 1
+    leaf.outside_waits += 1
     update_timers(leaf)
     assert running() == [True, False, True, False]
-    other.open_questions += 1
+    other.outside_waits += 1
     update_timers(other)
     assert running() == [False, False, False, False]
-    leaf.open_questions -= 1
+    leaf.outside_waits -= 1
     update_timers(leaf)
     assert running() == [True, True, False, True]
     root.waits_for_children = False
-    other.open_questions -= 1
+    other.outside_waits -= 1
     update_timers(other)
     assert running() == [True, True, True, True]
 

@@ -46,6 +46,8 @@ FUTILE = frozenset((InvalidRequest.kind, InvalidInput.kind))
 """The kinds of errors that the same member meets again: its settings or its input are wrong. No strategy tries it again
 or hides the mistake behind a cheaper model."""
 
+SHORTEST_PAUSE = 1.0
+"""The shortest time in seconds for which a run pauses for a provider."""
 JITTER = 0.1
 """The random share that is added to a wait, so that calls which failed together are not repeated together."""
 
@@ -60,6 +62,26 @@ def wait_before_retry(policy: RetryPolicy | None, failures: int, error: AgentErr
     wait = policy.backoff * 2 ** (failures - 1)
     wait += wait * JITTER * chance
     return min(policy.longest, max(wait, error.retry_after or 0.0))
+
+
+def wait_to_outlast(
+    policy: RetryPolicy | None, failures: int, outlasted: float, error: AgentError, chance: float
+) -> float | None:
+    """Return for how long to leave a provider alone that takes no calls now; `None` if no such wait is due.
+
+    It is due where the provider names a time beyond the longest wait of the policy, or goes on to limit calls without a
+    time once their retries are used up: then each wait is as long as all before it. All waits of a call together, of
+    which `outlasted` seconds have passed, may take as long as the policy allows.
+    """
+    if policy is None or not policy.outlast:
+        return None
+    left = policy.outlast - outlasted
+    if (asked := error.retry_after or 0.0) > policy.longest:
+        asked += policy.backoff * JITTER * chance
+        return asked if asked <= left else None
+    if not isinstance(error, RateLimited) or failures <= policy.attempts or left <= 0:
+        return None
+    return min(left, max(policy.longest, policy.backoff, outlasted, SHORTEST_PAUSE))
 
 
 def recorded_error(kind: str, message: str) -> AgentError:

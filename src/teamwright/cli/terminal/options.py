@@ -7,7 +7,6 @@ can't be read, there is nothing to complete. It loads no code that a manifest na
 from __future__ import annotations
 
 import os
-import re
 import shlex
 import sys
 from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -19,6 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol, cast, get_args, get_
 import typer
 
 from teamwright.errors import TeamwrightError, UnknownName, UsageError
+from teamwright.values.text.display import seconds_in
 from teamwright.wings import hooks
 
 if TYPE_CHECKING:
@@ -109,7 +109,6 @@ def _fitting(found: Iterable[tuple[str, str]], incomplete: str) -> Completions:
     return [one for one in found if one[0].startswith(incomplete)]
 
 
-UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 CHANGES = "changes"
 """The argument of a command that takes what the options of wings ask for."""
 STDIN = "-"
@@ -202,10 +201,9 @@ def parse_address(text: str) -> tuple[str, int]:
 
 def seconds_of(text: str, what: str = "an age") -> float:
     """Return the seconds of a duration such as 7d; messages call it `what`."""
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smhdw])", text.strip())
-    if found is None:
+    if (seconds := seconds_in(text)) is None:
         raise UsageError(f"{text!r} is not {what}; write a number and a unit, for example 90s, 30m, 12h, 7d or 4w.")
-    return float(found[1]) * UNITS[found[2]]
+    return seconds
 
 
 def check_statuses(names: Sequence[str] | None) -> tuple[Status, ...]:

@@ -67,6 +67,8 @@ class RecordedCall:
     outcome: AgentReturned | AgentCallFailed | BudgetRefused | None = None
     usage: Usage = NOTHING
     """What had arrived of replies that broke off."""
+    outlasted: float = 0.0
+    """Seconds that the call has left its provider alone so far; such failures are not counted."""
 
 
 Recovered = tuple[str, str, str]

@@ -107,6 +107,8 @@ class RunRecord:
     """The id of the last inbox item that the run has processed."""
     asks: dict[str, RecordedAsk] = field(default_factory=dict[str, RecordedAsk])
     calls: dict[str, RecordedCall] = field(default_factory=dict[str, RecordedCall])
+    closed_models: dict[str, float] = field(default_factory=dict[str, float])
+    """Until when no call of the run may reach a model, whose provider has said so, by its name."""
     questions: dict[str, Event] = field(default_factory=dict[str, Event])
     answers: dict[str, Event] = field(default_factory=dict[str, Event])
     waited: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
@@ -358,13 +360,18 @@ def _returned(record: RunRecord, event: Event, fact: AgentReturned) -> None:
 def _call_failed(record: RunRecord, event: Event, fact: AgentCallFailed) -> None:
     call = record.calls.setdefault(event.key, RecordedCall(""))
     call.attempts = fact.attempt
-    call.failures, call.in_doubt = call.failures + 1, False
+    call.in_doubt, call.retry_at = False, None
     call.usage += fact.usage
     record.charge(event.scope, call.reserved if fact.charged else ONE_CALL, fact.mark)
     if fact.retry_in is None:
         call.outcome = fact
+    elif fact.model:
+        call.outlasted += fact.retry_in
+        record.closed_models[fact.model] = event.time + fact.retry_in
+        return
     else:
         call.retry_at, call.retry_in = event.time + fact.retry_in, fact.retry_in
+    call.failures += 1
 
 
 def _refused(record: RunRecord, event: Event, fact: BudgetRefused) -> None:

@@ -87,6 +87,7 @@ MIGRATIONS: tuple[Migration, ...] = (
         _RUN_TABLES + PACE_TABLES + BUDGET_TABLES + SCHEDULE_TABLES + WORKER_TABLES + QUEUE_TABLES + TOKEN_RATE_TABLES,
     ),
     Migration(Version(1, 1), "CREATE INDEX recent_runs ON runs (team, status, since, id) WHERE parent = ''"),
+    Migration(Version(1, 2), "ALTER TABLE runs ADD COLUMN resume_at float8"),
 )
 
 

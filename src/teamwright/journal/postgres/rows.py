@@ -34,7 +34,8 @@ from teamwright.values.people import Intervention
 from teamwright.values.turns.results import FINAL, RunSummary
 
 STATUS_COLUMNS: LiteralString = (
-    "number, team, started, status, stop_reason, tokens, usd, seconds, since, last, conversation, parent, driver"
+    "number, team, started, status, stop_reason, tokens, usd, seconds, since, last, resume_at, conversation,"
+    " parent, driver"
 )
 """The columns of a run's status, in the order of `RunStatus`."""
 MOST_ROWS = 4
@@ -57,14 +58,14 @@ _FIRST_NUMBER = (
 _EVENT_FORMATS = (0, 0, 1, 1, 1, 1, 0)
 """The formats of the columns of an event, except its run. Texts are sent as bytes: others wrote them."""
 _STATUS_TYPES = (
-    "text", "bigint", "text", "float8", "text", "text", "bigint", "float8", "float8", "float8", "float8", "text",
-    "text", "text",
+    "text", "bigint", "text", "float8", "text", "text", "bigint", "float8", "float8", "float8", "float8", "float8",
+    "text", "text", "text",
 )  # fmt: skip
 _INTO_STATUSES = f"INSERT INTO runs (id, {STATUS_COLUMNS})"
 _NEWER_STATUS = (
     f" ON CONFLICT (id) DO UPDATE SET ({STATUS_COLUMNS}) = (excluded.number, excluded.team, excluded.started,"
     " excluded.status, excluded.stop_reason, excluded.tokens, excluded.usd, excluded.seconds, excluded.since,"
-    " excluded.last, excluded.conversation, excluded.parent, excluded.driver)"
+    " excluded.last, excluded.resume_at, excluded.conversation, excluded.parent, excluded.driver)"
 )
 
 

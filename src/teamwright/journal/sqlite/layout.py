@@ -63,12 +63,18 @@ def index_recent_runs(execute: Execute) -> None:
     execute("CREATE INDEX recent_runs ON runs (team, status, since, id) WHERE parent = ''")
 
 
-MIGRATIONS: tuple[Migration, ...] = (create, index_recent_runs)
+def add_resume_times(execute: Execute) -> None:
+    """Let a paused run say when it goes on by itself."""
+    execute("ALTER TABLE runs ADD COLUMN resume_at REAL")
+
+
+MIGRATIONS: tuple[Migration, ...] = (create, index_recent_runs, add_resume_times)
 
 LAYOUT: dict[str, tuple[str, str | None]] = {
     "runs": (
         "table",
-        "place,id,number,team,started,status,stop_reason,tokens,usd,seconds,since,last,conversation,parent,driver",
+        "place,id,number,team,started,status,stop_reason,tokens,usd,seconds,since,last,conversation,parent,driver,"
+        "resume_at",
     ),
     "events": ("table", "position,time,scope,place,kind,data,version,bodies"),
     "bodies": ("table", "hash,position"),

@@ -13,6 +13,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
+import anyio
+
 from teamwright.agents.contract.effect import Effect
 from teamwright.runtime.budget.closing_reserve import Holdback
 from teamwright.runtime.budget.ledger import Account, Refusal, Reservation, Unavailable
@@ -61,11 +63,11 @@ UNBOUNDED = Permit(None, None)
 class Admission:
     """Admits one attempt of an effect."""
 
-    __slots__ = ("_account", "_effect", "_place", "_request", "_scope", "prompt")
+    __slots__ = ("_account", "_effect", "_model", "_place", "_request", "_scope", "prompt")
 
-    def __init__(self, scope: Scope, place: str, effect: Effect, held: Cost | None = None) -> None:
-        """`held` is what a run that the call has started holds already."""
-        self._scope, self._place, self._effect = scope, place, effect
+    def __init__(self, scope: Scope, place: str, effect: Effect, model: str, held: Cost | None = None) -> None:
+        """`model` may be closed for calls, and `held` is what a run that the call has started holds already."""
+        self._scope, self._place, self._effect, self._model = scope, place, effect, model
         self._account = scope.account
         self._request = ReservationRequest()
         if effect.cancel_run is not None:
@@ -87,6 +89,8 @@ class Admission:
         limiter = run.limiters.for_effect(effect) if effect.model else None
         permit: Permit | None = None
         while permit is None:
+            if self._opens_in():
+                await self._wait_until_open()
             if run.pausing or self._scope.is_closed:
                 await run.park_until_cancelled()
             try:
@@ -98,12 +102,31 @@ class Admission:
                 refusal.why = self._why(refusal)
                 self._record_refusal(refusal)
                 raise
-            if permit is not None and (run.pausing or self._scope.is_closed):
+            if permit is not None and (run.pausing or self._scope.is_closed or self._opens_in()):
                 permit.cancel()
                 permit = None
         if permit.reservation is not None and self._request.model and self._scope.holdback is not None:
             self._scope.holdback.call_reserved(self._request)
         return permit
+
+    def _opens_in(self) -> float:
+        """Return the seconds until the provider takes calls of the model again."""
+        run = self._scope.run
+        until = run.record.closed_models.get(self._model, 0.0)
+        return max(0.0, until - run.wall()) if until else 0.0
+
+    async def _wait_until_open(self) -> None:
+        """Wait until the provider takes calls again, with no slot and no reservation; the run may pause meanwhile."""
+        run, until = self._scope.run, self._scope.run.record.closed_models[self._model]
+        run.provider_waits[until] += 1
+        try:
+            with self._scope.waiting():
+                while left := self._opens_in():
+                    await anyio.sleep(left)
+        finally:
+            run.provider_waits[until] -= 1
+            if not run.provider_waits[until]:
+                del run.provider_waits[until]
 
     async def _size_request(self, account: Account) -> None:
         """Bound what the model request may cost. Texts are counted only if a limit on tokens or money applies."""

@@ -66,13 +66,14 @@ class EffectCall:
         if recorded is not None:
             scope.spend(recorded.usage)
             record.number, failures, in_doubt = recorded.attempts, recorded.failures, recorded.in_doubt
+            record.outlasted = recorded.outlasted
             await self._wait_for_retry(recorded)
         while True:
             record.number, self._streams = record.number + 1, {}
             record.prompt, record.permit = None, UNBOUNDED
-            if self._effect.model or scope.account or run.pausing:
+            if self._effect.model or scope.account or run.pausing or run.record.closed_models:
                 held = recorded.reserved if recorded is not None and in_doubt and self.goes_on else None
-                admission = Admission(scope, record.place, self._effect, held)
+                admission = Admission(scope, record.place, self._effect, record.model, held)
                 record.permit, record.prompt = await admission.acquire(), admission.prompt
             run.open_calls[self._key], permit = self, record.permit
             try:
@@ -82,17 +83,19 @@ class EffectCall:
                     in_doubt = lost = True
                     record.charge_in_full()
                     continue
-                failures += 1
+                failures, outlasted = failures + 1, record.outlasted
                 wait = record.failed(error, failures)
                 if wait is None:
                     raise record.as_recorded(error) from None
+                if record.outlasted > outlasted:  # the next admission waits
+                    failures, wait = failures - 1, 0.0
             finally:
                 if self._streams:
                     self._discard_streams()
                 if permit.slot is not None:
                     permit.slot.close()
                 run.open_calls.pop(self._key, None)
-                if run.pausing or run.questions:  # after the turn that this call may end has been recorded
+                if run.pausing or run.questions or run.provider_waits:  # after the turn that this call may end has been recorded
                     asyncio.get_running_loop().call_soon(run.call_returned)
             in_doubt = False
             with waiting_for_provider(scope.lane):

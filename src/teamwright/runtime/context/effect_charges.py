@@ -6,7 +6,7 @@ from msgspec import Struct, structs
 from pydantic import JsonValue
 
 from teamwright.agents.contract.effect import Effect, Returned
-from teamwright.agents.contract.retry import recorded_error, wait_before_retry
+from teamwright.agents.contract.retry import recorded_error, wait_before_retry, wait_to_outlast
 from teamwright.errors import AgentError
 from teamwright.history.record.asks import texts_apart
 from teamwright.history.record.charges import cost_of_run
@@ -33,6 +33,13 @@ class EffectRecord(Struct, eq=False):
     number: int = 0
     permit: Permit = UNBOUNDED
     prompt: PromptBound | None = None
+    outlasted: float = 0.0
+    """Seconds that it has left its provider alone so far."""
+
+    @property
+    def model(self) -> str:
+        """What takes no calls while a provider is to be left alone: the model, or else what is called here."""
+        return self.effect.model or self.key
 
     def announce(self, max_output: int | None, *, in_doubt: bool) -> None:
         """Record that an attempt is about to be made."""
@@ -192,10 +199,13 @@ class EffectRecord(Struct, eq=False):
             reservation.forfeit() if error.unknown_cost else reservation.release_tokens()
         chance = int(digest(str(run.seed), self.key, str(failures))[:8], 16) / 16**8
         policy = self._retry_policy
-        wait = wait_before_retry(policy, failures, error, chance)
+        outlast = wait_to_outlast(policy, failures, self.outlasted, error, chance)
+        wait = wait_before_retry(policy, failures, error, chance) if outlast is None else outlast
         throttled: BudgetThrottled | None = None
         if (slot := permit.slot) is not None:
-            throttled = slot.failed(error, wait, policy.longest if policy is not None else None)
+            # Who waits for a slot is to find out that the model is closed, so it does not cool down then.
+            longest = policy.longest if policy is not None else None
+            throttled = slot.failed(error, wait, longest) if outlast is None else slot.failed(error, None, 0.0)
             # The call can't be sent before the model has cooled down, whatever its retry policy says.
             wait = None if wait is None else max(wait, round(slot.cooldown, 3))
         if run.closing:
@@ -203,7 +213,7 @@ class EffectRecord(Struct, eq=False):
         arrived = NOTHING
         if error.arrived is not None and error.unknown_cost:
             arrived = Usage(requests=1, input_tokens=error.arrived[0], output_tokens=error.arrived[1])
-        run.recorder.add(
+        event = run.recorder.add(
             self.scope.path,
             self.place,
             AgentCallFailed(
@@ -214,8 +224,12 @@ class EffectRecord(Struct, eq=False):
                 charged=error.unknown_cost,
                 mark=error.mark,
                 usage=arrived,
+                model="" if outlast is None else self.model,
             ),
         )
+        if outlast is not None and wait is not None:
+            self.outlasted += wait
+            run.record.closed_models[self.model] = event.time + wait
         self.scope.spend(arrived)
         if throttled is not None:
             self.rate_changed(throttled)

@@ -40,7 +40,7 @@ class Lane:
 
     __slots__ = (
         "behind_blocked", "blocked_children", "closed", "idle_children", "is_blocked", "is_idle", "number", "on_change",
-        "open_children", "open_questions", "parent", "parked", "provider_waits", "timers", "waits_for_children",
+        "open_children", "outside_waits", "parent", "parked", "provider_waits", "timers", "waits_for_children",
         "work_timers",
     )  # fmt: skip
 
@@ -48,7 +48,7 @@ class Lane:
         self.number, self.parent, self.on_change = number, parent, on_change
         self.parked = self.waits_for_children = self.is_blocked = self.behind_blocked = self.closed = False
         self.is_idle = False
-        self.open_questions = self.provider_waits = 0
+        self.outside_waits = self.provider_waits = 0
         self.open_children = self.blocked_children = self.idle_children = 0
         self.timers: Sequence[PausableTimer] = ()
         self.work_timers: Sequence[PausableTimer] = ()
@@ -60,7 +60,7 @@ def update_timers(lane: Lane) -> None:
     was_blocked = lane.is_blocked
     while current is not None:
         waits = current.waits_for_children and current.open_children > 0
-        blocked = current.open_questions > 0 or current.behind_blocked
+        blocked = current.outside_waits > 0 or current.behind_blocked
         idle = blocked or current.provider_waits > 0 or (waits and current.open_children == current.idle_children)
         blocked = blocked or (waits and current.open_children == current.blocked_children)
         by_blocked, by_idle = blocked - current.is_blocked, idle - current.is_idle
@@ -135,7 +135,7 @@ class OrderedDelivery:
         self.when_idle: Callable[[], None] | None = None
         self.when_unwound: Callable[[], None] | None = None
         self.when_blocked: Callable[[], None] | None = None
-        self.open_questions = 0
+        self.outside_waits = 0
 
     def open_lane(self, parent: Lane | None = None) -> Lane:
         """Open the lane of a new branch, which is working."""
@@ -163,7 +163,7 @@ class OrderedDelivery:
             lane.parked = True
             self._parked_lanes += 1
         self._changes += 1
-        if self._due or self._rejoining or self.open_questions:
+        if self._due or self._rejoining or self.outside_waits:
             self._deliver_due()
 
     def unpark(self, lane: Lane) -> None:
@@ -176,7 +176,7 @@ class OrderedDelivery:
     def enter_agent(self, lane: Lane, scope: str) -> None:
         """Park the branch while an agent answers on it; the order of what the agent does inside is not recorded."""
         self._agents.add(scope)
-        if not (lane.parked or lane.closed or self._due or self.open_questions):  # as in most turns
+        if not (lane.parked or lane.closed or self._due or self.outside_waits):  # as in most turns
             lane.parked = True
             self._parked_lanes += 1
             self._changes += 1
@@ -347,14 +347,14 @@ class OrderedDelivery:
 
     def _schedule_check(self) -> None:
         """Make sure that what is due is delivered even if no branch parks or unparks any more."""
-        if (self._due or self._rejoining or self.open_questions) and not self._check_scheduled:
+        if (self._due or self._rejoining or self.outside_waits) and not self._check_scheduled:
             self._check_scheduled = True
             asyncio.get_running_loop().call_soon(self._check_quiet, self._changes, QUIET_ITERATIONS)
 
     def _check_quiet(self, changes: int, iterations: int) -> None:
         """Proceed once no branch has changed for a while: a branch may wait for another by a lock of its own."""
         loop = asyncio.get_running_loop()
-        if not self._due and not self._rejoining and not self.open_questions:
+        if not self._due and not self._rejoining and not self.outside_waits:
             self._check_scheduled = False
         elif changes != self._changes:
             loop.call_soon(self._check_quiet, self._changes, QUIET_ITERATIONS)

@@ -181,7 +181,7 @@ class PathLocks:
         if self._is_updating:
             return
         self._is_updating = True
-        while self._update_again and (self._delivery.open_questions or self._behind_count):
+        while self._update_again and (self._delivery.outside_waits or self._behind_count):
             self._update_again = False
             for claim, waiter in list(self._waiting.items()):
                 _, ahead = waiter.claims.ahead_of(claim)

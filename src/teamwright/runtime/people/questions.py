@@ -13,7 +13,6 @@ from pydantic_core import to_json
 
 from teamwright.agents.approval import REJECTED, Draft, ask_for_decision, edited_text
 from teamwright.agents.contract.agent import Agent
-from teamwright.runtime.driver.delivery import update_timers
 from teamwright.runtime.run_state import PendingQuestion
 from teamwright.runtime.scope import Scope
 from teamwright.values.events.run import PersonAnswered, PersonAsked
@@ -94,26 +93,11 @@ class QuestionCall:
             return run.answers[full]
         waiting = PendingQuestion(self._question, asyncio.get_running_loop().create_future())
         run.questions[full] = waiting
-        was_working = not scope.lane.parked
-        self._count_open(1)
-        run.delivery.park(scope.lane)
         try:
-            return await waiting.answer
+            with scope.waiting():
+                return await waiting.answer
         finally:
             run.questions.pop(full, None)
-            self._count_open(-1)
-            if scope.in_agent and was_working:
-                run.delivery.unpark(scope.lane)
-
-    def _count_open(self, change: int) -> None:
-        """Count open questions of the branch; several tasks of one agent may ask at once on the same branch."""
-        scope, run = self._scope, self._scope.run
-        lane, before = scope.lane, scope.lane.open_questions
-        lane.open_questions += change
-        run.delivery.open_questions += change
-        if scope.in_agent and (before == 0 or lane.open_questions == 0):
-            run.busy_agents -= change
-        update_timers(lane)
 
 
 BEFORE, AFTER = "confirm-before", "confirm-after"

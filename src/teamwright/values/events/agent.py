@@ -259,7 +259,8 @@ class AgentReturned(Record, frozen=True):
 class AgentCallFailed(Record, frozen=True):
     """An effect failed; it is retried after `retry_in` seconds, or not at all.
 
-    If it is `charged` in full, `usage` is what had arrived of its reply.
+    If it is `charged` in full, `usage` is what had arrived of its reply. With a `model`, no call of the run reaches that
+    model before the time of the retry, and the run pauses until then once nothing else in it can go on.
     """
 
     kind: ClassVar = "agent.call_failed"
@@ -270,6 +271,7 @@ class AgentCallFailed(Record, frozen=True):
     charged: bool = False
     mark: str | None = None
     usage: Usage = NOTHING
+    model: str = ""
 
 
 class WorkspaceWritten(Record, frozen=True):

@@ -18,7 +18,7 @@ from teamwright.values.events.team import TeamFact
 from teamwright.values.key import join_key
 from teamwright.values.value import JsonValue, Record
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 Domain = Literal["run", "team", "step", "agent", "budget", "person", "workspace", "custom"]
 

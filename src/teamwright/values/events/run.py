@@ -95,13 +95,14 @@ class RunResumed(Record, frozen=True):
 
 
 class RunPaused(Record, frozen=True):
-    """The run waits, without a driver, for a person or for its budget."""
+    """The run waits, without a driver, for a person or a provider; for a provider until `resume_at`, since 1970."""
 
     kind: ClassVar = "run.paused"
     stop_reason: StopReason
     waiting_for: tuple[str, ...] = ()
     why: str = ""
     """Why a driver paused the run, in words; empty where a person did, or where it waits for one."""
+    resume_at: float | None = None
 
 
 class RunInterrupted(Record, frozen=True):

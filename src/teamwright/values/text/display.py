@@ -1,4 +1,6 @@
-"""Formats texts and numbers for people: one way to truncate and count everywhere."""
+"""Formats texts and numbers for people: one way to truncate and count everywhere, and to read a duration."""
+
+import re
 
 ELLIPSIS = "…"
 NOTHING = "–"
@@ -60,6 +62,15 @@ def seconds_text(seconds: float) -> str:
         return f"{minutes} min {rest} s"
     hours, minutes = divmod(minutes, 60)
     return f"{hours} h {minutes} min"
+
+
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
+
+
+def seconds_in(text: str) -> float | None:
+    """Return the seconds of a duration such as 90s, 30m, 12h, 7d or 4w; `None` if the text is none."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smhdw])", text.strip())
+    return None if found is None else float(found[1]) * _UNITS[found[2]]
 
 
 def minute_text(time: float) -> str:

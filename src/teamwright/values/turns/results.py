@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from math import ceil, inf
 from typing import Literal, TypeVar, cast
 
 from msgspec import Struct
@@ -22,7 +23,7 @@ Status = Literal[
 ]  # fmt: skip
 StopReason = Literal[
     "done", "terminated", "max_turns", "error", "budget", "deadline", "cancelled", "person", "approval",
-    "retries_exhausted", "pause", "review_exceeded", "planning", "gate",
+    "retries_exhausted", "pause", "review_exceeded", "planning", "gate", "quota",
 ]  # fmt: skip
 
 FOR_PEOPLE: frozenset[StopReason] = frozenset(("person", "approval", "retries_exhausted"))
@@ -30,7 +31,7 @@ FOR_PEOPLE: frozenset[StopReason] = frozenset(("person", "approval", "retries_ex
 FINAL: frozenset[Status] = frozenset(("completed", "failed", "degraded", "timeout", "cancelled"))
 
 
-SPARSE = frozenset(("conversation", "damage", "parent", "driver"))
+SPARSE = frozenset(("conversation", "damage", "parent", "driver", "resume_at"))
 """The fields of a summary that most runs lack."""
 
 T = TypeVar("T")
@@ -67,13 +68,16 @@ class RunResult(Record, frozen=True):
     failure: Failure | None = None
     attachments: tuple[Artifact, ...] = ()
     """The files of the task, without their contents."""
+    resume_at: str = ""
+    """When a paused run goes on by itself, because a provider takes calls again; empty if it waits for no time."""
 
     @override
     def to_json(self) -> dict[str, JsonValue]:
-        """All fields as JSON data; `attachments` only where there are some, `output_kind` for rejected work."""
+        """All fields as JSON data; those that most runs lack only where they are set."""
         fields = super().to_json()
-        if not self.attachments:
-            del fields["attachments"]
+        for name in ("attachments", "resume_at"):
+            if not fields[name]:
+                del fields[name]
         return fields | {"output_kind": "rejected"} if self.output_kind == "rejected" else fields
 
     @property
@@ -140,6 +144,8 @@ class RunSummary(Record, frozen=True):
     """The run of which this one is a branch, and whose figures include its own; empty if it is none."""
     driver: str = ""
     """What resumed the run last: a worker, server or host, and the process id, or the server that began it."""
+    resume_at: str = ""
+    """When a paused run goes on by itself, because a provider takes calls again; empty if it waits for no time."""
     since: float = 0.0
     """When its status changed last, in seconds since 1970; its JSON does not have it."""
 
@@ -159,6 +165,16 @@ class RunSummary(Record, frozen=True):
 def iso(time: float) -> str:
     """Format a time as ISO 8601 in UTC."""
     return datetime.fromtimestamp(time, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def iso_after(time: float | None) -> str:
+    """Format the first millisecond that is not before a time; empty for none."""
+    return "" if time is None else iso(ceil(time * 1000) / 1000)
+
+
+def seconds_until(time: str, now: float) -> float:
+    """Return the seconds until a time in ISO 8601, at least 0; infinity where there is none."""
+    return max(0.0, datetime.fromisoformat(time).timestamp() - now) if time else inf
 
 
 STOPPED: dict[str, tuple[Status, StopReason]] = {
