@@ -11,7 +11,7 @@ from pathlib import Path
 
 from teamwright.agents.contract.agent import Context
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
-from teamwright.errors import AgentError, ServiceError
+from teamwright.errors import AgentError, RateLimited, ServiceError
 from teamwright.values.call_limits import DEFAULT_RETRY
 from teamwright.values.limits import Usage
 from teamwright.values.people import Question
@@ -69,6 +69,18 @@ async def say_owned(turn: Turn, ctx: Context) -> str:
 async def call_overloaded(turn: Turn, ctx: Context) -> str:
     """Make a call that a provider refuses; its team may say how often."""
     return str((await ctx.effect("call", Effect("model", "ledger", "request", _refuse, retry=DEFAULT_RETRY))).value)
+
+
+async def call_later(turn: Turn, ctx: Context) -> str:
+    """Make a call whose provider takes none for the first two seconds, and says so."""
+    return str((await ctx.effect("call", Effect("model", "ledger", "request", _take_later))).value)
+
+
+async def _take_later(attempt: Attempt) -> Returned:
+    _note(attempt)
+    if attempt.number == 1:
+        raise RateLimited("come back later", retry_after=2.0)
+    return Returned("taken")
 
 
 async def _refuse(attempt: Attempt) -> Returned:

@@ -277,10 +277,15 @@ class ChatSession:
             say("  " + " · ".join(filter(None, (usage_text(ended.usage), price, seconds_text(ended.seconds)))))
 
     async def _report_questions(self, ended: RunResult) -> None:
+        from teamwright.cli.views.result_wording import moment_text
         from teamwright.history.event_wording import question_text
 
         history = await self.engine.runs.history(ended.run_id)
-        for key, question in history.questions().items():
+        asked = history.questions()
+        if ended.resume_at and not asked:
+            say(f"a provider takes no calls before {moment_text(ended.resume_at)}: then go on with  /resume")
+            return
+        for key, question in asked.items():
             say(f"question at {one_line(key)}: {question_text(question)}")
         say(f'the turn waits: answer with  teamwright runs answer {ended.run_id} "…"  and then  /resume')
 

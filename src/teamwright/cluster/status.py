@@ -189,7 +189,7 @@ async def follow_queued(engine: Engine, run_id: str, after: int = 0) -> AsyncGen
                 after = item.number
             yield item
         found = await engine.runs.find(run_id)
-        if found is None or found.status in FINAL or found.status == "paused":
+        if found is None or found.status in FINAL or (found.status == "paused" and not found.resume_at):
             return
         await asyncio.sleep(POLL_SECONDS)
 

@@ -20,7 +20,7 @@ from teamwright.journal.postgres.journal import PostgresJournal
 from teamwright.journal.protocol import InboxItem
 from teamwright.runtime.run_reader import read_record
 from teamwright.values.people import ActionClaim, Answered, Undo
-from teamwright.values.turns.results import FINAL, RunSummary
+from teamwright.values.turns.results import FINAL, RunSummary, seconds_until
 
 if TYPE_CHECKING:
     from teamwright.history.record.run_record import RunRecord
@@ -154,7 +154,7 @@ class TakeOver:
         """Whether there is something to do for a run without a drive, which is not due later."""
         if run.status != "paused":
             return True
-        if self._futile_items.get(run.id) == last_item:
+        if self._futile_items.get(run.id) == last_item and seconds_until(run.resume_at, time.time()):
             return False
         if await has_arrived(self._journal, run):
             return True
@@ -166,6 +166,8 @@ async def has_arrived(journal: PostgresJournal, paused: RunSummary) -> bool:
     """Whether what a paused run waits for has arrived; one that a person paused waits for `runs resume`."""
     if paused.stop_reason == "pause":
         return False
+    if not seconds_until(paused.resume_at, time.time()):
+        return True
     record = await read_record(journal, paused.id)
     return any(_is_for(record, item) for item in await journal.inbox(paused.id))
 

@@ -50,7 +50,7 @@ from teamwright.runtime.event_publisher import Bus
 from teamwright.runtime.handle import Handle
 from teamwright.runtime.transport import Traffic
 from teamwright.values.names import check_name
-from teamwright.values.turns.results import FINAL, RunResult
+from teamwright.values.turns.results import FINAL, RunResult, seconds_until
 from teamwright.values.value import JsonValue
 
 RETRY_SECONDS = 30.0
@@ -302,7 +302,8 @@ class Worker:
             return True
         if result.status == "paused":
             self._report("paused", run_id)
-            return await self._settle(park)
+            later = seconds_until(result.resume_at, time.time()) if result.stop_reason == "quota" else None
+            return await self._settle(lambda: park(retry_after=later))
         if is_back := await self._settle(lambda: park(retry_after=0.0)):
             self._report("hands_back", run_id)
         return is_back

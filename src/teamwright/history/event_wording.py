@@ -20,7 +20,7 @@ from teamwright.values.limits import refusal_text
 from teamwright.values.people import Mark
 from teamwright.values.text.control_characters import visible
 from teamwright.values.text.display import count_text, minute_text, price_text, seconds_text, size_text
-from teamwright.values.turns.results import FOR_PEOPLE, StopReason
+from teamwright.values.turns.results import FOR_PEOPLE, iso_after
 
 if TYPE_CHECKING:
     from teamwright.values.people import Answer, Question
@@ -132,8 +132,8 @@ def note_text(event: Event) -> str | None:
             return _origin_text(origin)
         case run.RunResumed(driver=driver):
             return f"run resumed{f' by {driver}' if driver else ''}"
-        case run.RunPaused(stop_reason=reason, why=why):
-            return f"run paused: {why}" if why else _pause_text(reason)
+        case run.RunPaused(why=why) as paused:
+            return f"run paused: {why}" if why else _pause_text(paused)
         case run.RunIntervened(intervention=Mark()):
             return None  # the checkpoint has an event of its own
         case run.RunIntervened() | run.RunApplied() | run.RunRefused() | run.RunAborted() as fact:
@@ -146,7 +146,11 @@ def note_text(event: Event) -> str | None:
             return _note_of_member(event)
 
 
-def _pause_text(reason: StopReason) -> str:
+def _pause_text(paused: run.RunPaused) -> str:
+    reason = paused.stop_reason
+    if reason == "quota":
+        until = f" until {iso_after(paused.resume_at)}" if paused.resume_at is not None else ""
+        return f"run paused{until}: a provider takes no calls before"
     if reason not in FOR_PEOPLE:
         return f"run paused: {reason}"
     return "run paused: waiting for a person" + ("" if reason == "person" else f" ({reason})")

@@ -1,7 +1,8 @@
 """The runs that a server drives, and those of them that clients of `/v1` wait for.
 
 The record of a run says that a server drives it. After a restart, also after a crash, the server resumes those that
-were interrupted, and paused ones that were answered meanwhile; runs that other programs drive are never taken over.
+were interrupted, and paused ones that were answered meanwhile. It also resumes those that paused until their provider
+takes calls again, at that time. Runs that other programs drive are never taken over.
 One server uses a journal at a time. Servers over stdio, one for each client, may be there besides: they resume what
 such servers left and nothing else, and the server does so too.
 
@@ -30,7 +31,7 @@ from teamwright.runtime.driver.tasks import BackgroundTasks
 from teamwright.runtime.engine import Engine
 from teamwright.runtime.run_request import new_run_id, process_name
 from teamwright.values.text.secret_patterns import mask_text
-from teamwright.values.turns.results import RunSummary
+from teamwright.values.turns.results import RunSummary, seconds_until
 
 if TYPE_CHECKING:
     from teamwright.runtime.handle import Handle
@@ -44,6 +45,8 @@ LOCK = "!server"
 """The name of the lock that keeps a second server off the journal; no run can have it."""
 DRIVER, STDIO_DRIVER = "server@", "mcp@"
 """What the names of a server and of a server over stdio begin with as drivers; no worker has such a name."""
+LONGEST_SLEEP = 60.0
+"""Seconds after which the clock is looked at again, while paused runs wait for a time."""
 RESUMED_INTERVAL = 0.05
 """Seconds between two looks at a run that is about to be resumed."""
 RETURN_SECONDS = 60.0
@@ -65,6 +68,9 @@ class DrivenRuns:
         self._driven: dict[str, Handle | None] = {}
         """The runs that this server drives, or is about to: those have no handle yet."""
         self._tasks = BackgroundTasks()
+        self._resume_at: dict[str, str] = {}
+        """When paused runs go on by themselves."""
+        self._has_paused = asyncio.Event()
 
     def __contains__(self, run_id: object) -> bool:
         return run_id in self._driven
@@ -79,7 +85,9 @@ class DrivenRuns:
             left = [one for one in await self._engine.journal.open_runs() if self._is_left(one)]
             self._driven.update((one.id, None) for one in left if one.status == "interrupted")
             await self._tasks.open()
+            self._resume_at.update((one.id, one.resume_at) for one in left if one.resume_at)
             self._tasks.group().start_soon(self._resume_all, left)
+            self._tasks.group().start_soon(self._resume_due)
             try:
                 yield [one.id for one in left]
             finally:
@@ -138,7 +146,7 @@ class DrivenRuns:
             await anyio.sleep(RESUMED_INTERVAL)
 
     async def resume_if_paused(self, run_id: str) -> bool:
-        """Resume a run of a server that paused, now that it is answered here; returns whether it was resumed.
+        """Resume a run of a server that paused, now that it can go on; returns whether it was resumed.
 
         No one drives it, so that the server over stdio that took the answer goes on with it, and the other way round.
         """
@@ -173,10 +181,27 @@ class DrivenRuns:
             except TeamwrightError as error:
                 LOG.warning("run %s can't be resumed: %s", one.id, mask_text(str(error)))
 
+    async def _resume_due(self) -> None:
+        """Resume each paused run once the provider that it waits for takes calls again."""
+        while True:
+            self._has_paused = asyncio.Event()
+            left = {run_id: seconds_until(at, time.time()) for run_id, at in self._resume_at.items()}
+            for run_id in [one for one, seconds in left.items() if not seconds]:
+                del self._resume_at[run_id], left[run_id]
+                try:
+                    await self.resume_if_paused(run_id)
+                except TeamwrightError as error:
+                    LOG.warning("run %s can't be resumed: %s", run_id, mask_text(str(error)))
+            with anyio.move_on_after(min([*left.values(), LONGEST_SLEEP])):
+                await self._has_paused.wait()
+
     async def _wait(self, handle: Handle) -> None:
         """Wait for the end of a run; when the server stops, the run is interrupted."""
         try:
-            await handle.result()
+            result = await handle.result()
+            if result.resume_at:
+                self._resume_at[handle.run_id] = result.resume_at
+                self._has_paused.set()
         except TeamwrightError as error:
             LOG.warning("run %s stopped: %s", handle.run_id, mask_text(str(error)))
         except Exception:

@@ -101,7 +101,9 @@ def _seconds(value: object) -> object:
 Duration = Annotated[
     float,
     BeforeValidator(_seconds),
-    WithJsonSchema({"anyOf": [{"type": "number", "minimum": 0}, {"type": "string", "pattern": r"^\d+(\.\d+)?\s*[smhdw]$"}]}),
+    WithJsonSchema(
+        {"anyOf": [{"type": "number", "minimum": 0}, {"type": "string", "pattern": r"^\d+(\.\d+)?\s*[smhdw]$"}]}
+    ),
 ]
 """Seconds, which may be written with a unit."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from functools import partial
 from itertools import pairwise
 
 import pytest
@@ -13,10 +14,13 @@ from teamwright.agents.contract.agent import Agent
 from teamwright.errors import RateLimited, ServiceError
 from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.values.call_limits import RetryPolicy
+from teamwright.values.events.agent import AgentCallFailed, AgentReturned
+from teamwright.values.events.event import Event
 from teamwright.values.events.run import RunPaused
 from teamwright.values.limits import Pace
 from teamwright.values.people import Question
 from teamwright.values.turns.results import seconds_until
+from tests.kit.records import cut
 from tests.runtime.virtual_time import Caller, Provider, in_virtual_time, now, run, side_by_side
 
 HOURS = 3600.0
@@ -196,3 +200,34 @@ def test_a_run_that_a_person_pauses_meanwhile_does_not_go_on_by_itself() -> None
         assert (paused.stop_reason, paused.resume_at) == ("pause", "")
 
     in_virtual_time(main)
+
+
+def test_killed_at_any_event_the_run_makes_no_call_before_the_time_and_repeats_none_that_is_recorded() -> None:
+    record, whole = MemoryJournal(), list[Event]()
+
+    def team_with(closed: Provider, other: Provider) -> Team:
+        return team_of(Caller("a", closed, retry=PATIENT), Caller("b", other, model="other", times=2))
+
+    async def first_drive() -> None:
+        _, events = await run(team_with(closed_until(2 * HOURS), Provider(lambda number: 0.2)), record)
+        whole.extend(events)
+
+    async def second_drive(at: int) -> None:
+        closed, other = closed_until(2 * HOURS), Provider(lambda number: 0.2)
+        facts = [event.fact for event in whole[:at]]
+        is_closed = any(isinstance(fact, AgentCallFailed) for fact in facts)
+        returned = sum(isinstance(fact, AgentReturned) for fact in facts)
+        await asyncio.sleep(1.0)
+        journal, team = await cut(record, at), team_with(closed, other)
+        async with Engine(journal, wall=now) as engine:
+            paused = await engine.resume("r", team=team)
+            assert (paused.stop_reason, len(closed.began)) == ("quota", 0 if is_closed else 1)
+            await asyncio.sleep(seconds_until(paused.resume_at, now()))
+            ended = await engine.resume("r", team=team)
+        assert (ended.status, ended.output) == ("completed", "Reply Reply")
+        assert (len(closed.began), len(other.began)) == (1 if is_closed else 2, 2 - returned)
+
+    in_virtual_time(first_drive)
+    assert isinstance(whole[-1].fact, RunPaused)
+    for at in range(1, len(whole) + 1):
+        in_virtual_time(partial(second_drive, at))

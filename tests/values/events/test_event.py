@@ -37,7 +37,7 @@ def test_an_event_is_one_flat_object_outside() -> None:
     event = Event("r", 3, 1.5, "team/step-1", "request-1", ScopeExpired(seconds=2.0))
     assert event.to_json() == {
         "run_id": "r", "number": 3, "time": 1.5, "domain": "run", "kind": "run.expired", "scope": "team/step-1",
-        "key": "team/step-1/request-1", "version": 1, "seconds": 2.0,
+        "key": "team/step-1/request-1", "version": 2, "seconds": 2.0,
     }  # fmt: skip
 
 

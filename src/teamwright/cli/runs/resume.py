@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from teamwright.values.turns.results import RunSummary
 
 
+LONGEST_SLEEP = 60.0
+"""Seconds after which a wait for a point in time looks at the clock again."""
+
+
 def resume(
     run: Run,
     *,
@@ -36,6 +40,10 @@ def resume(
     submit: Annotated[
         bool,
         typer.Option("--submit", help="Put a submitted run back into its queue; workers drive it, not this process."),
+    ] = False,
+    wait: Annotated[
+        bool,
+        typer.Option("--wait", help="Wait while a provider takes no calls, and go on each time that it does again."),
     ] = False,
     json: Json = False,
     out: Out = None,
@@ -55,21 +63,45 @@ def resume(
     check_out(out)
     if submit and (code or team):
         raise UsageError("--submit gives the run to workers, which have its code; leave out --code and --from.")
+    if submit and wait:
+        raise UsageError("--submit gives the run to workers, which wait by themselves; leave out --wait.")
 
     async def work(engine: Engine, found: RunSummary) -> int:
         if submit:
             resubmit_run = required_hook("resubmit_run", "--submit")
             return await resubmit_run(engine, found.id, quiet=quiet, json=json, out=out)
 
-        history = await engine.runs.history(found.id)
-        extend_sys_path()
-        past = list(history.events)
-        made = await team_to_resume(engine, found.id, allow_root, code, team)
-        handle = await engine.start_resume(found.id, team=made)
-        ended = await drive(engine, handle, shown, past)
-        return await report_end(engine, ended, shown, is_fork=history.record.inherited > 0)
+        resume_at = found.resume_at
+        while True:
+            if wait and resume_at:
+                await _wait_until(resume_at, quiet=quiet)
+            history = await engine.runs.history(found.id)
+            extend_sys_path()
+            past = list(history.events)
+            made = await team_to_resume(engine, found.id, allow_root, code, team)
+            handle = await engine.start_resume(found.id, team=made)
+            ended = await drive(engine, handle, shown, past)
+            resume_at = ended.resume_at
+            if not (wait and resume_at):
+                return await report_end(engine, ended, shown, is_fork=history.record.inherited > 0)
 
     return with_run(run, work)
+
+
+async def _wait_until(time: str, *, quiet: bool) -> None:
+    """Wait, with nothing held, until a provider takes calls again; changes of the clock are noticed meanwhile."""
+    from time import time as now
+
+    import anyio
+
+    from teamwright.cli.terminal.output import say
+    from teamwright.cli.views.result_wording import moment_text
+    from teamwright.values.turns.results import seconds_until
+
+    if not quiet and seconds_until(time, now()):
+        say(f"waits until {moment_text(time)}: a provider takes no calls before")
+    while left := seconds_until(time, now()):  # noqa: ASYNC110 - nothing else says that the time has come
+        await anyio.sleep(min(left, LONGEST_SLEEP))
 
 
 async def team_to_resume(

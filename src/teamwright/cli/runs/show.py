@@ -152,5 +152,5 @@ async def follow_run(engine: Engine, run_id: str, after: int, shown: ViewOptions
     if shown.json:
         write_json(ended.to_json(), shown.out)
     elif not shown.events:
-        lines.append(f"{status_text(ended)}: {why_text(ended.status, ended.stop_reason)}")
+        lines.append(f"{status_text(ended)}: {why_text(ended.status, ended.stop_reason, ended.resume_at)}")
         write_result("\n".join(lines), shown.out)

@@ -208,7 +208,7 @@ class Explanation:
             return self.last.fact.why
         if self.result.status == "queued" and (note := note_text(self.last)) is not None:
             return f"The run {note}."
-        return why_text(self.result.status, self.result.stop_reason)
+        return why_text(self.result.status, self.result.stop_reason, self.result.resume_at)
 
     def to_json(self) -> dict[str, JsonValue]:
         """As data: the result's fields, and the story."""

@@ -61,6 +61,7 @@ WHY: dict[tuple[Status, StopReason | None], str] = {
     ("paused", "person"): "The run waits for a person to answer.",
     ("paused", "approval"): "The run waits for a person to approve, edit or reject something.",
     ("paused", "retries_exhausted"): "A member failed that the team can't do without; a person decides what to do.",
+    ("paused", "quota"): "A provider takes no calls for now.",
     ("paused", None): "The run is paused and can be resumed.",
     ("interrupted", None): "The process that drove the run stopped before its end; nothing recorded is lost.",
     ("queued", None): "The run waits in a queue for a worker.",
@@ -69,9 +70,15 @@ WHY: dict[tuple[Status, StopReason | None], str] = {
 """Why a run has its status; the entry under `None` serves every stop reason without an entry of its own."""
 
 
-def why_text(status: Status, stop_reason: StopReason | None) -> str:
-    """Why a run has its status, as a sentence."""
-    return WHY.get((status, stop_reason)) or WHY[status, None]
+def why_text(status: Status, stop_reason: StopReason | None, resume_at: str = "") -> str:
+    """Why a run has its status, in sentences, and when a paused one can go on by itself."""
+    why = WHY.get((status, stop_reason)) or WHY[status, None]
+    return f"{why} It can go on from {moment_text(resume_at)}." if resume_at else why
+
+
+def moment_text(time: str) -> str:
+    """A recorded time in the user's time zone, to the second."""
+    return datetime.fromisoformat(time).astimezone().strftime("%Y-%m-%d %H:%M:%S")
 
 
 def status_text(result: RunResult) -> str:
@@ -125,7 +132,8 @@ def next_steps(result: RunResult, questions: dict[str, Question], *, retries: bo
         case "paused" if questions:
             return _steps_of_questions(run, questions, resume)
         case "paused" | "interrupted":
-            return [f"resume with: {resume}", f"or cancel it with: teamwright runs cancel {run}"]
+            wait = " --wait" if result.resume_at else ""
+            return [f"resume with: {resume}{wait}", f"or cancel it with: teamwright runs cancel {run}"]
         case "running" | "queued":
             return [
                 f"follow with: teamwright runs show {run} --follow",

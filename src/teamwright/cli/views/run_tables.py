@@ -29,6 +29,7 @@ def run_table(
     families = children or {}
     lines = [HEADS, *(_cells(run, answered=run.id in answered) for run in runs)]
     for head, texts in (
+        ("RESUMES", [run.resume_at and time_text(run.resume_at) for run in runs]),
         ("CHILDREN", [_children_text(families.get(run.id, ())) for run in runs]),
         ("PARENT", [run.parent for run in runs]),
         ("CONVERSATION", [run.conversation for run in runs]),

@@ -73,8 +73,7 @@ MIGRATIONS: tuple[Migration, ...] = (create, index_recent_runs, add_resume_times
 LAYOUT: dict[str, tuple[str, str | None]] = {
     "runs": (
         "table",
-        "place,id,number,team,started,status,stop_reason,tokens,usd,seconds,since,last,conversation,parent,driver,"
-        "resume_at",
+        "place,id,number,team,started,status,stop_reason,tokens,usd,seconds,since,last,conversation,parent,driver,resume_at",
     ),
     "events": ("table", "position,time,scope,place,kind,data,version,bodies"),
     "bodies": ("table", "hash,position"),

@@ -89,7 +89,7 @@ class Admission:
         limiter = run.limiters.for_effect(effect) if effect.model else None
         permit: Permit | None = None
         while permit is None:
-            if self._opens_in():
+            while self._opens_in():
                 await self._wait_until_open()
             if run.pausing or self._scope.is_closed:
                 await run.park_until_cancelled()
@@ -121,8 +121,7 @@ class Admission:
         run.provider_waits[until] += 1
         try:
             with self._scope.waiting():
-                while left := self._opens_in():
-                    await anyio.sleep(left)
+                await anyio.sleep(self._opens_in())
         finally:
             run.provider_waits[until] -= 1
             if not run.provider_waits[until]:

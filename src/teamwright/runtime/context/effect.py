@@ -62,10 +62,10 @@ class EffectCall:
             return self._replay(recorded)
         if run.record.number and run.delivery.is_replaying:
             await run.delivery.wait_caught_up(scope.lane, scope.agent_scope)
-        failures, in_doubt, lost = 0, False, False
+        in_doubt, lost = False, False
         if recorded is not None:
             scope.spend(recorded.usage)
-            record.number, failures, in_doubt = recorded.attempts, recorded.failures, recorded.in_doubt
+            record.number, record.failures, in_doubt = recorded.attempts, recorded.failures, recorded.in_doubt
             record.outlasted = recorded.outlasted
             await self._wait_for_retry(recorded)
         while True:
@@ -83,19 +83,18 @@ class EffectCall:
                     in_doubt = lost = True
                     record.charge_in_full()
                     continue
-                failures, outlasted = failures + 1, record.outlasted
-                wait = record.failed(error, failures)
+                wait = record.failed(error)
                 if wait is None:
                     raise record.as_recorded(error) from None
-                if record.outlasted > outlasted:  # the next admission waits
-                    failures, wait = failures - 1, 0.0
             finally:
                 if self._streams:
                     self._discard_streams()
                 if permit.slot is not None:
                     permit.slot.close()
                 run.open_calls.pop(self._key, None)
-                if run.pausing or run.questions or run.provider_waits:  # after the turn that this call may end has been recorded
+                if (
+                    run.pausing or run.questions or run.provider_waits
+                ):  # after the turn that this call may end has been recorded
                     asyncio.get_running_loop().call_soon(run.call_returned)
             in_doubt = False
             with waiting_for_provider(scope.lane):

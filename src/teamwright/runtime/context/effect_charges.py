@@ -33,8 +33,9 @@ class EffectRecord(Struct, eq=False):
     number: int = 0
     permit: Permit = UNBOUNDED
     prompt: PromptBound | None = None
+    failures: int = 0
     outlasted: float = 0.0
-    """Seconds that it has left its provider alone so far."""
+    """Seconds that it has left its provider alone so far; these failures are not counted."""
 
     @property
     def model(self) -> str:
@@ -192,9 +193,13 @@ class EffectRecord(Struct, eq=False):
         """Record that the model is called slower or faster from now on."""
         self.scope.run.recorder.add(self.scope.path, self.place, change)
 
-    def failed(self, error: AgentError, failures: int) -> float | None:
-        """Record a failed attempt; returns the backoff before the next one, or `None` if there is none."""
+    def failed(self, error: AgentError) -> float | None:
+        """Record a failed attempt; returns the backoff before the next one, or `None` if there is none.
+
+        Until a provider takes calls again, the admission of the next attempt waits.
+        """
         run, permit, reservation = self.scope.run, self.permit, self.permit.reservation
+        failures = self.failures + 1
         if reservation is not None:
             reservation.forfeit() if error.unknown_cost else reservation.release_tokens()
         chance = int(digest(str(run.seed), self.key, str(failures))[:8], 16) / 16**8
@@ -227,14 +232,16 @@ class EffectRecord(Struct, eq=False):
                 model="" if outlast is None else self.model,
             ),
         )
-        if outlast is not None and wait is not None:
-            self.outlasted += wait
-            run.record.closed_models[self.model] = event.time + wait
         self.scope.spend(arrived)
         if throttled is not None:
             self.rate_changed(throttled)
         self.count(permit.cost if error.unknown_cost else NO_COST, error.mark)
-        return wait
+        if outlast is None or wait is None:
+            self.failures = failures
+            return wait
+        self.outlasted += wait
+        run.record.closed_models[self.model] = event.time + wait
+        return 0.0
 
     @property
     def _retry_policy(self) -> RetryPolicy | None:

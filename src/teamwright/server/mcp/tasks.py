@@ -184,6 +184,8 @@ class RunTasks:
                 return progress.text
             case "queued":
                 return "waits for a worker"
+            case "paused" if summary.resume_at:
+                return f"waits until {summary.resume_at}: a provider takes no calls before"
             case "paused":
                 return f"paused ({summary.stop_reason}); resume it with  teamwright runs resume {summary.id}"
             case "interrupted" if summary.id in self._server.driven:

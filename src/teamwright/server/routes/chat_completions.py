@@ -12,6 +12,7 @@ import time
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing
 from dataclasses import dataclass, field
+from math import ceil
 from typing import TYPE_CHECKING, Any, Literal
 
 import anyio
@@ -30,7 +31,7 @@ from teamwright.server.state import ServerState
 from teamwright.strategies.protocol import Members
 from teamwright.strategies.team_conversation import handoff_targets
 from teamwright.values.text.secret_patterns import mask_text
-from teamwright.values.turns.results import FINAL
+from teamwright.values.turns.results import FINAL, seconds_until
 
 if TYPE_CHECKING:
     from teamwright.teams.team import Team
@@ -227,6 +228,8 @@ def _failed(request: Request, result: RunResult) -> Response:
     """Return the error of a run without an answer, with a status and a header after which no client asks again."""
     response = error_response(NO_ANSWER, failure_code(result), failure_text(result), path=request.url.path)
     response.headers["X-Should-Retry"] = "false"
+    if result.resume_at:
+        response.headers["Retry-After"] = str(ceil(seconds_until(result.resume_at, time.time())))
     return response
 
 
@@ -238,6 +241,8 @@ def failure_code(result: RunResult) -> str:
 def failure_text(result: RunResult) -> str:
     """Say why a run has no answer."""
     reason = result.failure.message if result.failure is not None else result.stop_reason
+    if result.resume_at:
+        reason = f"{reason}, until {result.resume_at}; the same request then gets the answer"
     return mask_text(f"the run {result.run_id!r} is {result.status}: {reason}")
 
 

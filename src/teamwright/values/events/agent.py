@@ -259,8 +259,8 @@ class AgentReturned(Record, frozen=True):
 class AgentCallFailed(Record, frozen=True):
     """An effect failed; it is retried after `retry_in` seconds, or not at all.
 
-    If it is `charged` in full, `usage` is what had arrived of its reply. With a `model`, no call of the run reaches that
-    model before the time of the retry, and the run pauses until then once nothing else in it can go on.
+    If it is `charged` in full, `usage` is what had arrived of its reply. With a `model`, no call of the run reaches
+    that model before the time of the retry, and the run pauses until then once nothing else in it can go on.
     """
 
     kind: ClassVar = "agent.call_failed"
