@@ -41,6 +41,7 @@ from teamwright.agents.clients.http_transport import (
     ReplyRefused,
     ReplySilent,
 )
+from teamwright.agents.model.reset_times import reset_after
 from teamwright.errors import (
     AgentError,
     AgentTimeout,
@@ -54,6 +55,8 @@ from teamwright.errors import (
 )
 from teamwright.values.text.display import cut
 
+LIMITS = (ModelRateLimitError, ModelQuotaExceededError)
+"""What providers raise whose limits are used up; they may name in headers or the body when they take calls again."""
 UNREADABLE = "answered in a way that can't be read"
 LONGEST_REASON = 300
 LONGEST_WAIT = 366 * 86_400.0
@@ -106,6 +109,8 @@ def classify(error: Exception, model: str) -> AgentError:
     kind, what = _kind(error)
     status = f", HTTP {error.status_code}" if isinstance(error, ModelHTTPError) else ""
     wait = error.retry_after if isinstance(error, ModelAPIError) else None
+    if wait is None and isinstance(error, LIMITS):
+        wait = reset_after(error.headers if isinstance(error, ModelHTTPError) else None, error.body)
     begun = isinstance(error, ModelAPIError) and (error.in_stream or what == UNREADABLE)
     text = f"The model {model!r} {what}{status}: {_reason(error)}"
     return kind(text, retry_after=_finite(wait), unknown_cost=begun)
