@@ -193,7 +193,8 @@ class RunControl:
         if not self.state.is_waiting_outside or (self.state.questions and self.interactive):
             return
         reasons = {waiting.question.reason for waiting in self.state.questions.values()}
-        self._pause(next((stop for reason, stop in PAUSE_REASONS.items() if reason in reasons), "quota"))
+        stops: list[StopReason] = [stop for reason, stop in PAUSE_REASONS.items() if reason in reasons]
+        self._pause(stops[0] if stops else "quota")
 
     def _pause(self, reason: StopReason) -> None:
         state = self.state

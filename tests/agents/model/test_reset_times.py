@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import pytest
-from pydantic import JsonValue
 
 from teamwright.agents.model import reset_times
 from teamwright.agents.model.reset_times import reset_after
@@ -46,7 +45,9 @@ def test_the_longest_of_the_limits_that_are_used_up_counts() -> None:
 
 def test_google_says_it_in_the_body() -> None:
     detail = {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "34.5s"}
-    body: JsonValue = {"error": {"code": 429, "details": [{"@type": "type.googleapis.com/google.rpc.Help"}, detail]}}
+    body: dict[str, object] = {
+        "error": {"code": 429, "details": [{"@type": "type.googleapis.com/google.rpc.Help"}, detail]}
+    }
     assert reset_after(None, body) == reset_after(None, [body]) == 34.5
 
 

@@ -146,7 +146,7 @@ def test_a_call_gives_up_once_all_its_waits_together_reach_the_limit() -> None:
     async def main() -> None:
         provider, journal = Provider(lambda number: ServiceError("later", retry_after=2.5 * HOURS)), MemoryJournal()
         team = team_of(Caller("a", provider, retry=RetryPolicy(attempts=0, outlast=6 * HOURS)))
-        await run(team, journal)
+        ended, _ = await run(team, journal)
         async with Engine(journal, wall=now) as engine:
             for _ in range(2):
                 await asyncio.sleep(2.6 * HOURS)

@@ -43,7 +43,7 @@ def _of_body(body: object) -> Iterator[float]:
         yield from _of_body(inner.get("error"))
         details = inner.get("details")
         for detail in cast("list[object]", details) if isinstance(details, list) else ():
-            one = cast("Mapping[str, object]", detail) if isinstance(detail, Mapping) else {}
+            one = cast("Mapping[str, object]", detail if isinstance(detail, Mapping) else {})
             delay = str(one.get("retryDelay", "")) if str(one.get("@type", "")).endswith(RETRY_INFO) else ""
             if (seconds := seconds_of_reset(delay)) is not None:
                 yield seconds
