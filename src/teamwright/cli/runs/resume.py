@@ -61,10 +61,9 @@ def resume(
 
     shown = ViewOptions(json, events, quiet, out, no_input, full)
     check_out(out)
-    if submit and (code or team):
-        raise UsageError("--submit gives the run to workers, which have its code; leave out --code and --from.")
-    if submit and wait:
-        raise UsageError("--submit gives the run to workers, which wait by themselves; leave out --wait.")
+    if submit and (code or team or wait):
+        what = "wait by themselves; leave out --wait" if wait else "have its code; leave out --code and --from"
+        raise UsageError(f"--submit gives the run to workers, which {what}.")
 
     async def work(engine: Engine, found: RunSummary) -> int:
         if submit:
@@ -77,10 +76,9 @@ def resume(
                 await _wait_until(resume_at, quiet=quiet)
             history = await engine.runs.history(found.id)
             extend_sys_path()
-            past = list(history.events)
             made = await team_to_resume(engine, found.id, allow_root, code, team)
             handle = await engine.start_resume(found.id, team=made)
-            ended = await drive(engine, handle, shown, past)
+            ended = await drive(engine, handle, shown, list(history.events))
             resume_at = ended.resume_at
             if not (wait and resume_at):
                 return await report_end(engine, ended, shown, is_fork=history.record.inherited > 0)
