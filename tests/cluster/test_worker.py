@@ -155,10 +155,10 @@ async def test_an_unexpected_error_leaves_the_entry_claimed_until_it_is_taken_ov
 ) -> None:
     errors, park, look = {"park": ValueError("park"), "look": ValueError("look")}, QueueClient.park, TakeOver.look
 
-    async def park_broken_once(client: QueueClient, run_id: str, *, drive: str) -> bool:
+    async def park_broken_once(client: QueueClient, run_id: str, *, drive: str, retry_after: float | None) -> bool:
         if error := errors.pop("park", None):
             raise error
-        return await park(client, run_id, drive=drive)
+        return await park(client, run_id, drive=drive, retry_after=retry_after)
 
     async def look_broken_once(take_over: TakeOver) -> None:
         if error := errors.pop("look", None):
