@@ -56,7 +56,7 @@ class JobResult:
 
 
 class ForkServer:
-    """The client; a server runs one job at a time. What hangs is ended, and the test is told where it hung."""
+    """The client; a server runs one job at a time. What hangs is ended, and the test says where it hung."""
 
     def __init__(self) -> None:
         self._lock, self._sent = threading.Lock(), 0

@@ -1,4 +1,4 @@
-"""The fork server of the crash tests: a test that runs out of time spoils no other, and is told where it hung."""
+"""The fork server of the crash tests: a test that runs out of time spoils no other, and says where it hung."""
 
 from __future__ import annotations
 
