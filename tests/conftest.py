@@ -20,8 +20,8 @@ from tests.profiles import THOROUGH, WHOLE, profile
 from tools import chromium
 
 # A failure in CI must be reproducible, so only the thorough profile draws at random.
-for name in ("ci", WHOLE):
-    settings.register_profile(name, deadline=None, max_examples=35, derandomize=True, print_blob=True)
+for name, number in (("ci", 20), (WHOLE, 35)):
+    settings.register_profile(name, deadline=None, max_examples=number, derandomize=True, print_blob=True)
 settings.register_profile(THOROUGH, deadline=None, max_examples=2000, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile(profile())
 

@@ -26,6 +26,7 @@ from teamwright.server.mcp.tasks import RunTasks
 from teamwright.server.security.credentials import Visitor
 from teamwright.server.state import open_state
 from tests.kit.mcp import TakesTasks, TaskRequest, TaskState
+from tests.kit.program import run_program
 from tests.kit.terminal import write_team
 from tests.server.mcp.conformance.members import manifest
 
@@ -67,8 +68,7 @@ async def test_an_editor_starts_the_command_and_calls_a_team_that_prints(tmp_pat
 def test_a_team_that_is_no_tool_is_named_where_the_program_that_starts_the_command_shows_it(tmp_path: Path) -> None:
     (tmp_path / "broken").mkdir()
     (tmp_path / "broken" / "team.yaml").write_text("agents: {a: 5}\n")
-    command = [sys.executable, "-m", "teamwright", "mcp", str(tmp_path)]
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    done = run_program("mcp", tmp_path, stdin=subprocess.DEVNULL)
     assert (done.returncode, done.stdout) == (0, "")
     assert "'broken' is no tool: team.yaml:1:13: agent 'a': expected a mapping" in done.stderr
 
