@@ -1,7 +1,8 @@
 """Browser tests of the page: Debian's chromium against a real server in a process of its own, with scripted teams.
 
-Where there is no browser, they are skipped with a line that says so. Playwright is started and stopped for each module:
-while it runs, its event loop is the one of the thread, and the tests of other modules need their own.
+Where there is no browser, they are skipped with a line that says so. Playwright and the browser are started once for
+this folder and stopped before other tests: while Playwright runs, its event loop is the one of the thread, and those
+need their own.
 """
 
 from __future__ import annotations
@@ -19,6 +20,11 @@ from tools import chromium, page as page_build
 
 TIMEOUT = 20_000
 """Milliseconds; the machine that runs the tests is busy with others."""
+ARGUMENTS = [
+    "--no-sandbox", "--disable-dev-shm-usage",
+    "--disable-gpu", "--disable-gpu-compositing",
+]  # fmt: skip
+"""Containers have neither the kernel's user namespaces nor enough shared memory, and emulating a GPU takes longer."""
 expect.set_options(timeout=TIMEOUT)
 
 
@@ -33,14 +39,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.skip(reason=chromium.MISSING))
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
     page_build.build()
     with sync_playwright() as playwright:
-        # Containers have neither the kernel's user namespaces nor enough shared memory.
-        launched = playwright.chromium.launch(
-            executable_path=chromium.path(), args=["--no-sandbox", "--disable-dev-shm-usage"]
-        )
+        launched = playwright.chromium.launch(executable_path=chromium.path(), args=ARGUMENTS)
         yield launched
         launched.close()
 

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import sqlite3
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Literal, Self, TypeVar
 
-from playwright.sync_api import Page
+from playwright.sync_api import Page, expect
 
 from teamwright.server.security.credentials import Tokens, tokens_file
 from tests.kit.program import Program
 from tests.paths import ROOT
 from tools.run_page import JOURNAL, address_of
 
+Result = TypeVar("Result")
 AXE = ROOT / "web" / "node_modules" / "axe-core" / "axe.min.js"
 HOSTILE = """\
 <script>window.hacked = 1</script><img src="https://evil.test/a.png" onerror="window.hacked = 2">
@@ -107,6 +110,12 @@ REPORT_REPLIES = [
     {"agent": "writer", "reply": "It is written."},
     {"agent": "chief", "reply": "Here it is."},
 ]
+
+
+def complete(work: Coroutine[Any, Any, Result]) -> Result:
+    """Run a coroutine in a thread of its own: playwright has the loop of this one."""
+    with ThreadPoolExecutor(1) as threads:
+        return threads.submit(asyncio.run, work).result()
 
 
 def write_teams(folder: Path, manifests: Mapping[str, str] = MANIFESTS, replies: Replies = REPLIES) -> Path:
@@ -230,9 +239,24 @@ async rules => {
 }"""
 
 
-def violations(page: Page, theme: str = "light") -> list[str]:
-    """All that axe-core finds, also the minor; the dark theme changes nothing but colours."""
+def violations(page: Page, *rules: str) -> list[str]:
+    """All that axe-core finds, also the minor, or what breaks these rules."""
     if not page.evaluate("'axe' in window"):
         page.evaluate(AXE.read_text(encoding="utf-8"))
-    found: list[str] = page.evaluate(VIOLATIONS, ["color-contrast"] if theme == "dark" else None)
+    found: list[str] = page.evaluate(VIOLATIONS, list(rules) or None)
     return found
+
+
+def violations_in_both_themes(page: Page) -> list[str]:
+    """All that axe-core finds in the light theme, and in the dark one what it changes: nothing but colours."""
+    found = violations(page)
+    show_theme(page, "dark")
+    found += violations(page, "color-contrast")
+    show_theme(page, "light")
+    return found
+
+
+def show_theme(page: Page, theme: Literal["light", "dark"]) -> None:
+    """Let the system of the reader change its theme, and wait for the page to follow."""
+    page.emulate_media(color_scheme=theme, reduced_motion="reduce")
+    expect(page.locator("html")).to_have_attribute("data-theme", theme)

@@ -3,46 +3,41 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
-import pytest
 from playwright.sync_api import Browser, Page, StorageState, expect
 
 from tests.server.page.browser.conftest import reader, watched
-from tests.server.page.browser.kit import PageServer, violations, write_teams
+from tests.server.page.browser.kit import PageServer, violations, violations_in_both_themes, write_teams
 
 PHONE = {"width": 390, "height": 800}
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_nobody_is_kept_out_of_any_page(
-    server: PageServer, browser: Browser, session: StorageState, theme: Any
-) -> None:
-    context = reader(browser, storage_state=session, color_scheme=theme)
+def test_nobody_is_kept_out_of_any_page(server: PageServer, browser: Browser, session: StorageState) -> None:
+    context = reader(browser, storage_state=session, reduced_motion="reduce")
     with watched(context.new_page()) as page:
         server.open(page)
         server.start_run(page, "approval")
         talk = server.start_run(page, "talk")
         expect(page.get_by_role("link", name="Do your work.").first).to_contain_text("tokens")
-        assert violations(page, theme) == []
+        assert violations_in_both_themes(page) == []
         server.open(page, "new")
         page.get_by_label("What should be done?").fill("@talk about water")
         expect(page.get_by_role("region", name="Forecast")).to_contain_text("Never more")
-        assert violations(page, theme) == []
+        assert violations_in_both_themes(page) == []
         server.open(page, "inbox")
         page.get_by_role("button", name="Approve", exact=True).first.wait_for()
-        assert violations(page, theme) == []
+        assert violations_in_both_themes(page) == []
         server.open(page, "runs", talk, "conversation")
         expect(page.get_by_role("feed")).to_contain_text("at less on a mountain")
-        assert violations(page, theme) == []
+        assert violations_in_both_themes(page) == []
         page.keyboard.press("?")
         page.get_by_role("dialog").wait_for()
-        assert violations(page, theme) == []
+        assert violations_in_both_themes(page) == []
         page.keyboard.press("Escape")
         for tab in page.get_by_role("navigation", name="Views of this run").get_by_role("link").all():
             tab.click()
             page.wait_for_timeout(500)
-            assert violations(page, theme) == [], tab.inner_text()
+            assert violations_in_both_themes(page) == [], tab.inner_text()
     context.close()
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -14,7 +12,7 @@ from teamwright import Engine, load_team
 from teamwright.server.page.export import PageBundle, export_html
 from tests.paths import EXAMPLES
 from tests.server.page.browser.conftest import reader
-from tests.server.page.browser.kit import write_teams
+from tests.server.page.browser.kit import complete, write_teams
 
 MOST = 1_000_000
 """Bytes of an exported file besides its texts."""
@@ -27,9 +25,8 @@ async def export(team: Path, task: str) -> str:
 
 
 def write_file(team: Path, task: str, file: Path) -> Path:
-    """Run a team and export the run, in a thread, for Playwright has the event loop of this one."""
-    with ThreadPoolExecutor(1) as threads:
-        file.write_text(threads.submit(lambda: asyncio.run(export(team, task))).result(), encoding="utf-8")
+    """Run a team and export the run."""
+    file.write_text(complete(export(team, task)), encoding="utf-8")
     return file
 
 

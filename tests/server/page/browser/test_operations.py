@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import re
 import sqlite3
-from collections.abc import Coroutine, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, Page, StorageState, expect
@@ -24,19 +21,13 @@ from teamwright.journal.tenant_budgets import PICODOLLARS
 from teamwright.values.value import JsonValue
 from tests.kit.postgres import postgres_server, schema_url
 from tests.server.page.browser.conftest import reader, watched
-from tests.server.page.browser.kit import PageServer, violations, write_teams
+from tests.server.page.browser.kit import PageServer, complete, violations, violations_in_both_themes, write_teams
 from tools.run_page import JOURNAL
 
 __all__ = ["postgres_server"]
 PARTS = ("figures", "memory", "experts")
 NOTES = ("Rye needs a night in the cold.", "The oven of the shop runs twenty degrees hot.")
 PHONE = {"width": 390, "height": 800}
-
-
-def complete(work: Coroutine[Any, Any, None]) -> None:
-    """Run a coroutine in a thread of its own: playwright has the loop of this one."""
-    with ThreadPoolExecutor(1) as threads:
-        threads.submit(asyncio.run, work).result()
 
 
 async def write_notes(journal: Path) -> None:
@@ -236,18 +227,17 @@ def test_workers_queues_schedules_and_budgets_are_shown(cluster_server: PageServ
 
 
 @pytest.mark.experts
-@pytest.mark.parametrize("theme", ["light", "dark"])
 def test_no_reader_is_kept_out_of_operations(
-    server: PageServer, browser: Browser, session: StorageState, days: dict[str, int], theme: Any
+    server: PageServer, browser: Browser, session: StorageState, days: dict[str, int]
 ) -> None:
     assert days
-    context = reader(browser, storage_state=session, color_scheme=theme, viewport=PHONE, locale="zh-CN")
+    context = reader(browser, storage_state=session, reduced_motion="reduce", viewport=PHONE, locale="zh-CN")
     with watched(context.new_page()) as page:
         for part in PARTS:
             server.open(page, "operations", part, *(["editor"] if part == "experts" else []))
             waited = {"figures": "按模型", "memory": "记忆", "experts": "editor"}[part]
             page.get_by_label(waited).first.wait_for()
-            assert violations(page, theme) == [], part
+            assert violations_in_both_themes(page) == [], part
             for element in ("document.documentElement", "document.getElementById('content')"):
                 assert page.evaluate(f"{element}.scrollWidth") <= PHONE["width"], part
     context.close()

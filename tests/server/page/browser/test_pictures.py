@@ -6,7 +6,6 @@ taken and thrown away, so that a view that can't be shown fails.
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,19 +14,22 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.paths import ROOT
+from tests.profiles import is_whole
 from tests.server.page.browser.conftest import reader
-from tests.server.page.browser.kit import PageServer
+from tests.server.page.browser.kit import PageServer, complete
 from tools import run_page
 
 WRITES = os.environ.get("PICTURES") == "docs"
+LOOKS = ("light", "dark", "phone") if WRITES or is_whole() else ("light",)
+"""In the quick suite `test_appearance` covers the dark theme and phones."""
 PHONE = {"width": 390, "height": 800}
 
 
 @pytest.fixture(scope="module")
 def examples(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageServer]:
-    """A server over the example runs. They are recorded before a browser runs, whose event loop would be in the way."""
+    """A server over the example runs."""
     home = tmp_path_factory.mktemp("examples")
-    asyncio.run(run_page.record(home))
+    complete(run_page.record(home))
     with PageServer(run_page.EXAMPLES, home, run_page.write_slow_team(home)) as started:
         yield started
 
@@ -59,7 +61,7 @@ PLACES = {
 
 @pytest.mark.experts
 @pytest.mark.parametrize("name", PLACES)
-@pytest.mark.parametrize("look", ["light", "dark", "phone"])
+@pytest.mark.parametrize("look", LOOKS)
 def test_each_view_can_be_shown(examples: PageServer, opened: Page, keep: Path, name: str, look: str) -> None:
     place, role, text = PLACES[name]
     opened.emulate_media(color_scheme="dark" if look == "dark" else "light")

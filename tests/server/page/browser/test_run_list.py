@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import Iterator
 from io import BytesIO
 from pathlib import Path
-from typing import Literal
 from zipfile import ZipFile
 
 import pytest
@@ -18,7 +16,7 @@ from teamwright.testing.journal import body, commit_all, event
 from teamwright.values.events.agent import AgentReturned
 from teamwright.values.events.run import RunEnded, RunStarted
 from teamwright.values.limits import Usage
-from tests.server.page.browser.kit import PageServer, violations, write_teams
+from tests.server.page.browser.kit import PageServer, complete, violations_in_both_themes, write_teams
 from tools.run_page import JOURNAL
 
 MANY = 620
@@ -51,7 +49,7 @@ async def fill(file: Path) -> None:
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageServer]:
     folder = tmp_path_factory.mktemp("list")
     (folder / "home").mkdir()
-    asyncio.run(fill(folder / "home" / JOURNAL))
+    complete(fill(folder / "home" / JOURNAL))
     with PageServer(write_teams(folder / "teams"), folder / "home") as started:
         yield started
 
@@ -172,17 +170,14 @@ def test_keys_move_through_the_inbox(server: PageServer, page: Page) -> None:
     expect(page).to_have_url(re.compile(f"#/runs/{run_id}"))
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_nobody_is_kept_out_of_the_list_and_the_palette(
-    server: PageServer, page: Page, theme: Literal["light", "dark"]
-) -> None:
-    page.emulate_media(color_scheme=theme, reduced_motion="reduce")
+def test_nobody_is_kept_out_of_the_list_and_the_palette(server: PageServer, page: Page) -> None:
+    page.emulate_media(reduced_motion="reduce")
     page.goto(f"{server.url}/#/?status=failed&order=-usd")
     page.get_by_role("checkbox").nth(1).check()
-    assert violations(page, theme) == []
+    assert violations_in_both_themes(page) == []
     page.keyboard.press("Control+k")
     page.get_by_role("dialog").get_by_role("option").first.wait_for()
-    assert violations(page, theme) == []
+    assert violations_in_both_themes(page) == []
     page.keyboard.press("Escape")
     page.set_viewport_size({"width": 390, "height": 800})
     assert page.evaluate("document.documentElement.scrollWidth") <= 390

@@ -1,0 +1,1 @@
+"""Browser tests of the page; pytest takes this folder for a package, whose tests share one browser."""
