@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
+from runpy import run_path
 
 import pytest
 from pydantic import JsonValue
@@ -83,15 +83,19 @@ SIDES = {
 THEIRS = [key for key in SIDES if key[1] != "teamwright"]
 
 
-def run_side(python: Path | str, page: str, block: Block, folder: Path) -> str:
+def models_at(url: str, home: Path) -> dict[str, str]:
+    """The environment of a program that calls the models at this address."""
+    return {"OPENAI_BASE_URL": url, "OPENAI_API_BASE": url, "OPENAI_API_KEY": "none", "HOME": str(home)}
+
+
+def run_side(python: Path, page: str, block: Block, folder: Path) -> str:
     """Run a program in a process of its own, in a folder of its own, with the model of the page."""
     (folder / "program.py").write_text(block.text, encoding="utf-8")
     with ModelServer(MODELS[page]) as server:
-        where = {"OPENAI_BASE_URL": server.url, "OPENAI_API_BASE": server.url, "OPENAI_API_KEY": "none"}
         done = subprocess.run(
             [python, "program.py"],
             cwd=folder,
-            env={**os.environ, **QUIET, **where, "HOME": str(folder), "PYTHONWARNINGS": "ignore"},
+            env={**os.environ, **QUIET, **models_at(server.url, folder), "PYTHONWARNINGS": "ignore"},
             capture_output=True,
             text=True,
             check=False,
@@ -115,8 +119,16 @@ def test_every_page_has_both_sides() -> None:
 
 @pytest.mark.parametrize("page", MODELS)
 @pytest.mark.timeout(300)
-def test_our_program_prints_what_the_page_shows(page: str, tmp_path: Path) -> None:
-    assert run_side(sys.executable, page, SIDES[page, "teamwright"], tmp_path) == shown(page)
+def test_our_program_prints_what_the_page_shows(
+    page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "program.py").write_text(SIDES[page, "teamwright"].text, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    with ModelServer(MODELS[page]) as server:
+        for name, value in models_at(server.url, tmp_path).items():
+            monkeypatch.setenv(name, value)
+        run_path("program.py", run_name="__main__")
+    assert capsys.readouterr().out.strip() == shown(page)
 
 
 @pytest.mark.parametrize(("page", "peer"), THEIRS)
