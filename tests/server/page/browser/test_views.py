@@ -279,7 +279,7 @@ def test_a_run_is_forked_with_another_task_and_compared(server: PageServer, page
 
 
 def test_the_lab_advises_simulates_compares_and_sweeps(server: PageServer, page: Page) -> None:
-    server.show_run(page, "expert_review", view="lab")
+    server.show_run(page, "decides", view="lab")
     expect(page.get_by_role("region", name="Advice for this team").first).to_contain_text("confidence", timeout=60_000)
     expect(page.get_by_role("region", name="Topologies compared").first).to_contain_text("Star")
     page.get_by_role("button", name="Simulate 50 runs").click()
