@@ -53,6 +53,9 @@ def evaluate(
     max_usd: Annotated[
         float | None, typer.Option("--max-usd", min=0, metavar="X", help="Limit the experiment to X US dollars.")
     ] = None,
+    ablate: Annotated[
+        bool, typer.Option("--ablate", help="Leave out each member, step, tool and review in turn, by forks.")
+    ] = False,
     min_pass: Annotated[
         float | None, typer.Option("--min-pass", min=0, max=1, metavar="P", help="Exit with 1 below this pass rate.")
     ] = None,
@@ -101,9 +104,11 @@ def evaluate(
         raise UsageError("Name the team and the data set:  teamwright eval team.yaml cases.jsonl")
     baseline = None if no_worse_than is None else _read_baseline(no_worse_than)
     gates = EvalGates(min_pass, max_usd_per_pass, baseline, str(no_worse_than))
-    wanted = EvalRequest(cases, attempts, limit, max_usd, name, quiet, tuple(allow_root or ()))
+    wanted = EvalRequest(cases, attempts, limit, max_usd, name, quiet, ablate, tuple(allow_root or ()))
     first = Chosen(manifest, tuple(more or ()), team, model)
     other = None if against is None else Chosen(against, (), None, model)
+    if ablate and against is not None:
+        raise UsageError("--ablate compares a team with itself; leave out --against.")
     with raise_on_interrupt():
         return with_engine(lambda engine: wanted.run(engine, first, other, gates, json=json, out=out))
 
@@ -134,6 +139,7 @@ class EvalRequest:
     max_usd: float | None
     name: str
     quiet: bool
+    ablate: bool
     allow_roots: tuple[Path, ...]
 
     async def run(
@@ -150,6 +156,8 @@ class EvalRequest:
             paths = [one.manifest for one in (first, other) if one is not None]
             names = [f"{name} ({path})" for name, path in zip(names, paths, strict=True)]
         variants = [_variant(engine, label, source, self.name) for label, source in zip(names, sources, strict=True)]
+        if self.ablate:
+            variants += list(_without(engine, sources[0], variants[0]))
         report = await self._measured(engine, data, sources[0], variants)
         if out is not None and out.suffix.lower() == HTML:
             write_pieces([html_of(report, f"{' and '.join(names)} on {self.cases.name}")], out)
@@ -180,7 +188,7 @@ class EvalRequest:
         assumed = any(
             case.expected is None and case.data is None and data.evaluation(case) is None for case in data.cases
         )
-        return report_of(trials, data.cases, await experiment.labels(), assumed=assumed)
+        return report_of(trials, data.cases, await experiment.labels(), assumed=assumed, ablated=self.ablate)
 
 
 def _own_evaluation(source: Source) -> Evaluate | None:
@@ -205,6 +213,22 @@ def _variant(engine: Engine, label: str, source: Source, name: str) -> Variant:
         return team_from_source(source, engine.models)
 
     return Variant(label, make, identity)
+
+
+def _without(engine: Engine, source: Source, whole: Variant) -> Iterator[Variant]:
+    """The team without each of its parts; says why it can't be without some of them."""
+    from teamwright.lab.experiments.ablation import without_parts
+    from teamwright.lab.experiments.experiment import Variant
+    from teamwright.teams.team_loader import team_from_source
+    from teamwright.values.turns.messages import digest
+
+    for part in without_parts(source):
+        try:
+            team = team_from_source(part.source, engine.models)
+        except UsageError as error:
+            say(f"not without {part.name}: {str(error).splitlines()[0]}")
+            continue
+        yield Variant(f"without {part.name}", lambda team=team: team, digest(whole.identity, part.name), whole)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, TypeVar
 import anyio
 
 from teamwright.errors import UsageError
-from teamwright.history.kpis import kpis_of
 from teamwright.lab.experiments.dataset import Case, DataSet
 from teamwright.lab.experiments.grading import (
     Grade,
@@ -152,7 +151,10 @@ class Experiment:
         jobs = list(self._jobs())
         for variant, case, attempt in jobs:
             await self._count(variant.run_id(case, attempt), case)
-        found = await self._side_by_side([partial(self._trial, *job) for job in jobs])
+        found: list[CaseAttempt] = []
+        for forks in (False, True):  # a fork needs the run that it continues
+            due = [job for job in jobs if (job[0].forks is not None) == forks]
+            found += await self._side_by_side([partial(self._trial, *job) for job in due])
         if self.most_usd is not None and any(one.passed is None for one in found):
             self.purse.slots = 1  # one after another, each may have all that is left
             found = [await self._trial(*job) for job in jobs]
@@ -212,17 +214,16 @@ class Experiment:
             grade, judge_usd = await self._grade(case, result, run_id)
         except OutOfBudget:
             return trial
-        kpis = kpis_of(await self.engine.journal.read(run_id))
         return trial.changed(
             run_id=run_id,
             status=result.status,
             passed=grade.passed,
             score=grade.score,
             reason=grade.reason,
-            usd=kpis.usd,
+            usd=result.usage.usd,
             judge_usd=judge_usd,
-            tokens=kpis.total_tokens,
-            seconds=kpis.seconds,
+            tokens=result.usage.total_tokens,
+            seconds=result.seconds,
         )
 
     async def _start(self, variant: Variant, case: Case, run_id: str, limits: Limits | None) -> Handle:

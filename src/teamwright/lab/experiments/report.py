@@ -31,6 +31,8 @@ from teamwright.values.text.display import count_text
 from teamwright.values.value import JsonValue, Record, to_plain_json
 
 COSTS = ("usd", "tokens")
+SHOWN = 0.005
+"""The least change of cost that is shown."""
 
 
 class VariantResult(Record, frozen=True):
@@ -115,6 +117,8 @@ class ExperimentReport:
     judge: JudgeReport | None
     trials: tuple[CaseAttempt, ...]
     assumed: bool
+    ablated: bool = False
+    """Whether the later variants are the first without one of its parts each."""
 
     def to_json(self) -> dict[str, JsonValue]:
         """All fields as JSON data; `trials` are what a later experiment can be compared with."""
@@ -122,7 +126,8 @@ class ExperimentReport:
 
 
 def report_of(
-    trials: Sequence[CaseAttempt], cases: Sequence[Case], labels: Sequence[JudgedLabel] = (), *, assumed: bool = False
+    trials: Sequence[CaseAttempt], cases: Sequence[Case], labels: Sequence[JudgedLabel] = (), *, assumed: bool = False,
+    ablated: bool = False
 ) -> ExperimentReport:
     """Compute the report of an experiment; later variants are compared with the first."""
     names = list(dict.fromkeys(one.variant for one in trials))
@@ -132,7 +137,7 @@ def report_of(
     return ExperimentReport(
         variants=tuple(_variant(name, own) for name, own in by_variant.items()),
         comparisons=tuple(
-            compare(by_variant[names[0]], by_variant[name])
+            compare(by_variant[names[0]], by_variant[name], ablated=ablated)
             for name in names[1:]
             if _counts(by_variant[names[0]]).keys() & _counts(by_variant[name]).keys()
         ),
@@ -141,6 +146,7 @@ def report_of(
         judge=judge_report(labels) if labels else None,
         trials=tuple(trials),
         assumed=assumed,
+        ablated=ablated,
     )
 
 
@@ -205,7 +211,9 @@ def _groups(
             )
 
 
-def compare(first: Sequence[CaseAttempt], second: Sequence[CaseAttempt]) -> PairedComparison:
+def compare(
+    first: Sequence[CaseAttempt], second: Sequence[CaseAttempt], *, ablated: bool = False
+) -> PairedComparison:
     """Compare two variants over the cases that both have."""
     one, other = _counts(first), _counts(second)
     shared = [case for case in one if case in other]
@@ -221,7 +229,7 @@ def compare(first: Sequence[CaseAttempt], second: Sequence[CaseAttempt]) -> Pair
         cases=len(shared),
         pass_rate=change,
         cost=cost,
-        sentence=_sentence(*names, change, needed),
+        sentence=_ablation(names[1], change, cost, len(shared)) if ablated else _sentence(*names, change, needed),
         needed=needed,
     )
 
@@ -247,7 +255,7 @@ def _means(trials: Sequence[CaseAttempt], name: str) -> dict[str, float]:
 
 
 def _sentence(first: str, second: str, change: Interval, needed: int) -> str:
-    between = f"{points(change.low)} to {points(change.high)} points"
+    between = _between(change)
     if not change.holds_zero:
         word = "better" if change.value > 0 else "worse"
         return f"{second!r} is {word} than {first!r}: {points(change.value)} points, {between}"
@@ -256,6 +264,24 @@ def _sentence(first: str, second: str, change: Interval, needed: int) -> str:
         f"can't tell {first!r} and {second!r} apart ({between}); to see a difference of {100 * least:.0f} points,"
         f" about {count_text(needed, 'case')} would be needed"
     )
+
+
+def _ablation(name: str, change: Interval, cost: Interval | None, cases: int) -> str:
+    """Say what a team without a part costs, and whether that shows in its passes: `change` is without minus with."""
+    price = "costs the same"
+    if cost is not None and abs(cost.value) >= SHOWN:
+        ends = sorted((abs(cost.low), abs(cost.high))) if cost.low * cost.high > 0 else [cost.low, cost.high]
+        word = "cheaper" if cost.value < 0 else "dearer"
+        price = f"{100 * abs(cost.value):.0f} % {word} [{100 * ends[0]:.0f} to {100 * ends[1]:.0f}]"
+    if not change.holds_zero:
+        word = "fewer" if change.value < 0 else "more"
+        return f"{name}: {price}, passes {100 * abs(change.value):.0f} points {word} ({_between(change)})"
+    found = f"{name}: {price}, no loss found in {count_text(cases, 'case')}"
+    return found if -change.low < NOTABLE else f"{found}, which could be up to {-100 * change.low:.0f} points"
+
+
+def _between(change: Interval) -> str:
+    return f"{points(change.low)} to {points(change.high)} points"
 
 
 def points(share: float) -> str:

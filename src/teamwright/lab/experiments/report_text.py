@@ -41,10 +41,14 @@ def text_of(report: ExperimentReport) -> str:
     """The report as text."""
     parts = [_aligned([HEADS, *(variant_cells(one) for one in report.variants)])]
     parts.extend("\n".join(lines) for lines in (list(_notes(report)), list(_judge(report.judge))) if lines)
-    parts.extend(comparison_text(one) for one in report.comparisons)
-    if report.by_tag:
-        parts.append(_aligned([("TAG", "", "PASSED", "PASS RATE"), *map(_group_cells, report.by_tag)]))
-    if failed := [one for one in report.by_case if one.passed < one.trials]:
+    if report.ablated:
+        parts.append("\n".join(one.sentence for one in report.comparisons))
+    else:
+        parts.extend(comparison_text(one) for one in report.comparisons)
+    shown = {one.variant for one in (report.variants[:1] if report.ablated else report.variants)}
+    if tags := [one for one in report.by_tag if one.variant in shown]:
+        parts.append(_aligned([("TAG", "", "PASSED", "PASS RATE"), *map(_group_cells, tags)]))
+    if failed := [one for one in report.by_case if one.passed < one.trials and one.variant in shown]:
         rows = [(*_group_cells(one)[:3], cut(one.reason, LONGEST_REASON)) for one in failed[:MOST_FAILED]]
         parts.append(_aligned([("CASE", "", "PASSED", "WHY NOT"), *rows]))
         if len(failed) > MOST_FAILED:
@@ -131,7 +135,8 @@ def html_of(report: ExperimentReport, title: str) -> str:
     rows = [HEADS, *(variant_cells(one) for one in report.variants)]
     head, *body = ["".join(f"<td>{escape(cell)}</td>" for cell in row) for row in rows]
     table = f"<table><thead><tr>{head}</tr></thead>" + "".join(f"<tr>{row}</tr>" for row in body) + "</table>"
-    sentences = "".join(f"<p>{escape(comparison_text(one))}</p>" for one in report.comparisons)
+    shown = (one.sentence if report.ablated else comparison_text(one) for one in report.comparisons)
+    sentences = "".join(f"<p>{escape(text)}</p>" for text in shown)
     return (
         f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{name}</title><style>{STYLE}</style>'
         f"<h1>{name}</h1>{_plot(report)}{sentences}{table}<pre>{escape(text_of(report))}</pre></html>\n"
