@@ -54,6 +54,7 @@ test-long: $(VENV)/.dev ## run ten minutes of fuzzing, ten of soak tests, 10000 
 	@$(BIN)/python -m tests.soak --minutes 10
 	@$(BIN)/python -m tests.cluster_campaign --runs 10000 --workers 8
 	@$(BIN)/python -m tools.conformance
+	@$(BIN)/python -m tools.blame_table
 	@HYPOTHESIS_PROFILE=thorough $(BIN)/pytest -n auto --dist worksteal --timeout 1800 tests/laws $(PYTEST)
 	@$(BIN)/python -m tests.core_alone -q -n $(WORKERS) --dist worksteal
 	@HYPOTHESIS_PROFILE=whole $(BIN)/pytest -n $(WORKERS) --dist worksteal --timeout 300 --shuffle $$(date +%s) $(PYTEST)

@@ -7,6 +7,7 @@ WING = Wing(
     commands={
         "lab": "teamwright.lab.commands.evaluate:app",
         "eval": "teamwright.lab.commands.eval:evaluate",
+        "runs blame": "teamwright.lab.commands.blame:blame",
         "runs what-if": "teamwright.lab.commands.what_if:what_if",
     },
     hooks={

@@ -81,7 +81,7 @@ def test_what_came_before_a_step_and_after_it_is_joined(tmp_path: Path) -> None:
     parts = {part.name: part.source for part in without_parts(source_of(read_manifest([_written(tmp_path, PLANNED)])))}
     assert {"a", "b", "c", "step two", "step three", "tool workspace of a", "review of a"} <= set(parts)
     needs = {
-        name: {one["id"]: one.get("needs") for one in parts[name].manifest.teams["plan"].options["steps"]}  # pyright: ignore
+        name: {one["id"]: one.get("needs") for one in parts[name].manifest.teams["plan"].options["steps"]}
         for name in ("b", "step two")
     }
     assert needs["b"] == {"one": None, "four": ["one"]}
@@ -98,7 +98,7 @@ def test_edges_go_on_to_where_a_member_led(tmp_path: Path) -> None:
 
 
 def test_a_part_without_which_there_is_no_team_is_named(call: Call, tmp_path: Path) -> None:
-    folder = _written(tmp_path, PLANNED.replace("agent: c,", "agent: c, task: \"{{ outputs.three }}\","))
+    folder = _written(tmp_path, PLANNED.replace("agent: c,", 'agent: c, task: "{{ outputs.three }}",'))
     (folder / "cases.jsonl").write_text('{"task": "x"}\n')
     done = call("eval", folder, folder / "cases.jsonl", "--ablate", "--model", f"scripted:{_replies(folder)}")
     assert "not without b: " in done.err

@@ -46,7 +46,7 @@ def _variants(source: Source) -> Iterator[tuple[str, Source]]:
         agent = source.manifest.agents.get(name)
         for place, tool in enumerate(agent.tools if agent else ()):
             left = [one for number, one in enumerate(agent.tools if agent else ()) if number != place]
-            label = tool if isinstance(tool, str) else tool.name
+            label = tool if isinstance(tool, str) else str(place + 1)
             yield f"tool {label} of {name}", _with_agent(source, name, tools=tuple(left))
         if agent is not None and agent.evaluate is not None:
             yield f"review of {name}", _with_agent(source, name, evaluate=None)
@@ -98,7 +98,7 @@ def _joined_edges(edges: Sequence[Fields], member: str) -> list[Fields]:
 def _without_step(spec: TeamSpec, step: str) -> TeamSpec:
     """The team without a step: the steps that need it need what it needed."""
     steps = _items(spec, STEPS)
-    needed = next((_needs(one) for one in steps if one.get("id") == step), [])
+    needed = next((_needs(one) for one in steps if one.get("id") == step), list[str]())
     kept = [
         {**one, "needs": list(dict.fromkeys(n for name in _needs(one) for n in (needed if name == step else [name])))}
         if step in _needs(one)

@@ -154,7 +154,7 @@ class Experiment:
         found: list[CaseAttempt] = []
         for forks in (False, True):  # a fork needs the run that it continues
             due = [job for job in jobs if (job[0].forks is not None) == forks]
-            found += await self._side_by_side([partial(self._trial, *job) for job in due])
+            found += await self.side_by_side([partial(self._trial, *job) for job in due])
         if self.most_usd is not None and any(one.passed is None for one in found):
             self.purse.slots = 1  # one after another, each may have all that is left
             found = [await self._trial(*job) for job in jobs]
@@ -176,9 +176,9 @@ class Experiment:
             for case in self.data.cases
             if case.is_labelled and (declared := self.data.evaluation(case) or self.judged_by) is not None
         ]
-        return await self._side_by_side(jobs)
+        return await self.side_by_side(jobs)
 
-    async def _side_by_side(self, jobs: Sequence[Callable[[], Awaitable[_T]]]) -> list[_T]:
+    async def side_by_side(self, jobs: Sequence[Callable[[], Awaitable[_T]]]) -> list[_T]:
         """Do the jobs, `limit` of them at once."""
         waiting, found = iter(jobs), list[_T]()
 
@@ -209,9 +209,9 @@ class Experiment:
                 if not sources:
                     raise OutOfBudget
                 begin = partial(self._fork, variant, sources[-1], run_id)
-            result = await self._carry_out(run_id, variant.make, begin)
+            result = await self.carry_out(run_id, variant.make, begin)
             run_id = result.run_id
-            grade, judge_usd = await self._grade(case, result, run_id)
+            grade, judge_usd = await self.grade(case, result, run_id)
         except OutOfBudget:
             return trial
         return trial.changed(
@@ -233,7 +233,7 @@ class Experiment:
     async def _fork(self, variant: Variant, source: str, run_id: str, limits: Limits | None) -> Handle:
         return await self.engine.start_fork(source, team=variant.make(), new_id=run_id, limits=limits)
 
-    async def _carry_out(
+    async def carry_out(
         self, run_id: str, make: Callable[[], Team], begin: Callable[[Limits | None], Awaitable[Handle]]
     ) -> RunResult:
         """Return the result of a run: from the record, else after it was begun or resumed.
@@ -301,7 +301,7 @@ class Experiment:
         calls = (e.fact for e in history.events if e.number > history.record.inherited)
         return sum(one.usage.usd or 0.0 for one in calls if isinstance(one, AgentReturned | AgentCallFailed))
 
-    async def _grade(self, case: Case, result: RunResult, run_id: str) -> tuple[Grade, float | None]:
+    async def grade(self, case: Case, result: RunResult, run_id: str) -> tuple[Grade, float | None]:
         """The grade of a result, and what it cost."""
         if result.output_kind != "answer":
             why = result.failure.message if result.failure else result.stop_reason or ""
@@ -323,7 +323,7 @@ class Experiment:
         async def begin(limits: Limits | None) -> Handle:
             return await self.engine.start(make(), work, run_id=grading, limits=limits)
 
-        return await self._carry_out(grading, make, begin)
+        return await self.carry_out(grading, make, begin)
 
     async def _label(self, case: Case, declared: Evaluate) -> JudgedLabel:
         work = case.output or ""

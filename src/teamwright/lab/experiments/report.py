@@ -126,8 +126,12 @@ class ExperimentReport:
 
 
 def report_of(
-    trials: Sequence[CaseAttempt], cases: Sequence[Case], labels: Sequence[JudgedLabel] = (), *, assumed: bool = False,
-    ablated: bool = False
+    trials: Sequence[CaseAttempt],
+    cases: Sequence[Case],
+    labels: Sequence[JudgedLabel] = (),
+    *,
+    assumed: bool = False,
+    ablated: bool = False,
 ) -> ExperimentReport:
     """Compute the report of an experiment; later variants are compared with the first."""
     names = list(dict.fromkeys(one.variant for one in trials))
@@ -211,9 +215,7 @@ def _groups(
             )
 
 
-def compare(
-    first: Sequence[CaseAttempt], second: Sequence[CaseAttempt], *, ablated: bool = False
-) -> PairedComparison:
+def compare(first: Sequence[CaseAttempt], second: Sequence[CaseAttempt], *, ablated: bool = False) -> PairedComparison:
     """Compare two variants over the cases that both have."""
     one, other = _counts(first), _counts(second)
     shared = [case for case in one if case in other]

@@ -1,0 +1,169 @@
+"""`teamwright runs blame`: which step of a bad run could be mended, tried by forks of it."""
+
+from __future__ import annotations
+
+from functools import cache, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from teamwright.cli.terminal.command_setup import extend_sys_path, recorded_source, with_run
+from teamwright.cli.terminal.interrupts import raise_on_interrupt
+from teamwright.cli.terminal.options import Run
+from teamwright.cli.terminal.output import Json, Out, check_out, columns, write_json, write_result
+from teamwright.errors import UsageError
+from teamwright.values.text.display import NOTHING, cut
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from teamwright.history.run_history import RunHistory
+    from teamwright.lab.experiments.blame import Blame, Mended
+    from teamwright.lab.experiments.dataset import Case, DataSet
+    from teamwright.runtime.engine import Engine
+    from teamwright.runtime.run_reader import TeamSource
+    from teamwright.teams.team import Team
+    from teamwright.values.specs.manifest import Source
+    from teamwright.values.turns.results import RunSummary
+    from teamwright.values.value import JsonValue
+
+LONGEST_WHY = 72
+GUESSES = "nothing was tried, so these are guesses"
+HEADS = ("STEP", "MEMBER", "MENDED", "WHY IT IS SUSPECTED")
+
+
+def blame(
+    run: Run,
+    *,
+    expected: Annotated[
+        str | None, typer.Option("--expected", metavar="TEXT", help="Words that a good answer contains.")
+    ] = None,
+    cases: Annotated[
+        Path | None, typer.Option("--cases", metavar="FILE", help="A data set with a case of the run's task.")
+    ] = None,
+    steps: Annotated[int, typer.Option("--steps", min=1, max=50, metavar="N", help="Try the N first suspects.")] = 3,
+    tries: Annotated[
+        int, typer.Option("--tries", min=0, max=100, metavar="K", help="Fork K times before each; 0 tries nothing.")
+    ] = 3,
+    hint: Annotated[
+        str | None, typer.Option("--hint", metavar="TEXT", help="What the member reads before its step.")
+    ] = None,
+    model: Annotated[
+        str, typer.Option("--model", metavar="MODEL", help="Another model for the member, in place of a hint.")
+    ] = "",
+    limit: Annotated[int, typer.Option("--limit", min=1, max=100, metavar="N", help="At most N forks at once.")] = 4,
+    max_usd: Annotated[
+        float | None, typer.Option("--max-usd", min=0, metavar="X", help="Limit all forks together to X US dollars.")
+    ] = None,
+    json: Json = False,
+    out: Out = None,
+) -> int:
+    """Name the steps of a bad run whose change could mend it, and try: fork before each, with a hint or another model.
+
+    A run is bad if it failed, if a review did not pass, or if its answer is not what you say is expected. The same
+    command goes on where it was interrupted.
+
+    Example:
+      teamwright runs blame last --expected 42 --tries 10 --max-usd 1
+    """
+    check_out(out)
+    if expected is not None and cases is not None:
+        raise UsageError("--expected and --cases both say what a good answer is; use one of them.")
+    asked = hint if hint is not None else ("" if model else None)
+
+    async def work(engine: Engine, found: RunSummary) -> int:
+        from teamwright.lab.experiments.blame import HINT, Blame
+        from teamwright.lab.experiments.dataset import DataSet
+        from teamwright.lab.experiments.experiment import Experiment
+        from teamwright.lab.experiments.grading import Judges
+
+        extend_sys_path()
+        history = await engine.runs.history(found.id)
+        source = await recorded_source(engine, found.id)
+        data, case = _case(history, expected, cases)
+        experiment = Experiment(
+            engine, data or DataSet(cases=()), (), Judges(source.source, engine.models).team, limit=limit,
+            most_usd=max_usd,
+        )  # fmt: skip
+        team = _teams(engine, source, model)
+        blamed = Blame(experiment, history, case, team, tries, HINT if asked is None else asked, model)
+        await blamed.check()
+        mended = await blamed.tried(blamed.named()[:steps])
+        if json:
+            write_json({"run_id": found.id, "tried": any(one.tried for one in mended), "steps": _as_json(mended)}, out)
+        else:
+            write_result(_text(blamed, mended), out)
+        return 0
+
+    with raise_on_interrupt():
+        return with_run(run, work)
+
+
+def _case(history: RunHistory, expected: str | None, file: Path | None) -> tuple[DataSet | None, Case | None]:
+    """What is expected of the run: the given words, or the case of its task."""
+    from teamwright.lab.experiments.dataset import Case, DataSet, read_data_set
+
+    if expected is not None:
+        case = Case(id="expected", task=history.task, expected=expected)
+        return DataSet(cases=(case,)), case
+    if file is None:
+        return None, None
+    data = read_data_set(file)
+    for case in data.cases:
+        if case.task.strip() == history.task.strip():
+            return data, case
+    raise UsageError(f"No case of {str(file)!r} has the task of this run.")
+
+
+def _teams(engine: Engine, source: TeamSource, model: str) -> Callable[[str], Team]:
+    """Make the team of the run, in which a member may have another model."""
+
+    @cache
+    def make(member: str) -> Team:
+        changed = source.changed(partial(_with_model, member=member, model=model)) if model else source
+        return changed.build(engine.models, recorded=not model)
+
+    return make
+
+
+def _with_model(source: Source, *, member: str, model: str) -> Source:
+    from teamwright.teams.team_loader import resolve_model
+
+    spec = source.manifest.agents.get(member)
+    if spec is None or spec.model is None:
+        return source
+    agents = {**source.manifest.agents, member: spec.model_copy(update={"model": resolve_model(model)})}
+    return source.model_copy(update={"manifest": source.manifest.model_copy(update={"agents": agents})})
+
+
+def _text(blamed: Blame, mended: Sequence[Mended]) -> str:
+    from teamwright.lab.experiments.report_text import interval_text
+    from teamwright.lab.simulation.trials import step_name
+
+    rows = [
+        (
+            step_name(one.suspect.key),
+            one.suspect.member,
+            f"{one.mended} of {one.tried}" if one.tried else NOTHING,
+            cut("; ".join(one.suspect.why) or "nothing, but that it came early", LONGEST_WHY),
+        )
+        for one in mended
+    ]
+    lines = [columns([HEADS, *rows]), ""]
+    for one in mended:
+        if one.tried:
+            step = step_name(one.suspect.key)
+            lines.append(f"forked before step {step!r}: {one.mended} of {one.tried} pass, {interval_text(one.rate)}")
+    if not any(one.tried for one in mended):
+        how = "" if blamed.tries else "; --tries 3 tries them"
+        lines.append(f"{GUESSES}{how}")
+    elif not any(one.mended for one in mended):
+        lines.append("no fork mended it: another step, or more than one, may be at fault")
+    return "\n".join(lines)
+
+
+def _as_json(mended: Sequence[Mended]) -> list[JsonValue]:
+    from teamwright.lab.simulation.trials import step_name
+
+    return [{"step": step_name(one.suspect.key), **one.to_json()} for one in mended]
