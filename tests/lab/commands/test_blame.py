@@ -39,7 +39,7 @@ def test_it_says_how_often_forks_before_each_step_mended_the_end(call: Call, bad
     assert "forked before step 'step-1': 2 of 2 pass, 100 % [34–100]" in lines
     assert "forked before step 'step-2': 0 of 2 pass, 0 % [0–66]" in lines
     report = call("runs", "blame", "bad", "--expected", "friday", "--tries", "2", "--json").json
-    assert [(one["step"], one["mended"]) for one in report["steps"]] == [("step-1", 2), ("step-2", 0)]
+    assert [(one["step"], one["fixed"]) for one in report["steps"]] == [("step-1", 2), ("step-2", 0)]
 
 
 def test_where_nothing_was_tried_it_says_so(call: Call, bad: Path) -> None:
@@ -62,7 +62,7 @@ def test_a_case_of_a_data_set_says_what_a_good_end_is(call: Call, bad: Path, tmp
     cases = tmp_path / "cases.jsonl"
     cases.write_text('{"task": "Invite them.", "expected": "Friday"}\n')
     assert "2 of 2" in call("runs", "blame", "bad", "--cases", cases, "--tries", "2").out
-    cases.write_text('{"task": "Invite nobody."}\n')
+    cases.write_text('{"task": "Invite no one."}\n')
     done = call("runs", "blame", "bad", "--cases", cases)
     assert (done.code, "No case of" in done.err) == (2, True)
 

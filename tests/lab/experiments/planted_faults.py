@@ -27,7 +27,7 @@ FAULTS: tuple[Fault, ...] = get_args(Fault)
 TEAMS = 60
 NAMES = ("ada", "ben", "cleo", "dan", "eve", "finn", "gus", "hana")
 WORDS = ("parcel", "harbour", "orchard", "ledger", "quarry", "meadow", "kiln", "lantern")
-MENDED_BY_HINT, MENDED_BY_CHANCE = 0.7, 0.2
+FIXED_BY_HINT, FIXED_BY_CHANCE = 0.7, 0.2
 
 
 @dataclass
@@ -48,7 +48,7 @@ class Clerk(Agent):
 
         async def call(attempt: Attempt) -> Returned:
             chance = int(digest(attempt.idempotency_key, self.name), 16) % 1000 / 1000
-            return Returned("good" if chance < (MENDED_BY_HINT if HINT in prompt else MENDED_BY_CHANCE) else "bad")
+            return Returned("good" if chance < (FIXED_BY_HINT if HINT in prompt else FIXED_BY_CHANCE) else "bad")
 
         luck = await ctx.effect("call", Effect("function", self.name, digest(prompt), call))
         said = [one.content for one in turn.history if HINT not in one.content]

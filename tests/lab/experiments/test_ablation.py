@@ -2,9 +2,13 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import cast
+
+from pydantic import JsonValue
 
 from teamwright.lab.experiments.ablation import without_parts
 from teamwright.teams.team_loader import read_manifest, source_of, team_from_source
+from teamwright.values.specs.manifest import Source
 from tests.kit.terminal import Call, call
 
 __all__ = ["call"]
@@ -17,7 +21,7 @@ models: {m: {model: "scripted:replies.yaml", price: {input: 1, output: 1}}}
 
 
 def write(folder: Path, cases: int) -> Path:
-    """A counter that is wrong in every fourth case, a member who does nothing for it, and one who mends it."""
+    """A counter that is wrong in every fourth case, a member who does nothing for it, and one who fixes it."""
     rules = ["rules:"]
     lines = ["id,task,expected"]
     for number in range(cases):
@@ -80,10 +84,7 @@ teams:
 def test_what_came_before_a_step_and_after_it_is_joined(tmp_path: Path) -> None:
     parts = {part.name: part.source for part in without_parts(source_of(read_manifest([_written(tmp_path, PLANNED)])))}
     assert {"a", "b", "c", "step two", "step three", "tool workspace of a", "review of a"} <= set(parts)
-    needs = {
-        name: {one["id"]: one.get("needs") for one in parts[name].manifest.teams["plan"].options["steps"]}
-        for name in ("b", "step two")
-    }
+    needs = {name: {one["id"]: one.get("needs") for one in steps_of(parts[name])} for name in ("b", "step two")}
     assert needs["b"] == {"one": None, "four": ["one"]}
     assert needs["step two"] == {"one": None, "three": ["one"], "four": ["three", "one"]}
     assert parts["review of a"].manifest.agents["a"].evaluate is None
@@ -102,6 +103,10 @@ def test_a_part_without_which_there_is_no_team_is_named(call: Call, tmp_path: Pa
     (folder / "cases.jsonl").write_text('{"task": "x"}\n')
     done = call("eval", folder, folder / "cases.jsonl", "--ablate", "--model", f"scripted:{_replies(folder)}")
     assert "not without b: " in done.err
+
+
+def steps_of(source: Source) -> list[dict[str, JsonValue]]:
+    return cast("list[dict[str, JsonValue]]", source.manifest.teams["plan"].options["steps"])
 
 
 def _written(folder: Path, team: str) -> Path:

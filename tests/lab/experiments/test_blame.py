@@ -7,7 +7,7 @@ import pytest
 
 from teamwright.errors import UsageError
 from teamwright.journal.in_memory_journal import MemoryJournal
-from teamwright.lab.experiments.blame import Blame, Mended
+from teamwright.lab.experiments.blame import Blame, Fixed
 from teamwright.lab.experiments.dataset import Case, DataSet
 from teamwright.lab.experiments.experiment import Experiment
 from teamwright.lab.experiments.grading import Judges
@@ -20,10 +20,10 @@ T = TypeVar("T")
 async def blamed(case: Planted, journal: MemoryJournal, work: Callable[[Blame], Awaitable[T]], tries: int = 5) -> T:
     """Run the team until it goes wrong, and work on that run."""
     async with Engine(journal) as engine:
-        for number in range(20):
+        result, number = await engine.run(case.team, case.task, run_id="bad-0"), 0
+        while case.expected in (result.output or ""):
+            number += 1
             result = await engine.run(case.team, case.task, run_id=f"bad-{number}")
-            if case.expected not in (result.output or ""):
-                break
         wanted = Case(id="planted", task=case.task, expected=case.expected)
         experiment = Experiment(engine, DataSet(cases=(wanted,)), (), Judges(case.team.source).team)
         return await work(
@@ -32,18 +32,18 @@ async def blamed(case: Planted, journal: MemoryJournal, work: Callable[[Blame], 
 
 
 @pytest.mark.parametrize("number", [0, 1, 2, 5, 6])
-async def test_forks_find_the_step_whose_change_mends_the_run(number: int) -> None:
+async def test_forks_find_the_step_whose_change_fixes_the_run(number: int) -> None:
     case = planted(number)
 
-    async def work(blame: Blame) -> list[Mended]:
+    async def work(blame: Blame) -> list[Fixed]:
         await blame.check()
         return await blame.tried(blame.named())
 
     found = await blamed(case, MemoryJournal(), work)
     assert found[0].suspect.member == case.guilty
-    assert found[0].mended >= 2
+    assert found[0].fixed >= 2
     after = [one for one in found if one.suspect.number > found[0].suspect.number]
-    assert all(one.mended == 0 and one.tried == 5 for one in after)
+    assert all(one.fixed == 0 and one.tried == 5 for one in after)
 
 
 async def test_a_fork_asks_nobody_again_who_came_before_the_suspect_and_the_hint_is_for_the_suspect_alone() -> None:
@@ -63,7 +63,7 @@ async def test_a_fork_asks_nobody_again_who_came_before_the_suspect_and_the_hint
 async def test_carried_out_again_it_forks_nothing_and_says_the_same() -> None:
     case, journal = planted(5), MemoryJournal()
 
-    async def work(blame: Blame) -> list[Mended]:
+    async def work(blame: Blame) -> list[Fixed]:
         return await blame.tried(blame.named()[:2])
 
     first = await blamed(case, journal, work)

@@ -1,4 +1,4 @@
-"""`teamwright runs blame`: which step of a bad run could be mended, tried by forks of it."""
+"""`teamwright runs blame`: which step of a bad run could be fixed, tried by forks of it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from teamwright.history.run_history import RunHistory
-    from teamwright.lab.experiments.blame import Blame, Mended
+    from teamwright.lab.experiments.blame import Blame, Fixed
     from teamwright.lab.experiments.dataset import Case, DataSet
     from teamwright.runtime.engine import Engine
     from teamwright.runtime.run_reader import TeamSource
@@ -30,36 +30,42 @@ if TYPE_CHECKING:
 
 LONGEST_WHY = 72
 GUESSES = "nothing was tried, so these are guesses"
-HEADS = ("STEP", "MEMBER", "MENDED", "WHY IT IS SUSPECTED")
+HEADS = ("STEP", "MEMBER", "FIXED", "WHY IT IS SUSPECTED")
+
+
+Expected = Annotated[str | None, typer.Option("--expected", metavar="TEXT", help="Words that a good answer contains.")]
+Cases = Annotated[
+    Path | None, typer.Option("--cases", metavar="FILE", help="A data set with a case of the run's task.")
+]
+Steps = Annotated[int, typer.Option("--steps", min=1, max=50, metavar="N", help="Try the N first suspects.")]
+Tries = Annotated[
+    int, typer.Option("--tries", min=0, max=100, metavar="K", help="Fork K times before each; 0 tries nothing.")
+]
+Hint = Annotated[str | None, typer.Option("--hint", metavar="TEXT", help="What the member reads before its step.")]
+OtherModel = Annotated[
+    str, typer.Option("--model", metavar="MODEL", help="Another model for the member, in place of a hint.")
+]
+Limit = Annotated[int, typer.Option("--limit", min=1, max=100, metavar="N", help="At most N forks at once.")]
+MostUsd = Annotated[
+    float | None, typer.Option("--max-usd", min=0, metavar="X", help="Limit all forks together to X US dollars.")
+]
 
 
 def blame(
     run: Run,
     *,
-    expected: Annotated[
-        str | None, typer.Option("--expected", metavar="TEXT", help="Words that a good answer contains.")
-    ] = None,
-    cases: Annotated[
-        Path | None, typer.Option("--cases", metavar="FILE", help="A data set with a case of the run's task.")
-    ] = None,
-    steps: Annotated[int, typer.Option("--steps", min=1, max=50, metavar="N", help="Try the N first suspects.")] = 3,
-    tries: Annotated[
-        int, typer.Option("--tries", min=0, max=100, metavar="K", help="Fork K times before each; 0 tries nothing.")
-    ] = 3,
-    hint: Annotated[
-        str | None, typer.Option("--hint", metavar="TEXT", help="What the member reads before its step.")
-    ] = None,
-    model: Annotated[
-        str, typer.Option("--model", metavar="MODEL", help="Another model for the member, in place of a hint.")
-    ] = "",
-    limit: Annotated[int, typer.Option("--limit", min=1, max=100, metavar="N", help="At most N forks at once.")] = 4,
-    max_usd: Annotated[
-        float | None, typer.Option("--max-usd", min=0, metavar="X", help="Limit all forks together to X US dollars.")
-    ] = None,
+    expected: Expected = None,
+    cases: Cases = None,
+    steps: Steps = 3,
+    tries: Tries = 3,
+    hint: Hint = None,
+    model: OtherModel = "",
+    limit: Limit = 4,
+    max_usd: MostUsd = None,
     json: Json = False,
     out: Out = None,
 ) -> int:
-    """Name the steps of a bad run whose change could mend it, and try: fork before each, with a hint or another model.
+    """Name the steps of a bad run whose change could fix it, and try: fork before each, with a hint or another model.
 
     A run is bad if it failed, if a review did not pass, or if its answer is not what you say is expected. The same
     command goes on where it was interrupted.
@@ -89,11 +95,11 @@ def blame(
         team = _teams(engine, source, model)
         blamed = Blame(experiment, history, case, team, tries, HINT if asked is None else asked, model)
         await blamed.check()
-        mended = await blamed.tried(blamed.named()[:steps])
+        fixed = await blamed.tried(blamed.named()[:steps])
         if json:
-            write_json({"run_id": found.id, "tried": any(one.tried for one in mended), "steps": _as_json(mended)}, out)
+            write_json({"run_id": found.id, "tried": any(one.tried for one in fixed), "steps": _as_json(fixed)}, out)
         else:
-            write_result(_text(blamed, mended), out)
+            write_result(_text(blamed, fixed), out)
         return 0
 
     with raise_on_interrupt():
@@ -137,7 +143,7 @@ def _with_model(source: Source, *, member: str, model: str) -> Source:
     return source.model_copy(update={"manifest": source.manifest.model_copy(update={"agents": agents})})
 
 
-def _text(blamed: Blame, mended: Sequence[Mended]) -> str:
+def _text(blamed: Blame, fixed: Sequence[Fixed]) -> str:
     from teamwright.lab.experiments.report_text import interval_text
     from teamwright.lab.simulation.trials import step_name
 
@@ -145,25 +151,25 @@ def _text(blamed: Blame, mended: Sequence[Mended]) -> str:
         (
             step_name(one.suspect.key),
             one.suspect.member,
-            f"{one.mended} of {one.tried}" if one.tried else NOTHING,
+            f"{one.fixed} of {one.tried}" if one.tried else NOTHING,
             cut("; ".join(one.suspect.why) or "nothing, but that it came early", LONGEST_WHY),
         )
-        for one in mended
+        for one in fixed
     ]
     lines = [columns([HEADS, *rows]), ""]
-    for one in mended:
+    for one in fixed:
         if one.tried:
             step = step_name(one.suspect.key)
-            lines.append(f"forked before step {step!r}: {one.mended} of {one.tried} pass, {interval_text(one.rate)}")
-    if not any(one.tried for one in mended):
+            lines.append(f"forked before step {step!r}: {one.fixed} of {one.tried} pass, {interval_text(one.rate)}")
+    if not any(one.tried for one in fixed):
         how = "" if blamed.tries else "; --tries 3 tries them"
         lines.append(f"{GUESSES}{how}")
-    elif not any(one.mended for one in mended):
-        lines.append("no fork mended it: another step, or more than one, may be at fault")
+    elif not any(one.fixed for one in fixed):
+        lines.append("no fork fixed it: another step, or more than one, may be at fault")
     return "\n".join(lines)
 
 
-def _as_json(mended: Sequence[Mended]) -> list[JsonValue]:
+def _as_json(fixed: Sequence[Fixed]) -> list[JsonValue]:
     from teamwright.lab.simulation.trials import step_name
 
-    return [{"step": step_name(one.suspect.key), **one.to_json()} for one in mended]
+    return [{"step": step_name(one.suspect.key), **one.to_json()} for one in fixed]

@@ -41,44 +41,58 @@ if TYPE_CHECKING:
 HTML, ALL = ".html", "all"
 
 
+ManifestFile = Annotated[Path | None, typer.Argument(metavar="MANIFEST", help="The team to measure.")]
+Cases = Annotated[Path | None, typer.Argument(metavar="CASES", help="A data set: .yaml, .jsonl or .csv.")]
+Against = Annotated[
+    Path | None, typer.Option("--against", metavar="MANIFEST", help="Another team, compared over the same cases.")
+]
+Attempts = Annotated[int, typer.Option("--attempts", min=1, max=100, metavar="N", help="Runs of each case.")]
+Limit = Annotated[int, typer.Option("--limit", min=1, max=100, metavar="N", help="At most N runs at once.")]
+MostUsd = Annotated[
+    float | None, typer.Option("--max-usd", min=0, metavar="X", help="Limit the experiment to X US dollars.")
+]
+Ablate = Annotated[
+    bool, typer.Option("--ablate", help="Leave out each member, step, tool and review in turn, by forks.")
+]
+MinPass = Annotated[
+    float | None, typer.Option("--min-pass", min=0, max=1, metavar="P", help="Exit with 1 below this pass rate.")
+]
+MostUsdPerPass = Annotated[
+    float | None,
+    typer.Option("--max-usd-per-pass", min=0, metavar="X", help="Exit with 1 if a pass costs more than this."),
+]
+NoWorseThan = Annotated[
+    Path | None,
+    typer.Option("--no-worse-than", metavar="FILE", help="Exit with 1 if it is worse than this --json report."),
+]
+FromRuns = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--from-runs",
+        metavar="RUN",
+        help="Write a data set from this run, or `all`, to --out; may be repeated.",
+        autocompletion=complete_runs,
+    ),
+]
+Name = Annotated[
+    str, typer.Option("--name", metavar="NAME", help="Measure again, apart from experiments of other names.")
+]
+
+
 def evaluate(
-    manifest: Annotated[Path | None, typer.Argument(metavar="MANIFEST", help="The team to measure.")] = None,
-    cases: Annotated[Path | None, typer.Argument(metavar="CASES", help="A data set: .yaml, .jsonl or .csv.")] = None,
+    manifest: ManifestFile = None,
+    cases: Cases = None,
     *,
-    against: Annotated[
-        Path | None, typer.Option("--against", metavar="MANIFEST", help="Another team, compared over the same cases.")
-    ] = None,
-    attempts: Annotated[int, typer.Option("--attempts", min=1, max=100, metavar="N", help="Runs of each case.")] = 1,
-    limit: Annotated[int, typer.Option("--limit", min=1, max=100, metavar="N", help="At most N runs at once.")] = 4,
-    max_usd: Annotated[
-        float | None, typer.Option("--max-usd", min=0, metavar="X", help="Limit the experiment to X US dollars.")
-    ] = None,
-    ablate: Annotated[
-        bool, typer.Option("--ablate", help="Leave out each member, step, tool and review in turn, by forks.")
-    ] = False,
-    min_pass: Annotated[
-        float | None, typer.Option("--min-pass", min=0, max=1, metavar="P", help="Exit with 1 below this pass rate.")
-    ] = None,
-    max_usd_per_pass: Annotated[
-        float | None,
-        typer.Option("--max-usd-per-pass", min=0, metavar="X", help="Exit with 1 if a pass costs more than this."),
-    ] = None,
-    no_worse_than: Annotated[
-        Path | None,
-        typer.Option("--no-worse-than", metavar="FILE", help="Exit with 1 if it is worse than this --json report."),
-    ] = None,
-    from_runs: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--from-runs",
-            metavar="RUN",
-            help="Write a data set from this run, or `all`, to --out; may be repeated.",
-            autocompletion=complete_runs,
-        ),
-    ] = None,
-    name: Annotated[
-        str, typer.Option("--name", metavar="NAME", help="Measure again, apart from experiments of other names.")
-    ] = "",
+    against: Against = None,
+    attempts: Attempts = 1,
+    limit: Limit = 4,
+    max_usd: MostUsd = None,
+    ablate: Ablate = False,
+    min_pass: MinPass = None,
+    max_usd_per_pass: MostUsdPerPass = None,
+    no_worse_than: NoWorseThan = None,
+    from_runs: FromRuns = None,
+    name: Name = "",
     team: TeamName = None,
     more: With = None,
     model: Model = None,

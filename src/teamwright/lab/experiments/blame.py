@@ -1,4 +1,4 @@
-"""Tries to mend a run: forks it before each suspect, with a hint or another model, and counts the good ends.
+"""Tries to fix a run: forks it before each suspect, with a hint or another model, and counts the good ends.
 
 Only a fork that was tried says anything: what is left of a suspect without one is a guess, and is reported as that.
 """
@@ -39,12 +39,12 @@ HINT = (
 Passes = Callable[[RunResult], Awaitable[bool]]
 
 
-class Mended(Record, frozen=True):
+class Fixed(Record, frozen=True):
     """A suspect, and in how many of the forks before it the end was good; `tried` is 0 where nothing was tried."""
 
     suspect: Suspect
     tried: int = 0
-    mended: int = 0
+    fixed: int = 0
     rate: Interval | None = None
     run_ids: tuple[str, ...] = ()
 
@@ -128,15 +128,15 @@ class Blame:
                 "  --cases FILE"
             )
 
-    async def tried(self, chosen: Sequence[Suspect]) -> list[Mended]:
-        """Fork the run before each of the chosen suspects; the one that mended it most often first.
+    async def tried(self, chosen: Sequence[Suspect]) -> list[Fixed]:
+        """Fork the run before each of the chosen suspects; the one that fixed it most often first.
 
-        A fork before a step does everything after it again, too: of steps that mend equally often the last one counts.
+        A fork before a step does everything after it again, too: of steps that fix equally often the last one counts.
         """
         jobs = [partial(self._try, one, number) for one in chosen for number in range(1, self.tries + 1)]
         outcomes = await self.experiment.side_by_side(jobs)
         found = [
-            _mended(one, [done for done in outcomes if done[0] == one.key and done[2] is not None]) for one in chosen
+            _fixed(one, [done for done in outcomes if done[0] == one.key and done[2] is not None]) for one in chosen
         ]
         return sorted(found, key=lambda one: (-(one.rate.value if one.rate else -1.0), -one.suspect.number))
 
@@ -158,8 +158,8 @@ class Blame:
         return await engine.start_fork(self.run_id, at=before, team=make(), new_id=run_id, limits=limits)
 
 
-def _mended(suspect: Suspect, outcomes: Sequence[tuple[str, str, bool | None]]) -> Mended:
+def _fixed(suspect: Suspect, outcomes: Sequence[tuple[str, str, bool | None]]) -> Fixed:
     good = sum(bool(passed) for _, _, passed in outcomes)
     rate = wilson(good / len(outcomes), len(outcomes)).rounded() if outcomes else None
     ids = tuple(run_id for _, run_id, _ in outcomes)
-    return Mended(suspect=suspect, tried=len(outcomes), mended=good, rate=rate, run_ids=ids)
+    return Fixed(suspect=suspect, tried=len(outcomes), fixed=good, rate=rate, run_ids=ids)

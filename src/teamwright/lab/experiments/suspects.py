@@ -1,6 +1,6 @@
-"""Names the steps of a run whose change could mend it, from what the record shows. A name is a guess until it is tried.
+"""Names the steps of a run whose change could fix it, from what the record shows. A name is a guess until it is tried.
 
-Pure: it reads texts and outcomes, and asks nobody.
+Pure: it reads texts and outcomes, and asks no one.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class StepText:
 
 
 class Suspect(Record, frozen=True):
-    """A step whose change could mend the run, and why, with the strongest sign first."""
+    """A step whose change could fix the run, and why, with the strongest sign first."""
 
     key: str
     member: str
@@ -100,7 +100,7 @@ def _doubts(steps: Sequence[StepText]) -> Iterator[_Sign]:
 
 
 def _contents(task: str, steps: Sequence[StepText]) -> Iterator[_Sign]:
-    """What steps made up, left out, or said in numbers that nobody had given them."""
+    """What steps made up, left out, or said in numbers that no one had given them."""
     numbers, kept = set(_NUMBER.findall(task)), _terms(task)
     for place, step in enumerate(steps):
         if found := _MADE_UP.search(step.text):
