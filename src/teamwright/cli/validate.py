@@ -192,6 +192,10 @@ def _summary(loaded: Loaded) -> str:
     agents, teams = len(manifest.agents), len(manifest.teams)
     lines = [f"valid: {count_text(agents, 'agent')}, {count_text(teams, 'team')}"]
     lines += [f"  {name}: {team.strategy} of {', '.join(team.members)}" for name, team in manifest.teams.items()]
+    from teamwright.teams.builder import programs_without_sandbox
+
+    if found := list(programs_without_sandbox(manifest)):
+        lines.append(f"with all your rights: {', '.join(found)}; confine it with  sandbox: auto  there or on a team")
     return "\n".join(lines)
 
 

@@ -36,7 +36,7 @@ KINDS = ("module", "program", "env")
 """What `worker --allow KIND:NAME` names."""
 IMPORT_PATHS = frozenset(("function", "python", "check", "check_input", "check_output", "evaluator", "strategy"))
 """Fields that may name a Python function or class as `module:name`."""
-_SECTIONS = {"agents": "agent", "models": "model", "tools": "tool"}
+_SECTIONS = {"agents": "agent", "teams": "team", "models": "model", "tools": "tool"}
 
 
 class MissingPermission(NamedTuple):

@@ -30,10 +30,13 @@ from teamwright.agents.evaluators import EVALUATOR, Evaluator, criteria_problems
 from teamwright.agents.functions.imports import load_function, own_folder
 from teamwright.agents.functions.instructions import call_off_loop
 from teamwright.agents.review import is_passing, weighted_score
+from teamwright.agents.sandbox.back_ends import find_sandbox
 from teamwright.agents.schema_validation import check as check_schema
+from teamwright.agents.tools.shell import excess_text
 from teamwright.errors import AgentError, InvalidOutput, UsageError
 from teamwright.experts.judge import Judge, Judgement
 from teamwright.values.specs.evaluation import Criterion, Evaluate
+from teamwright.values.specs.sandbox import SandboxSettings, sandbox_settings
 from teamwright.values.text.control_characters import is_blank
 from teamwright.values.text.display import cut
 from teamwright.values.text.timed_regex import PatternSearch
@@ -162,6 +165,24 @@ async def run_command(command: Sequence[str], text: str, context: CheckContext =
         return process.returncode, output.read().decode("utf-8", "replace").strip()
 
 
+async def run_confined(
+    command: Sequence[str], text: str, settings: SandboxSettings, context: CheckContext = EMPTY
+) -> tuple[int, str]:
+    """Return what `run_command` does of a program in a sandbox, which may read the folders of its paths in the command.
+
+    Raises `AgentError` if it was ended.
+    """
+    located = _located(command)
+    beside = (os.path.dirname(one) for one in located if os.path.isabs(one))  # noqa: PTH117, PTH120 - as text
+    settings = settings.model_copy(update={"readable": tuple(dict.fromkeys((*settings.readable, *beside)))})
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        await anyio.to_thread.run_sync(context.write_to, Path(folder))
+        outcome = await find_sandbox(settings).run(located, Path(folder), settings, text=text)
+    if outcome.excess is not None:
+        raise AgentError(f"the program {command[0]!r} was ended, because {excess_text(outcome.excess, settings)}")
+    return outcome.exit_code, outcome.output.encode()[-SHOWN_BYTES:].decode("utf-8", "replace").strip()
+
+
 async def _bound_output(process: asyncio.subprocess.Process, output: IO[bytes]) -> None:
     """Kill a program that prints without end, before it fills the disk."""
     while os.fstat(output.fileno()).st_size <= MOST_BYTES:  # noqa: ASYNC110 - nothing tells that a file grows
@@ -252,7 +273,7 @@ async def _recorded_finding(criterion: Criterion, work: str, open_it: OpenContex
 
 def _finder(criterion: Criterion, work: str, open_it: OpenContext) -> Callable[[], Awaitable[Finding]]:
     if criterion.command is not None:
-        return partial(_find_by_command, criterion.command, work, open_it)
+        return partial(_find_by_command, criterion.command, criterion, work, open_it)
     if criterion.function is not None:
         return partial(_find_by_function, criterion.function, criterion.id, work, open_it)
     if criterion.regex is not None:
@@ -276,8 +297,12 @@ def _fit(schema: dict[str, JsonValue], work: str) -> Finding:
     return 1.0, ""
 
 
-async def _find_by_command(command: tuple[str, ...], work: str, open_it: OpenContext) -> Finding:
-    code, output = await run_command(command, work, await open_it())
+async def _find_by_command(command: tuple[str, ...], criterion: Criterion, work: str, open_it: OpenContext) -> Finding:
+    if criterion.sandbox is None:
+        code, output = await run_command(command, work, await open_it())
+    else:
+        settings = sandbox_settings(criterion.sandbox).model_copy(update={"seconds": criterion.timeout})
+        code, output = await run_confined(command, work, settings, await open_it())
     return _finding(code == 0, f"{command[0]} exited with {code}: {output}" if output else f"it exited with {code}")
 
 

@@ -28,11 +28,13 @@ from teamwright.agents.tools.registry import ToolLike, kind_of
 from teamwright.errors import ManifestError, NotResumable, Problem, UnknownName, UsageError
 from teamwright.strategies.expressions.conditions_and_templates import Template
 from teamwright.strategies.registry import find_strategy, named_agents
+from teamwright.teams.sandboxes import confined_evaluation, confined_options, confined_tool, team_sandboxes, unconfined
 from teamwright.teams.team import Team
 from teamwright.values.specs.evaluation import Evaluate
 from teamwright.values.specs.manifest import AgentSpec, InstructionsByFunction, InstructionsTemplate, Manifest, TeamSpec
 from teamwright.values.specs.members import ExpertProfile, FallbackModel
 from teamwright.values.specs.models import AnyModel, NamedModel
+from teamwright.values.specs.sandbox import AnySandbox, SandboxSettings
 from teamwright.values.specs.tools import TERMINATE, AgentTool, memory_specs
 
 LeafAgent = FunctionAgent | ModelAgent | ScriptedAgent
@@ -65,6 +67,8 @@ class Builder:
     )
     """Agents whose evaluators are built last, since a judge may be any agent or team."""
     _scripts: dict[str, Script] = field(default_factory=dict[str, Script])
+    _sandboxes: dict[str, AnySandbox] | None = None
+    """The sandboxes of agents and teams, once they are needed."""
 
     def team(self, name: str | None = None) -> Team:
         """Build the team of this name, or the only one that no other team contains."""
@@ -81,7 +85,7 @@ class Builder:
                 agent.policy = agent.policy.changed(fallback=fallback)
         while self._unevaluated:
             worker, declared = self._unevaluated.pop()
-            worker.policy = worker.policy.changed(evaluate=self._build_evaluator(declared))
+            worker.policy = worker.policy.changed(evaluate=self._build_evaluator(worker.name, declared))
         return built
 
     def team_name(self, name: str | None = None) -> str:
@@ -117,8 +121,20 @@ class Builder:
                 same = {"model": model, "function": None, "fallback": None}
                 return self._build_leaf(name, spec.model_copy(update=same))
 
-    def _build_evaluator(self, declared: Evaluate) -> Evaluator:
+    def _sandbox(self, name: str) -> AnySandbox | None:
+        """Return the sandbox of an agent or a team, from the team around it, with absolute folders."""
+        if self._sandboxes is None:
+            self._sandboxes = team_sandboxes(self.manifest, _helpers)
+        return self._resolved_sandbox(name, self._sandboxes.get(name))
+
+    def _resolved_sandbox(self, owner: str, sandbox: AnySandbox | None) -> AnySandbox | None:
+        if not isinstance(sandbox, SandboxSettings):
+            return sandbox
+        return sandbox.resolved(lambda one: str(self._folder(owner, one)))
+
+    def _build_evaluator(self, owner: str, declared: Evaluate) -> Evaluator:
         """Build the evaluator of an agent or a team, with its judges."""
+        declared = confined_evaluation(declared, self._sandbox(owner))
         judge = None if declared.judge is None else self._get_or_build(declared.judge)
         final = None if declared.final_judge is None else self._get_or_build(declared.final_judge)
         return make_evaluator(declared, judge=judge, final_judge=final)
@@ -145,7 +161,7 @@ class Builder:
                 on_max_turns=spec.on_max_turns,
                 limits=spec.limits,
                 output_schema=spec.output_schema,
-                options=spec.options,
+                options=confined_options(spec.options, self._sandbox(name)),
                 compact=spec.compact,
                 attachments=[self._file(name, file) for file in spec.attachments],
                 recovery=spec.recovery,
@@ -231,16 +247,17 @@ class Builder:
     def _tools(self, name: str, spec: AgentSpec) -> list[ToolLike]:
         """The tools of an agent with absolute folders; a name from the manifest's `tools` becomes the declared tool."""
         found: list[ToolLike] = []
+        sandbox = self._sandbox(name)
         for tool in spec.tools:
             declared = self.manifest.tools.get(tool) if isinstance(tool, str) else tool
             if declared is None:
-                found.append(tool)
+                found.append(confined_tool(tool, sandbox))
                 continue
             named = tool if isinstance(tool, str) else None
             if isinstance(declared, AgentTool):
                 found.append(self._agent_tool(declared, named))
                 continue
-            resolved = kind_of(declared).resolve(declared, partial(self._folder, name))
+            resolved = confined_tool(kind_of(declared).resolve(declared, partial(self._folder, name)), sandbox)
             found.append(resolved if named is None else (named, resolved))
         return [*found, *memory_specs(spec.memory)]
 
@@ -315,6 +332,11 @@ def _judges(manifest: Manifest) -> set[str]:
     """The agents and teams that judge the work of others."""
     declared = (*manifest.agents.values(), *manifest.teams.values())
     return {name for one in declared if one.evaluate is not None for name in one.evaluate.judges}
+
+
+def programs_without_sandbox(manifest: Manifest) -> Iterable[str]:
+    """Return what a manifest starts with the rights of the process, in words."""
+    return unconfined(manifest, _helpers)
 
 
 def replace_models(manifest: Manifest, model: AnyModel) -> Manifest:

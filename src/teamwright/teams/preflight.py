@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from teamwright.agents.attachments import Attachment, why_not_taken
 from teamwright.agents.clients.client_pool import Models
-from teamwright.agents.contract.agent import Agent, Preflight, check_ignored, has_policy, require_agent
+from teamwright.agents.contract.agent import Agent, Preflight, check_ignored, declaration_of, has_policy, require_agent
 from teamwright.agents.evaluators import check_evaluations
 from teamwright.agents.model.agent import ModelAgent
 from teamwright.agents.reference_graph import MOST_NESTED, cycle_text, find_cycles
@@ -20,9 +20,12 @@ from teamwright.errors import ManifestError, Problem, UsageError, nearest
 from teamwright.strategies.protocol import TALKS, Members
 from teamwright.strategies.registry import settings_flaws
 from teamwright.strategies.team_conversation import handoff_flaws
+from teamwright.teams.manifests.code_references import evaluations_of_steps
 from teamwright.teams.team import Team, successors
 from teamwright.values.owned_paths import wildcards_problem
+from teamwright.values.specs.evaluation import Evaluate
 from teamwright.values.specs.models import model_key
+from teamwright.values.specs.sandbox import SandboxSettings, sandbox_settings
 
 
 def check_team(team: Team) -> tuple[Problem, ...]:
@@ -157,16 +160,30 @@ def check_declared(agents: Iterable[Agent]) -> None:
         raise ManifestError(problems)
 
 
-def check_sandboxes(agents: Iterable[Agent]) -> None:
-    """Raise `ManifestError` with every sandbox of tools that this machine can't provide."""
+def check_sandboxes(team: Team) -> None:
+    """Raise `ManifestError` with every sandbox of tools and checks that this machine can't provide."""
     problems: dict[str, Problem] = {}
-    for agent in agents:
-        if agent.kind in WITH_TOOLS and isinstance(agent, ToolUser):
-            for settings in agent.toolbox.sandboxes:
-                if (text := sandbox_problem(settings)) is not None:
-                    problems.setdefault(text, Problem(f"the agent {agent.name!r}: {text}"))
+    for owner, settings in _sandboxes(team):
+        if (text := sandbox_problem(settings)) is not None:
+            problems.setdefault(text, Problem(f"{owner}: {text}"))
     if problems:
         raise ManifestError([*problems.values()])
+
+
+def _sandboxes(team: Team) -> Iterator[tuple[str, SandboxSettings]]:
+    """Yield the sandboxes that a run of a team needs, with whose they are."""
+    evaluations: list[tuple[str, Evaluate]] = []
+    for agent in team.roster.agents:
+        if agent.kind in WITH_TOOLS and isinstance(agent, ToolUser):
+            yield from ((f"the agent {agent.name!r}", one) for one in agent.toolbox.sandboxes)
+        if has_policy(agent) and agent.policy.evaluate is not None:
+            evaluations.append((agent.name, declaration_of(agent.policy.evaluate)))
+    for one in team.roster.teams:
+        evaluations += [(one.name, declared) for declared in evaluations_of_steps(one.settings.options)]
+    for name, evaluate in evaluations:
+        for one in evaluate.criteria:
+            if one.sandbox is not None:
+                yield f"the check {one.id!r} of {name!r}", sandbox_settings(one.sandbox)
 
 
 def check_attachments(team: Team, files: Sequence[Attachment]) -> None:

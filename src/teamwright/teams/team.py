@@ -168,15 +168,13 @@ class Team(Agent):
         """
         if self._may_start:
             return
-        from teamwright.agents.tools.protocol import WITH_TOOLS
         from teamwright.teams.preflight import check_declared, check_sandboxes, check_start
 
         if self.declared is None:
             check_start(self)
         if "model" in self.roster.kinds:
             check_declared(self.roster.agents)
-        if not self.roster.kinds.isdisjoint(WITH_TOOLS):
-            check_sandboxes(self.roster.agents)
+        check_sandboxes(self)
         self._may_start = True
 
     def known_secrets(self) -> frozenset[str]:

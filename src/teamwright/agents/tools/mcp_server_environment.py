@@ -10,7 +10,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from teamwright.agents.sandbox.back_ends import find_sandbox
+from teamwright.agents.sandbox.port import environment
 from teamwright.errors import ToolError
+from teamwright.values.specs.sandbox import sandbox_settings
 from teamwright.values.specs.tools import McpTool
 
 if TYPE_CHECKING:
@@ -31,17 +34,26 @@ def server_parameters(settings: McpTool) -> StdioServerParameters:
     """Return the command of a server with its arguments, folder and variables."""
     from mcp import StdioServerParameters
 
+    program, *arguments = confined_command(settings)
     return StdioServerParameters(
-        command=_program(settings),
-        args=list(settings.args),
-        env=server_variables(settings, os.environ),
-        cwd=settings.cwd,
+        command=program, args=arguments, env=server_variables(settings, os.environ), cwd=settings.cwd
     )
+
+
+def confined_command(settings: McpTool) -> list[str]:
+    """Return the command of a server with its arguments, in its sandbox if it has one."""
+    command = [_program(settings), *settings.args]
+    if settings.sandbox is None:
+        return command
+    sandbox = sandbox_settings(settings.sandbox)
+    return find_sandbox(sandbox).confined(command, Path(settings.cwd or ".").resolve(), sandbox)
 
 
 def server_variables(settings: McpTool, environ: Mapping[str, str]) -> dict[str, str]:
     """Return the variables of the server besides those that the library passes on."""
     inherited = {name: environ[name] for name in INHERITED_VARIABLES if name in environ}
+    if settings.sandbox is not None:
+        inherited |= environment(sandbox_settings(settings.sandbox), environ)
     return {**inherited, **settings.env}
 
 

@@ -19,6 +19,7 @@ from pydantic import JsonValue
 from teamwright.agents.attachments import FileResult, ToolValue, mcp_data, mcp_files
 from teamwright.agents.contract.agent import Context
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
+from teamwright.agents.sandbox.back_ends import sandbox_problem
 from teamwright.agents.tools.mcp_connection import McpConnection
 from teamwright.agents.tools.mcp_questions import Dialogue
 from teamwright.agents.tools.mcp_server_environment import ServerNotStarted, missing_folder
@@ -39,6 +40,7 @@ from teamwright.documents.schema_check import check_secrets, check_web_address
 from teamwright.errors import CallInDoubt, MissingExtra, ServiceError, ToolError, UsageError, nearest
 from teamwright.values.call_limits import MAX_BYTES
 from teamwright.values.people import Answer
+from teamwright.values.specs.sandbox import SandboxSettings, moved_sandbox, sandbox_settings
 from teamwright.values.specs.tools import MCP_NEEDS, McpSpec, McpTool, ToolSpec
 from teamwright.values.turns.messages import digest
 
@@ -68,6 +70,7 @@ class McpSource(ToolSource):
         if (settings.command is None) == (settings.url is None):
             raise UsageError(f"The MCP server {name!r} needs either a command or a url.")
         self.name, self.settings, self._max_bytes = name, settings, max_bytes
+        self.sandbox = None if settings.sandbox is None else sandbox_settings(settings.sandbox)
         self.spec = spec if spec is not None else McpSpec(mcp=settings)
 
     def problems(self) -> Sequence[str]:
@@ -75,6 +78,8 @@ class McpSource(ToolSource):
         found = [] if find_spec("mcp") else [str(MissingExtra("mcp", f"The MCP server {self.name!r}"))]
         if why := missing_folder(self.settings):
             found.append(str(ServerNotStarted(self.name, why)))
+        if self.sandbox is not None and (why := sandbox_problem(self.sandbox)):
+            found.append(why)
         return found
 
     @asynccontextmanager
@@ -148,6 +153,8 @@ class McpKind(ToolKind[McpTool]):
 
     def relocate(self, settings: JsonValue, move: Callable[[str], str]) -> JsonValue:
         """Move the folder in which the server starts: without one, the folder of the manifest."""
+        if isinstance(settings, dict) and "sandbox" in settings:
+            settings = {**settings, "sandbox": moved_sandbox(settings["sandbox"], move)}
         match settings:
             case {"cwd": str() as cwd}:
                 return {**settings, "cwd": move(cwd)}
@@ -158,9 +165,14 @@ class McpKind(ToolKind[McpTool]):
 
     def resolve(self, spec: ToolSpec, folder: Callable[[str], Path]) -> ToolSpec:
         """Make the folder in which the server starts absolute."""
-        if not isinstance(spec, McpSpec) or spec.mcp.cwd is None:
+        if not isinstance(spec, McpSpec):
             return spec
-        return McpSpec(mcp=spec.mcp.model_copy(update={"cwd": str(folder(spec.mcp.cwd))}))
+        changes: dict[str, object] = {}
+        if spec.mcp.cwd is not None:
+            changes["cwd"] = str(folder(spec.mcp.cwd))
+        if isinstance(spec.mcp.sandbox, SandboxSettings):
+            changes["sandbox"] = spec.mcp.sandbox.resolved(lambda one: str(folder(one)))
+        return McpSpec(mcp=spec.mcp.model_copy(update=changes)) if changes else spec
 
     def code(self, settings: McpTool) -> Iterable[tuple[str, str]]:
         """Return the command or the URL of the server."""

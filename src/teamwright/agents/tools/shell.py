@@ -20,7 +20,7 @@ from teamwright.agents.tools.protocol import BuildOptions, CallPolicy, ToolConte
 from teamwright.agents.tools.python import MethodSource
 from teamwright.documents.nodes import Fields
 from teamwright.errors import ToolError
-from teamwright.values.specs.sandbox import AUTO, NONE, SandboxSettings, sandbox_settings
+from teamwright.values.specs.sandbox import AUTO, NONE, SandboxSettings, moved_sandbox, sandbox_settings
 from teamwright.values.specs.tools import SHELL, ShellSpec, ShellTool, ToolSpec
 from teamwright.values.text.display import cut
 
@@ -29,7 +29,8 @@ GRACE_SECONDS = 30.0
 """How much longer than its command a call may take."""
 REFUSED = re.compile(
     r".*(?:permission denied|read-only file system|operation not permitted|network is unreachable"
-    r"|could not resolve host|name resolution|protocol not supported).*",
+    r"|/\S+ ?: no such file|no such file or directory: '/|could not resolve host"
+    r"|name resolution|protocol not supported).*",
     re.IGNORECASE,
 )
 """Matches the line of a program that was refused something."""
@@ -135,7 +136,7 @@ class ShellKind(ToolKind[ShellTool]):
 
     name = SHELL
     model = ShellTool
-    built_in = reserved = True
+    built_in = True
 
     def build(self, settings: ShellTool, options: BuildOptions) -> ToolSource:
         """Create the source; its tool keeps its name under any name of the source."""
@@ -153,7 +154,7 @@ class ShellKind(ToolKind[ShellTool]):
         if isinstance(root := moved.get("root"), str):
             moved["root"] = move(root)
         if "sandbox" in moved:
-            moved["sandbox"] = relocate_sandbox(moved["sandbox"], move)
+            moved["sandbox"] = moved_sandbox(moved["sandbox"], move)
         return moved
 
     def resolve(self, spec: ToolSpec, folder: Callable[[str], Path]) -> ToolSpec:
@@ -170,16 +171,3 @@ class ShellKind(ToolKind[ShellTool]):
     def code(self, settings: ShellTool) -> Iterable[tuple[str, str]]:
         """Return that a model writes the commands, and what confines them."""
         yield "commands of a model in the sandbox", sandbox_settings(settings.sandbox or AUTO).backend
-
-
-def relocate_sandbox(sandbox: JsonValue, move: Callable[[str], str]) -> JsonValue:
-    """Return the declaration of a sandbox with its relative folders moved."""
-    if not isinstance(sandbox, dict):
-        return sandbox
-    lists = {name: sandbox[name] for name in ("readable", "writable") if isinstance(sandbox.get(name), list)}
-    moved = {
-        name: [move(one) if isinstance(one, str) else one for one in value]
-        for name, value in lists.items()
-        if isinstance(value, list)
-    }
-    return {**sandbox, **moved}

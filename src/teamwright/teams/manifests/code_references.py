@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from pydantic import JsonValue
@@ -13,7 +13,7 @@ from teamwright.agents.tools.registry import OWN, find_kind, kind_name, settings
 from teamwright.strategies.registry import is_own as is_own_strategy
 from teamwright.values.names import plain_strategy_name
 from teamwright.values.specs.evaluation import Evaluate
-from teamwright.values.specs.manifest import AgentSpec, InstructionsByFunction, Manifest, TeamSpec
+from teamwright.values.specs.manifest import AgentSpec, InstructionsByFunction, Manifest
 from teamwright.values.specs.tools import ToolSpec
 
 
@@ -41,7 +41,7 @@ def code_in(manifest: Manifest) -> list[Code]:
     for name, team in manifest.teams.items():
         if not is_own_strategy(plain_strategy_name(team.strategy)):
             found.append(Code("strategy", team.strategy, f"team {name!r}"))
-        for evaluate in (team.evaluate, *_evaluations_of_steps(team)):
+        for evaluate in (team.evaluate, *evaluations_of_steps(team.options)):
             found += _code_of_evaluation(evaluate, f"team {name!r}")
     return list(dict.fromkeys(found))
 
@@ -59,10 +59,10 @@ def code_of_agent(agent: AgentSpec, owner: str) -> Iterator[Code]:
         yield from _code_of_tool(tool, owner)
 
 
-def _evaluations_of_steps(team: TeamSpec) -> Iterator[Evaluate]:
+def evaluations_of_steps(options: Mapping[str, JsonValue]) -> Iterator[Evaluate]:
     """The evaluations of the steps of a team's plan, if its strategy has one: for each step, and for all of them."""
-    steps = team.options.get("steps")
-    if isinstance(declared := team.options.get("evaluate"), dict):
+    steps = options.get("steps")
+    if isinstance(declared := options.get("evaluate"), dict):
         yield Evaluate.model_validate(declared)
     for step in steps if isinstance(steps, list) else ():
         if isinstance(step, dict) and isinstance(declared := step.get("evaluate"), dict):

@@ -11,6 +11,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 from pydantic import JsonValue, ValidationError
 
@@ -29,6 +30,7 @@ from teamwright.teams.manifests.environment_variables import misdirected_keys_in
 from teamwright.teams.manifests.plans import TASKS, team_for_tasks
 from teamwright.values.names import plain_strategy_name
 from teamwright.values.specs.manifest import Manifest
+from teamwright.values.specs.sandbox import moved_sandboxes
 from teamwright.values.text.validation_messages import misfits_of
 from teamwright.wings import absent_words, hooks
 
@@ -225,7 +227,7 @@ def _relocate(file: str, folder: Path, base: Path) -> str:
 
 
 def relocate(kind: str, value: JsonValue, move: Move, folder: Callable[[str], Path] | None = None) -> JsonValue:
-    """Return the declaration of an agent, a model or a tool with its paths moved; `folder` resolves a moved path.
+    """Return an agent, a team, a model or a tool as declared with its paths moved; `folder` resolves a moved path.
 
     Without a `folder`, nothing is recorded of the files at these paths.
     """
@@ -233,9 +235,11 @@ def relocate(kind: str, value: JsonValue, move: Move, folder: Callable[[str], Pa
         return _relocate_model(value, move)
     if kind == "tool":
         return _relocate_tool(value, move, folder)
-    if kind != "agent" or not isinstance(value, dict):
+    if kind not in ("agent", "team") or not isinstance(value, dict):
         return value
-    moved = dict(value)
+    moved = cast("dict[str, JsonValue]", moved_sandboxes(value, lambda path: move("sandbox", path)))
+    if kind == "team":
+        return moved
     for name in ("model", "economy", "stronger", "fallback"):
         if name in moved:
             moved[name] = _relocate_model(moved[name], move)

@@ -12,6 +12,7 @@ from typing import Literal, Self
 from pydantic import Field, JsonValue, model_validator
 from pydantic_core import to_json
 
+from teamwright.values.specs.sandbox import AnySandbox
 from teamwright.values.specs.tools import AgentName, Name
 from teamwright.values.text.timed_regex import pattern_problem
 from teamwright.values.turns.messages import digest
@@ -55,6 +56,10 @@ class Criterion(Value):
         default=None, min_length=1, description="a program that gets the text on stdin and exits with 0"
     )
     judge: str | None = Field(default=None, min_length=1, description="a question that the judge answers")
+    sandbox: AnySandbox | None = Field(
+        default=None,
+        description="the sandbox of a program: a back end by name, or settings; that of the team by default",
+    )
     expected: JsonValue = Field(
         default=None, description="what a function or a program compares with: `expected` of its context"
     )
@@ -77,6 +82,8 @@ class Criterion(Value):
             raise ValueError(f"the regular expression of {self.id!r} can't be used: {problem}")
         if self.function is not None and not all(self.function.partition(":")):
             raise ValueError(f"the check of {self.id!r} is {self.function!r}; write  module:function")
+        if self.sandbox is not None and self.command is None:
+            raise ValueError(f"sandbox of the criterion {self.id!r} is for checks by  command  alone")
         if self.expected is not None and self.function is None and self.command is None:
             raise ValueError(f"expected of the criterion {self.id!r} is for checks by  function  and  command  alone")
         return self

@@ -24,6 +24,7 @@ from teamwright.values.specs.members import (
     Share,
 )
 from teamwright.values.specs.models import OUTPUT_MODE, SETTINGS, AnyModel, CacheMode, CheckedSettings, OutputChoice
+from teamwright.values.specs.sandbox import AnySandbox
 from teamwright.values.specs.simulation import Simulation
 from teamwright.values.specs.tools import AgentName, DeclaredTool, Name
 from teamwright.values.turns.envelope import EnvelopeSettings
@@ -157,6 +158,10 @@ class TeamSpec(MemberSettings):
         default=None, description="the webhook that is called when a run of this team waits for a person"
     )
     evaluate: Evaluate | None = Field(default=None, description=EVALUATE)
+    sandbox: AnySandbox | None = Field(
+        default=None,
+        description="the sandbox of what its members start that has none: commands, MCP servers, programs that check",
+    )
     simulation: Simulation | None = Field(
         default=None, description="the behaviour of members that have no `simulation` themselves"
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Annotated
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, JsonValue
 
 from teamwright.values.names import check_name
 from teamwright.values.value import Value
@@ -64,3 +64,34 @@ AnySandbox = BackEnd | SandboxSettings
 def sandbox_settings(declared: AnySandbox) -> SandboxSettings:
     """Return the settings of a declaration."""
     return SandboxSettings(backend=declared) if isinstance(declared, str) else declared
+
+
+def moved_sandbox(sandbox: JsonValue, move: Callable[[str], str]) -> JsonValue:
+    """Return the declaration of a sandbox with its relative folders moved."""
+    if not isinstance(sandbox, dict):
+        return sandbox
+    lists = {name: sandbox[name] for name in ("readable", "writable") if isinstance(sandbox.get(name), list)}
+    moved = {
+        name: [move(one) if isinstance(one, str) else one for one in value]
+        for name, value in lists.items()
+        if isinstance(value, list)
+    }
+    return {**sandbox, **moved}
+
+
+def moved_sandboxes(data: JsonValue, move: Callable[[str], str]) -> JsonValue:
+    """Return the data of an agent or a team with the folders of its sandboxes moved; tools move their own."""
+    match data:
+        case dict():
+            return {
+                name: moved_sandbox(value, move)
+                if name == "sandbox"
+                else value
+                if name in ("tools", "input_schema", "output_schema")
+                else moved_sandboxes(value, move)
+                for name, value in data.items()
+            }
+        case list():
+            return [moved_sandboxes(one, move) for one in data]
+        case _:
+            return data

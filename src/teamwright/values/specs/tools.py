@@ -72,7 +72,7 @@ class FunctionTool(Value):
         return self
 
 
-MCP_NEEDS = {"args": "command", "cwd": "command", "env": "command", "headers": "url"}
+MCP_NEEDS = {"args": "command", "cwd": "command", "env": "command", "sandbox": "command", "headers": "url"}
 """Settings of an MCP server that have an effect only with another one."""
 
 
@@ -91,6 +91,9 @@ class McpTool(Value):
     headers: dict[str, str] = Field(default={}, description="sent with each request to it, such as a token")
     tools: tuple[str, ...] | None = Field(default=None, description="the tools that the agent may use; all by default")
     share: Literal["run", "engine"] = Field(default="run", description="how long the server lives")
+    sandbox: AnySandbox | None = Field(
+        default=None, description=f"{SANDBOX}, else none; the server may write in the folder in which it starts"
+    )
 
     def mistakes(self) -> Iterable[str]:
         """Return settings that have no effect, and an address that is none."""
