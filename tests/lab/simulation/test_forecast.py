@@ -39,6 +39,12 @@ async def past(journal: MemoryJournal, runs: int, team: Team | None = None, limi
             await engine.run(team or pair(), "go", limits=limits)
 
 
+@pytest.fixture
+def few_simulations(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tenth of the simulated runs, for tests to which their number is nothing."""
+    monkeypatch.setattr("teamwright.lab.simulation.forecast.SIMULATED_RUNS", SIMULATED_RUNS // 10)
+
+
 async def test_enough_past_runs_of_the_same_team_are_the_forecast() -> None:
     journal = MemoryJournal()
     await past(journal, ENOUGH_RUNS - 1)
@@ -71,6 +77,7 @@ async def test_a_simulation_shows_money_tokens_and_asks_and_is_the_same_each_tim
     assert 0 < one.usd.p50 < one.usd.p90
 
 
+@pytest.mark.usefixtures("few_simulations")
 async def test_a_long_task_and_more_turns_cost_more() -> None:
     journal = MemoryJournal()
     growing = [
@@ -83,6 +90,7 @@ async def test_a_long_task_and_more_turns_cost_more() -> None:
     assert len(tokens) == 3
 
 
+@pytest.mark.usefixtures("few_simulations")
 async def test_files_count_in_every_prompt_that_contains_them_also_where_past_runs_had_none() -> None:
     journal = MemoryJournal()
     await past(journal, ENOUGH_RUNS)
@@ -94,6 +102,7 @@ async def test_files_count_in_every_prompt_that_contains_them_also_where_past_ru
     assert 2 * 25_000 < attached.tokens.p50 - plain.tokens.p50 < 2 * 26_000
 
 
+@pytest.mark.usefixtures("few_simulations")
 async def test_a_confirmation_counts_every_file_of_the_task_or_the_team_once(tmp_path: Path) -> None:
     (page := tmp_path / "page.txt").write_bytes(b"word " * 20_000)
     seen = list[SpendForecast]()
@@ -120,6 +129,7 @@ async def test_a_large_team_is_simulated_less_often() -> None:
 
 
 @pytest.mark.experts
+@pytest.mark.usefixtures("few_simulations")
 async def test_the_timeout_of_an_expert_team_is_named_unless_the_run_has_seconds_of_its_own() -> None:
     team = Team("t", members=[FunctionAgent("a", echo)], strategy="expert")
     assert (await forecast_run(MemoryJournal(), team, "Go.")).ceiling == Bounds(seconds=600)
@@ -127,6 +137,7 @@ async def test_the_timeout_of_an_expert_team_is_named_unless_the_run_has_seconds
     assert given.ceiling == Bounds(seconds=3600)
 
 
+@pytest.mark.usefixtures("few_simulations")
 async def test_the_limits_of_the_team_are_a_ceiling_too() -> None:
     forecast = await forecast_run(MemoryJournal(), pair(limits=Limits(tokens=300, calls=9)), "go", Limits(tokens=900))
     assert forecast.ceiling == Bounds(tokens=300, calls=9)
