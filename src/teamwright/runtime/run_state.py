@@ -12,6 +12,7 @@ from teamwright.agents.contract.agent import Agent, ApplyChange, CheckChange
 from teamwright.errors import DuplicateKey, JournalUnavailable, NonDeterminism, TeamwrightError
 from teamwright.history.record.deliveries import Store
 from teamwright.history.record.run_record import EXPIRED, RunRecord
+from teamwright.runtime.budget.ask_limits import AskLimits
 from teamwright.runtime.budget.ledger import Account
 from teamwright.runtime.budget.prompt_meter import PromptMeter
 from teamwright.runtime.budget.rate_limiter import RateLimiters
@@ -182,6 +183,7 @@ class RunState:
     """Carries out changes that wait for no place; `None` as long as the strategy has not said how."""
     changed_scope: str = ""
     """The scope of the team that these change."""
+    ask_limits: AskLimits = field(default_factory=AskLimits)
     accounts: dict[str, Account] = field(default_factory=dict[str, Account])
     """The accounts of the run and of its outermost team, by scope."""
     place: Callable[[Agent, Recovery | None], Agent] | None = None
@@ -335,14 +337,17 @@ class RunState:
         return account
 
     def record_limits(self, scope: str, limits: Limits) -> None:
-        """Record, once, that these limits apply to a scope."""
-        if scope not in self.record.budgets.opened and limits.bounds.given:
+        """Record, once, that these limits apply to a scope; those on asks are counted and no budget."""
+        if limits.bounds_asks:
+            self.ask_limits.add(scope, limits)
+        bounds = limits.bounds.changed(asks=None, depth=None)
+        if scope not in self.record.budgets.opened and bounds.given:
             self.record.budgets.opened.add(scope)
             before = self.record.charges.by_scope.get(scope)
             spent = None
             if before is not None and before.cost != NO_COST:
                 spent = Amounts(tokens=before.tokens, usd=dollars(before.usd), calls=before.calls)
-            self.recorder.add(scope, "", BudgetOpened(limits=limits.bounds, spent=spent))
+            self.recorder.add(scope, "", BudgetOpened(limits=bounds, spent=spent))
 
     def supersede(self, key: str, account: Account | None) -> None:
         """Mark a recorded ask as superseded by a fork, and take its cost off every account around it."""

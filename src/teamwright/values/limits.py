@@ -114,6 +114,8 @@ class Bounds(Amounts, frozen=True):
 
     message: Amounts | None = None
     strict: bool | None = None
+    asks: int | None = None
+    depth: int | None = None
 
     @property
     def given(self) -> dict[str, int | float | Amounts]:
@@ -182,6 +184,17 @@ class Limits(MessageLimits):
     calls: int | None = Field(default=None, ge=0, le=10**9, description="model requests, tool calls and function calls")
     message: MessageLimits | None = Field(default=None, description="bounds of every single model request")
     strict: bool = Field(default=False, description="reserve a token for each byte of a prompt, which none exceeds")
+    asks: int | None = Field(
+        default=None, ge=0, le=10**9, description="asks inside, also those of nested teams and of agents among tools"
+    )
+    depth: int | None = Field(
+        default=None, ge=0, le=1000, description="how deep asks may nest: 1 is those of a team to its own members"
+    )
+
+    @property
+    def bounds_asks(self) -> bool:
+        """Whether asks are counted."""
+        return self.asks is not None or self.depth is not None
 
     @property
     def bounds_spend(self) -> bool:
@@ -200,6 +213,8 @@ class Limits(MessageLimits):
             seconds=self.seconds,
             message=message,
             strict=self.strict or None,
+            asks=self.asks,
+            depth=self.depth,
         )
 
     @classmethod

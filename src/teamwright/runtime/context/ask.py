@@ -49,7 +49,8 @@ class Ask:
     """
 
     __slots__ = (
-        "_cutback", "_key", "_member", "_policy", "_scope", "_whole", "attempt", "gate", "new_context", "turn",
+        "_cutback", "_key", "_member", "_policy", "_refused", "_scope", "_whole", "attempt", "gate", "new_context",
+        "turn",
     )  # fmt: skip
 
     def __init__(
@@ -68,6 +69,7 @@ class Ask:
         self._scope, self._member, self._key, self.new_context = scope, member, key, new_context
         self._policy, self.attempt, self.gate = policy, first, gate
         self.turn = self._whole = turn
+        self._refused: LimitReached | None = None
         self._cutback = NO_CUTBACK
         if (ladder := scope.degradation) is not None:
             self._cutback = ladder.cutback
@@ -118,6 +120,7 @@ class Ask:
                 scope.charge(*charge_of(recorded.ending))
             reply = recorded_reply(recorded, run.record.bodies, run.recorder.mark_stored)
             return self._deliver(full, reply, run.record.deliveries.arrivals[full])
+        self._refused = run.ask_limits.refusal(full, run.reached_asks, run.record)
         child, seconds = self._begin(place, full, recorded)
         try:
             ending = await self._take_turn(child, place, seconds, recorded)
@@ -125,7 +128,8 @@ class Ask:
             if child.holdback is not None and child.holdback is not scope.holdback:
                 child.holdback.release()
         # `isinstance` with the other class of two structs takes five times as long as with its own.
-        if not isinstance(ending, Reply) and ending.error == "budget" and not child.charges.calls and child.in_agent:
+        refused = not isinstance(ending, Reply) and ending.error == "budget" and not child.charges.calls
+        if refused and self._refused is None and child.in_agent:
             self._take_rungs(ending, child)
         ending, event = self._record(place, ending, child)
         if full in run.record.reopened_teams:
@@ -207,6 +211,8 @@ class Ask:
         try:
             if self.gate is not None and self.gate.refusal is not None:
                 return self.gate.refusal
+            if self._refused is not None:
+                return failure_from(self._refused, self._member, child)
             if seconds is not None:
                 ending = await self._respond_before_deadline(child, recorded, seconds)
             elif is_agent and scope.deadline is not None:

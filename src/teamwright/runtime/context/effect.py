@@ -225,6 +225,10 @@ class EffectCall:
 
     def _run_limits(self) -> Limits | None:
         """The limits of a run that the call starts: what is reserved for it, and how each request is bounded."""
+        run = self._scope.run
+        return run.ask_limits.left(self._key, run.reached_asks, self._spend_limits())
+
+    def _spend_limits(self) -> Limits | None:
         account, reserved = self._scope.account, self._record.permit.cost
         if account is None:
             return None
