@@ -6,10 +6,12 @@ import pytest
 
 from teamwright import Context, Engine, Limits, Reply, Team, Turn
 from teamwright.agents.contract.agent import Agent
+from teamwright.errors import AgentError
 from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.strategies import Outcome, Task
 from teamwright.strategies.protocol import Members
 from teamwright.values.turns.results import RunResult
+from teamwright.values.turns.turn import Failure
 from tests.kit.records import cut
 from tests.kit.strategies import FunctionStrategy, outcome
 
@@ -27,8 +29,8 @@ class Parent(Agent):
         for number in range(self.children):
             child = Parent(f"{self.name}{number}", self.asked, self.children)
             answer = await ctx.ask(child, Turn(turn.task), key=child.name)
-            if not isinstance(answer, Reply):
-                raise AssertionError(answer.message)
+            if isinstance(answer, Failure):
+                raise AgentError(answer.message)
         return Reply.of(self.name, "done")
 
 

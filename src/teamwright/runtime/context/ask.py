@@ -112,7 +112,7 @@ class Ask:
         run.reached_asks.add(full)
         if recorded is not None and recorded.ending is not None:
             if recorded.is_cancelled:
-                await self._replay_stop(recorded)
+                await _replay_stop(scope, recorded, is_said=self.turn.is_said)
             if not run.delivery.try_deliver(scope.lane, full):
                 await run.delivery.wait_turn(scope.lane, full, scope.agent_scope)
             scope.spend(recorded.ending.usage)
@@ -128,8 +128,7 @@ class Ask:
             if child.holdback is not None and child.holdback is not scope.holdback:
                 child.holdback.release()
         # `isinstance` with the other class of two structs takes five times as long as with its own.
-        refused = not isinstance(ending, Reply) and ending.error == "budget" and not child.charges.calls
-        if refused and self._refused is None and child.in_agent:
+        if not isinstance(ending, Reply) and ending.error == "budget" and not child.charges.calls and child.in_agent:
             self._take_rungs(ending, child)
         ending, event = self._record(place, ending, child)
         if full in run.record.reopened_teams:
@@ -144,7 +143,7 @@ class Ask:
     def _take_rungs(self, refused: Failure, child: Scope) -> None:
         """Apply rungs for the next attempt at a turn whose first call was refused, in one batch with its ending."""
         scope = self._scope
-        if scope.degradation is not None and not scope.run.closing:
+        if scope.degradation is not None and self._refused is None and not scope.run.closing:
             place = with_attempt(self._key, self.attempt + 1)
             asked = AskedWith(self._member, self.turn, self._cutback, child.charges.refused)
             scope.degradation.cut_back_for(scope, place, asked, refused)
@@ -335,18 +334,19 @@ class Ask:
             self._scope.messages += ending.messages
         return ending
 
-    async def _replay_stop(self, recorded: RecordedAsk) -> None:
-        """Replay an ask that was cut short: wait for the same decision to stop it again."""
-        assert recorded.ending is not None
-        scope, run = self._scope, self._scope.run
-        run.delivery.park(scope.lane)
-        try:
-            await asyncio.get_running_loop().create_future()
-        finally:
-            run.delivery.unpark(scope.lane)
-            if self.turn.is_said:
-                scope.messages.extend(run.record.bodies.messages(recorded.ending.messages))
-            scope.spend(recorded.ending.usage)
+
+async def _replay_stop(scope: Scope, recorded: RecordedAsk, *, is_said: bool) -> None:
+    """Replay an ask that was cut short: wait for the same decision to stop it again."""
+    assert recorded.ending is not None
+    run = scope.run
+    run.delivery.park(scope.lane)
+    try:
+        await asyncio.get_running_loop().create_future()
+    finally:
+        run.delivery.unpark(scope.lane)
+        if is_said:
+            scope.messages.extend(run.record.bodies.messages(recorded.ending.messages))
+        scope.spend(recorded.ending.usage)
 
 
 def _shared(reply: Reply, child: Scope) -> Reply:
