@@ -39,26 +39,27 @@ CREATE_RULESET, VERSION_FLAG = 444, 1
 
 
 def guarded(
-    command: Sequence[str],
-    workspace: Path,
-    settings: SandboxSettings,
-    report: int | None,
-    **more: JsonValue,
+    command: Sequence[str], workspace: Path, settings: SandboxSettings, report: int | None, **more: object
 ) -> list[str]:
-    """Return the command that runs a guard over this one; `more` is what the guard does besides watching."""
-    spec: dict[str, JsonValue] = {
+    """Return the command that runs a guard over this one; `more` is what the guard does besides watching.
+
+    Of the command, the first `options` are those of a program that confines.
+    """
+    spec: dict[str, object] = {
         "parent": os.getpid(),
-        "workspace": str(workspace),
+        "workspace": workspace,
         "memory": settings.megabytes << 20,
         "processes": settings.processes,
         "keep_free": min(KEEP_FREE, _free(workspace) // 2),
-        "report": report,
-        "tmp": None,
-        "filter": None,
-        "sandlock": None,
-        "packages": None,
+        "report": "" if report is None else report,
+        "options": 0,
+        "tmp": "",
+        "filter": "",
+        "sandlock": "",
+        "packages": "",
+        **more,
     }
-    return [sys.executable, "-I", "-S", GUARD, json.dumps({**spec, **more}), *command]
+    return [sys.executable, "-I", "-S", GUARD, *(f"{name}={value}" for name, value in spec.items()), "--", *command]
 
 
 def _free(folder: Path) -> int:
@@ -100,9 +101,10 @@ class Bubblewrap(Sandbox):
             program += ["--bind", one, one, *_protected(one, settings)]
         system_calls = system_call_filter(namespaces=True)
         program += ["--seccomp", FILTER] if system_calls else []
-        program += ["--chdir", str(workspace), "--remount-ro", "/", "--", *command]
-        found = system_calls.hex() if system_calls else None
-        return guarded(program, workspace, settings, report, tmp="/tmp", filter=found)
+        program += ["--chdir", str(workspace), "--remount-ro", "/", "--"]
+        found = system_calls.hex() if system_calls else ""
+        more = {"options": len(program), "tmp": "/tmp", "filter": found}
+        return guarded([*program, *command], workspace, settings, report, **more)
 
 
 def _shown(path: str) -> list[str]:
@@ -173,7 +175,13 @@ class Sandlock(Sandbox):
         }
         packages = str(Path(found.origin).parent.parent)
         return guarded(
-            command, workspace, settings, report, filter=system_calls.hex(), sandlock=policy, packages=packages
+            command,
+            workspace,
+            settings,
+            report,
+            filter=system_calls.hex(),
+            sandlock=json.dumps(policy),
+            packages=packages,
         )
 
 

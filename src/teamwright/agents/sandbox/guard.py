@@ -6,27 +6,27 @@ gone, however that died. It reports why on a descriptor that the program never g
 
 from __future__ import annotations
 
+import _thread
 import ctypes
-import json
 import os
 import select
-import signal
 import sys
-import threading
 import time
-from contextlib import suppress
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:  # without an import: each module costs a command some milliseconds
+if TYPE_CHECKING:
+    import signal
     from typing import Any
+else:
+    import _signal as signal  # the plain module: each import costs a command some milliseconds
 
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP, PR_CAPBSET_DROP = 1, 36, 38, 22, 24
 CAPABILITIES = 64
 SECCOMP_MODE_FILTER = 2
 TMP = "{tmp}"
-"""What stands for the temporary folder in the arguments of a program."""
+"""What stands for the temporary folder among the options of the program that confines."""
 FILTER = "{filter}"
-"""What stands for the descriptor of the filter of system calls."""
+"""What stands for the descriptor of the filter of system calls among them."""
 LOOK_SECONDS = 0.025
 KILL_SECONDS = 5.0
 NOT_STARTED = 127
@@ -35,8 +35,10 @@ NOT_STARTED = 127
 class GuardedProgram:
     """The watch over one program."""
 
-    def __init__(self, spec: dict[str, Any], command: list[str]) -> None:
+    def __init__(self, spec: dict[str, str], command: list[str]) -> None:
         self.spec, self.command = spec, command
+        self.most_processes, self.most_memory = int(spec["processes"]), int(spec["memory"])
+        self.keep_free = int(spec["keep_free"])
         self.code: int | None = None
         self.error = ""
         self.awake, self._wake = os.pipe()
@@ -57,8 +59,8 @@ class GuardedProgram:
         """Run the program to its end; return its exit code."""
         libc = ctypes.CDLL(None, use_errno=True)
         libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-        libc.prctl(PR_SET_PDEATHSIG, int(signal.SIGTERM), 0, 0, 0)
-        if os.getppid() != self.spec["parent"]:
+        libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+        if os.getppid() != int(self.spec["parent"]):
             return NOT_STARTED
         folder = f"/tmp/teamwright-{os.urandom(8).hex()}"
         os.mkdir(folder, 0o700)  # noqa: PTH102 - pathlib is another import
@@ -73,23 +75,25 @@ class GuardedProgram:
 
     def _start(self, libc: ctypes.CDLL, folder: str) -> int:
         """Start the program; return the id of its process, or 0 if a thread waits for it."""
-        if (settings := self.spec["sandlock"]) is None:
+        if not self.spec["sandlock"]:
             return self._fork(folder)
         for number in range(CAPABILITIES):  # the program gets none, also where this process is root's
             libc.prctl(PR_CAPBSET_DROP, number, 0, 0, 0)
         if program := self.spec["filter"]:
             libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
             _load_filter(libc, bytes.fromhex(program))
-        threading.Thread(target=self._run_sandlock, args=(settings, folder), daemon=True).start()
+        _thread.start_new_thread(self._run_sandlock, (folder,))
         return 0
 
     def _fork(self, folder: str) -> int:
-        command = [one.replace(TMP, folder) for one in self.command]
-        if (program := self.spec["filter"]) and FILTER in command:
+        own = int(self.spec["options"])
+        options, command = [one.replace(TMP, folder) for one in self.command[:own]], self.command[own:]
+        if (program := self.spec["filter"]) and FILTER in options:
             descriptor = os.memfd_create("filter", 0)
             os.write(descriptor, bytes.fromhex(program))
             os.lseek(descriptor, 0, os.SEEK_SET)
-            command = [str(descriptor) if one == FILTER else one for one in command]
+            options[options.index(FILTER)] = str(descriptor)
+        command = [*options, *command]
         child = os.fork()
         if child:
             return child
@@ -99,11 +103,14 @@ class GuardedProgram:
             os.write(2, f"{command[0]}: {error.strerror}\n".encode())
         os._exit(NOT_STARTED)
 
-    def _run_sandlock(self, settings: dict[str, Any], folder: str) -> None:
+    def _run_sandlock(self, folder: str) -> None:
         try:
             sys.path.append(self.spec["packages"])
+            import json
+
             from sandlock import Sandbox  # pyright: ignore[reportMissingTypeStubs]
 
+            settings: dict[str, Any] = json.loads(self.spec["sandlock"])
             settings["fs_writable"].append(folder)
             self.code = Sandbox(**settings).run_interactive(self.command)
             if self.code < 0:
@@ -132,12 +139,12 @@ class GuardedProgram:
     def _excess(self) -> str:
         """Return the limit that the program and what it has started exceed, or nothing."""
         found = self._descendants(os.getpid())
-        if len(found) > self.spec["processes"]:
+        if len(found) > self.most_processes:
             return "processes"
-        if sum(map(self._memory, found)) > self.spec["memory"]:
+        if sum(map(_memory, found)) > self.most_memory:
             return "memory"
         disk = os.statvfs(self.spec["workspace"])
-        return "disk" if disk.f_bavail * disk.f_frsize < self.spec["keep_free"] else ""
+        return "disk" if disk.f_bavail * disk.f_frsize < self.keep_free else ""
 
     def _descendants(self, process: int) -> list[int]:
         """Return the processes below one, also those that have left its session or whose parents have ended."""
@@ -146,34 +153,30 @@ class GuardedProgram:
         while pending:
             one = pending.pop()
             for task in _entries(f"/proc/{one}/task"):
-                with suppress(OSError):
-                    below = list(map(int, _read(f"/proc/{one}/task/{task}/children").split()))
-                    found += below
-                    pending += below
+                below = list(map(int, _read(f"/proc/{one}/task/{task}/children").split()))
+                found += below
+                pending += below
         return found
-
-    def _memory(self, process: int) -> int:
-        """The memory of a process that belongs to no file on disk, in bytes."""
-        with suppress(OSError, ValueError):
-            lines = _read(f"/proc/{process}/status").splitlines()
-            return 1024 * sum(int(one.split()[1]) for one in lines if one.startswith(("RssAnon:", "RssShmem:")))
-        return 0
 
     def _kill_all(self) -> None:
         """Kill whatever is left; a process that is just being started is found in the next pass."""
         until = time.monotonic() + KILL_SECONDS
         while (found := self._descendants(os.getpid())) and time.monotonic() < until:
             for one in found:
-                with suppress(ProcessLookupError, PermissionError):
+                try:
                     os.kill(one, signal.SIGKILL)
-            with suppress(ChildProcessError):
+                except OSError:  # it has ended meanwhile
+                    continue
+            try:
                 while os.waitpid(-1, os.WNOHANG)[0]:
                     pass
+            except ChildProcessError:
+                return
             time.sleep(0.001)
 
     def _report(self, reason: str) -> None:
-        if self.spec["report"] is not None:
-            os.write(self.spec["report"], reason.encode())
+        if self.spec["report"]:
+            os.write(int(self.spec["report"]), reason.encode())
 
 
 def _remove(folder: str) -> None:
@@ -185,9 +188,19 @@ def _remove(folder: str) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
+def _memory(process: int) -> int:
+    """The memory of a process that belongs to no file on disk, in bytes."""
+    lines = _read(f"/proc/{process}/status").splitlines()
+    return 1024 * sum(int(one.split()[1]) for one in lines if one.startswith(("RssAnon:", "RssShmem:")))
+
+
 def _read(file: str) -> str:
-    with open(file, encoding="utf-8", errors="replace") as opened:  # noqa: PTH123 - pathlib is another import
-        return opened.read()
+    """Return the text of a file of `/proc`; nothing if its process has ended."""
+    try:
+        with open(file, encoding="utf-8", errors="replace") as opened:  # noqa: PTH123 - pathlib is another import
+            return opened.read()
+    except OSError:
+        return ""
 
 
 def _entries(folder: str) -> list[str]:
@@ -210,7 +223,8 @@ def _load_filter(libc: ctypes.CDLL, instructions: bytes) -> None:
 
 
 if __name__ == "__main__":
-    SPEC: dict[str, Any] = json.loads(sys.argv[1])
-    if SPEC["report"] is not None:
-        os.set_inheritable(SPEC["report"], False)
-    sys.exit(GuardedProgram(SPEC, sys.argv[2:]).run())
+    BEGIN = sys.argv.index("--")
+    SPEC = dict(one.split("=", 1) for one in sys.argv[1:BEGIN])
+    if SPEC["report"]:
+        os.set_inheritable(int(SPEC["report"]), False)
+    sys.exit(GuardedProgram(SPEC, sys.argv[BEGIN + 1 :]).run())
