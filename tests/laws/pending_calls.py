@@ -74,7 +74,9 @@ class PendingCalls:
         return said
 
     def answer(self, call: Call, said: CallResult | AgentError) -> None:
-        """Complete a pending call."""
+        """Complete a pending call, unless it was cancelled in this moment."""
+        if call.answer.done():
+            return
         self.answers[call.key, call.attempt] = said
         call.answer.set_result(said)
 

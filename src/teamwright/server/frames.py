@@ -15,6 +15,7 @@ from typing import Literal, Protocol
 import msgspec
 from pydantic import JsonValue
 
+from teamwright.agents.envelope_note import FENCE, KEY
 from teamwright.history.event_bodies import bodies_of, texts_of
 from teamwright.history.record.asks import RecordedBodies
 from teamwright.journal.agent_notes import Notes
@@ -35,6 +36,8 @@ Form = Literal["page", "events"]
 """Events of the page, or journal events as they are."""
 MOST_CHARACTERS = 8 * 1024 * 1024
 """Characters of recent texts that a server remembers."""
+ENVELOPE = FENCE + KEY
+"""What the envelope of a text begins with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +118,33 @@ class PageEventProjection:
 
 
 PROJECTIONS: dict[Form, MakeProjection] = {"events": EventProjection, "page": PageEventProjection}
+
+
+@dataclass(slots=True)
+class WithheldEnding:
+    """Holds back what the record of a text that is written may leave out at its end: blanks, and an envelope."""
+
+    held: str = ""
+    is_cut: bool = False
+
+    def pass_on(self, piece: str) -> str:
+        """Return what a piece adds to the text for good."""
+        if self.is_cut:
+            return ""
+        text = self.held + piece
+        shown, envelope, _ = text.partition(ENVELOPE)
+        self.is_cut = bool(envelope)
+        shown = _without_beginning(shown).rstrip()
+        self.held = text[len(shown) :]
+        return shown
+
+
+def _without_beginning(text: str) -> str:
+    """Leave out the end of a text that may be the beginning of an envelope."""
+    for size in range(min(len(ENVELOPE) - 1, len(text)), 0, -1):
+        if text.endswith(ENVELOPE[:size]):
+            return text[:-size]
+    return text
 
 
 def encode(item: Item) -> str:

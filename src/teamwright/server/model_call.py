@@ -129,8 +129,8 @@ async def followed(server: ServerState, request: Request, run_id: str, role: Rol
 
     Who is too slow misses the rest. Raises `NotKnown` or `NotAllowed` where the visitor has lost the role.
     """
-    checked, number = anyio.current_time(), 0
-    last: int | None = None
+    checked, number, last = anyio.current_time(), 0, None
+    has_stopped = False
     async with server.feeds.follow(run_id, form="events") as feed:
         try:
             while (frames := await feed.next(HEARTBEAT)) is not None:
@@ -139,7 +139,8 @@ async def followed(server: ServerState, request: Request, run_id: str, role: Rol
                     checked = anyio.current_time()
                 yield frames
                 number = max([number, *(frame.number for frame in frames if frame.number is not None)])
-                if any(frame.kind in STOPS for frame in frames):
+                has_stopped = has_stopped or any(frame.kind in STOPS for frame in frames)
+                if has_stopped and (last is None or number > last):
                     last = await _last_number(server, run_id)
                 if last is not None and number >= last:
                     return
@@ -150,10 +151,10 @@ async def followed(server: ServerState, request: Request, run_id: str, role: Rol
 async def _last_number(server: ServerState, run_id: str) -> int | None:
     """The last event of a run that has stopped, after which nothing comes; `None` if it goes on.
 
-    Its record may contain a pause or an interruption that is over.
+    Its record may contain a pause or an interruption that is over, or about to be: this server resumes what it drove.
     """
     found = await server.engine.runs.find(run_id)
-    if found is not None and found.status == "running":
+    if found is not None and (found.status == "running" or (found.status == "interrupted" and run_id in server.driven)):
         return None
     return (await server.engine.runs.history(run_id)).number
 

@@ -75,6 +75,14 @@ class Catalogue:
         """Return the ids of all teams, also of those that can't be loaded."""
         return sorted(dict(self._manifests()))
 
+    def id_of(self, name: str) -> str | None:
+        """Return the id of a team by its own name; `None` if there is none, or several have it."""
+        known = dict(self._manifests())
+        if name in known and self._is_named(known[name], name):
+            return name
+        found = [id_ for id_, path in known.items() if self._is_named(path, name)]
+        return found[0] if len(found) == 1 else None
+
     def load(self, id_: str) -> Team:
         """Return the team with this id; raises `UnknownName`, or `ManifestError` with every mistake.
 
@@ -135,6 +143,12 @@ class Catalogue:
         if version is not None and not _names_files_elsewhere(team):
             self._loaded[path] = version, team
         return team
+
+    def _is_named(self, path: Path, name: str) -> bool:
+        try:
+            return self._load(path).name == name
+        except TeamwrightError:
+            return False
 
     def _entry(self, id_: str, path: Path) -> TeamEntry:
         try:

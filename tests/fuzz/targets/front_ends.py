@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any, ClassVar, cast
 
+import httpx2
 from pydantic import JsonValue
 
 from tests.fuzz.case import Outcome, Violation
 from tests.fuzz.mutation import mutated_json
-from tests.fuzz.targets.agents import ROLES, Agents
 from tests.fuzz.targets.protocol import check_words
-from tests.kit.terminal import write_team
+from tests.fuzz.targets.served import ONE, ROLES, ServedTarget
 
 GATED = "agents: {a: {model: scripted:replies.yaml, confirm: {after: true}}}\nteams: {two: {members: [a]}}\n"
-REPLIES = "rules:\n  - {agent: a, reply: done}\n"
 TOKENS = ('"resume": []', '"runId": ""', '"role": "tool"', "}{", "[", "\\ud800", "null", "1" * 5000, "INTERRUPT")
 PATHS = ("/agui/one", "/agui/two")
 INTERRUPT = "INTERRUPT"
@@ -24,13 +25,13 @@ INTERRUPT = "INTERRUPT"
 TERMINAL = frozenset(("RUN_FINISHED", "RUN_ERROR"))
 
 
-class FrontEnds(Agents):
+class FrontEnds(ServedTarget):
     """The door of AG-UI. A request never breaks the server, and who may not run a team starts nothing."""
 
     name: ClassVar[str] = "agui"
+    teams: ClassVar[Mapping[str, str]] = {"one": ONE, "two": GATED}
 
     def __init__(self, folder: Path) -> None:
-        write_team(folder / "teams" / "two", GATED, REPLIES)
         super().__init__(folder)
         self._waiting, self._threads = "", 0
 
@@ -50,23 +51,26 @@ class FrontEnds(Agents):
             text = given["text"].replace(INTERRUPT, waiting).replace('"threadId": "waiting"', thread)
             given = {**given, "text": text}
         self._threads += 1
+        # not the same run again
         fresh = given["text"].replace('": "r-', f'": "r-{self._threads}-').replace('": "t-', f'": "t-{self._threads}-')
-        given = {**given, "text": fresh}  # not the same run again
-        return super().run({**given, "version": "1.0"})
+        return self.send(given["role"], fresh, partial(self._send, given["path"], fresh))
 
     def _interrupt(self) -> str:
         """The id of a question of a run that waits."""
         self._threads += 1
         ids = {"threadId": f"waiting-{self._threads}", "runId": f"waiting-{self._threads}"}
         body = json.dumps({**ids, "messages": [{"id": "u", "role": "user", "content": "Go"}]})
-        answer = self._portal.call(self._send, PATHS[1], body, self._tokens["run"], "1.0")
+        answer = self._portal.call(self._send, PATHS[1], body, self._tokens["run"])
         return str(_events(answer.text)[-1]["outcome"]["interrupts"][0]["id"])
 
-    async def _send(self, path: str, text: str, token: str, version: str) -> Any:
-        answer = await super()._send(path, text, token, version)
+    async def _send(self, path: str, text: str, token: str) -> httpx2.Response:
+        headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+        return await self._http.post(path, content=text.encode("utf-8", "surrogatepass"), headers=headers)
+
+    def check(self, answer: httpx2.Response, given: str) -> None:
+        super().check(answer, given)
         if answer.headers.get("content-type", "").startswith("text/event-stream"):
-            check_stream(answer.text, text)
-        return answer
+            check_stream(answer.text, given)
 
 
 def check_stream(stream: str, given: str) -> None:

@@ -2,51 +2,39 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Mapping
+from functools import partial
 from random import Random
 from typing import ClassVar, cast
 from urllib.parse import quote
 
 import httpx2
-from anyio.from_thread import BlockingPortal, start_blocking_portal
 from pydantic import JsonValue
 
-from teamwright.server.security.credentials import Role
-from tests.fuzz.case import Outcome, Violation
+from tests.fuzz.case import Outcome
 from tests.fuzz.mutation import mutated_json
 from tests.fuzz.odd_values import odd_text
-from tests.fuzz.targets.agents import TEAM, check_answer, served
-from tests.fuzz.targets.protocol import CORPUS
+from tests.fuzz.targets.served import ONE, ROLES, ServedTarget
 from tests.kit.server import PATIENCE
-from tests.kit.terminal import write_team
 
 ASKING = """\
 agents: {a: {model: scripted:replies.yaml, confirm: {after: true}}}
 teams: {asking: {members: [a]}}
 """
+FORMED = """\
+agents: {a: {model: scripted:replies.yaml}}
+teams: {formed: {members: [a], output_schema: {type: object}}}
+"""
 TOKENS = ('"input": "Go"', '"model": "asking"', '"stream": true', "}{", "[", "\\ud800", "1" * 5000, "data:;base64,")
-ROLES: tuple[Role, ...] = ("read", "answer", "run")
 READ = "GET"
 
 
-class Responses:
+class Responses(ServedTarget):
     """The Responses API. A request never breaks the server, and who may only read or answer starts nothing."""
 
     name: ClassVar[str] = "responses"
-    weight: ClassVar[float] = 1.0
-    seconds: ClassVar[float] = 20.0
-    load: ClassVar[float] = 1.0
-    heavy: ClassVar[str] = "teamwright.server.app"
-
-    def __init__(self, folder: Path) -> None:
-        self._texts = [file.read_text() for file in sorted((CORPUS / self.name).iterdir())]
-        for name, team in (("one", TEAM), ("asking", ASKING)):
-            write_team(folder / "teams" / name, team, "rules:\n  - {agent: a, reply: done}\n")
-        self._opened = start_blocking_portal()
-        self._portal: BlockingPortal = self._opened.__enter__()
-        self._served = self._portal.wrap_async_context_manager(served(folder))
-        self._state, self._http = self._served.__enter__()
-        self._tokens: dict[str, str] = {role: self._state.tokens.create(role, role) for role in ROLES}
+    teams: ClassVar[Mapping[str, str]] = {"one": ONE, "asking": ASKING, "formed": FORMED}
+    accepted_without: ClassVar[bytes] = b'"code"'
 
     def corpus(self) -> list[JsonValue]:
         return [{"text": text, "role": role, "method": "POST", "id": ""} for text in self._texts for role in ROLES]
@@ -61,13 +49,9 @@ class Responses:
 
     def run(self, payload: JsonValue) -> Outcome:
         given = cast("dict[str, str]", payload)
-        text, role = given["text"], given["role"]
-        before = self._portal.call(self._count)
-        answer = self._portal.call(self._send, given["method"], given["id"], text, self._tokens[role])
-        check_answer(answer, text + given["id"])
-        if role != "run" and self._portal.call(self._count) != before:
-            raise Violation("started", f"a visitor with the role {role} has started a run", text[:500])
-        return "accepted" if answer.status_code < 300 and b'"code"' not in answer.content else "refused"
+        text = given["text"]
+        request = partial(self._send, given["method"], given["id"], text)
+        return self.send(given["role"], text + given["id"], request)
 
     async def _send(self, method: str, id_: str, text: str, token: str) -> httpx2.Response:
         headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
@@ -76,10 +60,3 @@ class Responses:
             path += "/" + quote(id_.encode("utf-8", "surrogatepass"), safe="") + ("" if method == READ else "/cancel")
         content = text.encode("utf-8", "surrogatepass")
         return await self._http.request(method, path, content=content, headers=headers, timeout=PATIENCE)
-
-    async def _count(self) -> int:
-        return len(await self._state.engine.runs.list())
-
-    def close(self) -> None:
-        self._served.__exit__(None, None, None)
-        self._opened.__exit__(None, None, None)

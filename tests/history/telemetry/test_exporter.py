@@ -257,6 +257,21 @@ async def test_an_error_of_telemetry_is_none_of_the_run(
     assert ["a mistake of ours" in one.message for one in caplog.records] == [True]
 
 
+async def test_a_run_that_is_deleted_before_it_is_sent_costs_no_other_its_telemetry(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv(CONTENT, "true")
+    monkeypatch.setattr(module, "LINGER_SECONDS", 1.0)
+    with OtlpReceiver() as receiver:
+        async with Engine(tmp_path / "j.db", otlp=receiver.url) as engine:
+            await engine.run(Team("t", members=[member("a", "these words")]), "gone", run_id="gone")
+            await engine.runs.delete("gone")
+            await engine.run(team(), "task", run_id="kept")
+            await wait_for(lambda: receiver.posts)
+        assert {attributes_of(one)["teamwright.run.id"] for one in receiver.taken} == {"kept"}
+    assert not caplog.records
+
+
 async def test_content_is_sent_live_where_the_environment_asks_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
     with OtlpReceiver() as receiver:
         async with Engine("memory", otlp=receiver.url) as engine:

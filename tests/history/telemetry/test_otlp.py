@@ -2,8 +2,10 @@ from __future__ import annotations
 
 import socket
 import threading
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
+from time import monotonic, sleep
 from typing import Any
 
 import pytest
@@ -143,3 +145,23 @@ def test_a_receiver_may_answer_anything(answer: bytes | None, problem: str | Non
         listener.close()
     assert (response.problem or "").startswith(problem or "")
     assert (response.problem is None) == (problem is None)
+
+
+@pytest.mark.parametrize("drips", [b"HTTP/1.1 200 OK\r\nX: ", b"HTTP/1.1 200 OK\r\nContent-Length: 9999\r\n\r\n"])
+def test_a_receiver_that_answers_byte_by_byte_takes_no_longer_than_one_that_is_silent(drips: bytes) -> None:
+    def drip(connection: socket.socket) -> None:
+        with connection, suppress(OSError):
+            connection.recv(1 << 16)
+            connection.sendall(drips)
+            for _ in range(200):
+                connection.sendall(b"x")
+                sleep(0.05)
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        thread = threading.Thread(target=lambda: drip(listening.accept()[0]), daemon=True)
+        thread.start()
+        began = monotonic()
+        answer = Receiver.at(f"http://127.0.0.1:{listening.getsockname()[1]}").send(b"body", 0.3)
+        assert monotonic() - began < 5
+    assert (answer.problem, answer.retry) == ("does not answer in time", True)
+    thread.join()

@@ -10,12 +10,23 @@ from base64 import b64encode
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 
 from teamwright.server import driven_runs
 from teamwright.server.security.credentials import Role
+from tests.kit.terminal import write_team
 from tests.server.agui.conftest import Door, answering, asking, events_of, interrupts_of, kinds, said
 from tests.server.test_driven_runs import Served
+
+AFTER = """\
+agents:
+  a: {model: scripted:replies.yaml, confirm: {after: true}}
+  b: {model: scripted:replies.yaml}
+teams:
+  after: {members: [a, b]}
+"""
+HELD = "rules:\n  - {agent: a, reply: one}\n  - {agent: b, delay: 30, reply: two}\n"
 
 
 async def test_a_run_streams_its_members_and_its_answer(door: Door) -> None:
@@ -94,6 +105,15 @@ async def test_of_several_answers_none_counts_where_one_is_wrong(door: Door) -> 
     assert refused.status_code == 400
     assert "'answer'" in refused.json()["error"]["message"]
     assert len(interrupts_of(await caller.run("twice", "r-3", text="Hello"))) == 2
+
+
+async def test_two_answers_to_one_question_are_refused(door: Door) -> None:
+    caller = door.caller()
+    asked = await caller.run("asking")
+    both = [*answering(asked, "red"), *answering(asked, "blue")]
+    refused = await caller.post("asking", asking("r-2", resume=both))
+    assert (refused.status_code, "answered twice" in refused.text) == (400, True)
+    assert interrupts_of(await caller.run("asking", "r-3", text="Hello"))[0]["id"] == both[0]["interruptId"]
 
 
 async def test_an_answer_that_comes_too_late_is_left_out_and_said(door: Door) -> None:
@@ -265,6 +285,47 @@ async def test_a_run_that_nobody_comes_back_to_ends_unless_it_is_stored(
         assert (await runs.result(run_id)).status == "running"
         await runs.cancel(run_id)
     assert (await runs.wait(run_id)).status == "cancelled"
+
+
+@pytest.mark.parametrize("is_own", [False, True])
+async def test_a_run_goes_on_when_a_client_leaves_that_may_not_end_it(
+    door: Door, agent_teams: Path, monkeypatch: pytest.MonkeyPatch, is_own: bool
+) -> None:
+    monkeypatch.setattr(driven_runs, "RETURN_SECONDS", 0.1)
+    write_team(agent_teams / "after", AFTER, HELD)
+    if is_own:  # started at this door, and answered by someone who may only answer
+        run_id = (await door.caller().run("after"))[-1]["metadata"]["teamwright"]["run"]
+    else:  # started elsewhere
+        body = {"team": "after", "task": "Go", "conversation": "t-1"}
+        run_id = (await door.server.client("run").post("/api/runs", json=body)).json()["run_id"]
+    await door.server.state.driven.wait(run_id)
+    (question,) = (await door.server.client("read").get(f"/api/runs/{run_id}/questions")).json()
+    entry = {"interruptId": f"{run_id}:{question['key']}", "status": "resolved", "payload": "approve"}
+    caller = door.caller("answer" if is_own else "run")
+    async with caller.http.stream("POST", "/agui/after", json=asking("r-2", resume=[entry])) as stream:
+        assert stream.status_code == 200
+    await asyncio.sleep(0.5)
+    assert (await door.server.state.engine.runs.result(run_id)).status == "running"
+    await door.server.state.engine.runs.cancel(run_id)
+
+
+async def test_a_request_that_is_sent_twice_at_once_is_one_run(door: Door) -> None:
+    caller = door.caller()
+    answers = await asyncio.gather(*(caller.post("slow", asking()) for _ in range(4)))
+    assert [one.status_code for one in answers] == [200] * 4
+    assert {events_of(one.text)[-1]["result"] for one in answers} == {"word word word"}
+    assert len(await door.server.state.engine.runs.list()) == 1
+
+
+async def test_a_stream_that_the_end_of_the_server_cuts_off_breaks_its_connection(door: Door) -> None:
+    async def follow() -> None:
+        async with door.caller().http.stream("POST", "/agui/held", json=asking()) as stream:
+            async for line in stream.aiter_lines():
+                if "TEXT_MESSAGE_END" in line:
+                    door.server.state.feeds.close()
+
+    with pytest.raises(httpx2.RemoteProtocolError):  # an end of the body would look like the end of the run
+        await follow()
 
 
 async def test_a_client_that_comes_back_keeps_its_run(door: Door) -> None:

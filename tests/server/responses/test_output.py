@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
 from hypothesis import given, strategies as st
 
 from teamwright.server.frames import Frame
@@ -97,8 +98,9 @@ def test_another_attempt_is_a_message_of_its_own_while_it_is_written() -> None:
         asked("a", "1"), wrote("1", "The sea ", 0), wrote("1", "The moun", 0), wrote("1", "tain", 8),
         replied("1", "The mountain"), answer="The mountain",
     )  # fmt: skip
-    assert said(items) == [("commentary", "The sea "), ("final_answer", "The mountain")]
-    assert [deltas(events, one["id"]) for one in items] == ["The sea ", "The mountain"]
+    assert said(items) == [("commentary", "The sea"), ("final_answer", "The mountain")]
+    assert [one["status"] for one in items] == ["incomplete", "completed"]
+    assert [deltas(events, one["id"]) for one in items] == ["The sea", "The mountain"]
 
 
 def test_a_turn_that_fails_ends_the_message_that_it_began() -> None:
@@ -139,3 +141,19 @@ def test_the_phase_of_a_message_is_known_at_its_beginning_where_the_last_member_
 
 def test_a_blank_reply_is_no_message() -> None:
     assert folded(asked("a", "1"), wrote("1", " \n", 0), replied("1", " "))[1] == []
+
+
+@pytest.mark.parametrize("width", [1, 7, 100])
+def test_what_the_record_leaves_out_of_a_text_is_not_written(width: int) -> None:
+    whole = 'Done.\n\n```envelope\n{"status": "done", "summary": "s"}\n```\n'
+    pieces = [wrote("1", whole[at : at + width], at) for at in range(0, len(whole), width)]
+    events, items = folded(asked("a", "1"), *pieces, replied("1", "Done."), answer="Done.")
+    assert said(items) == [("final_answer", "Done.")]
+    assert deltas(events, items[0]["id"]) == "Done."
+
+
+def test_a_record_that_says_something_else_is_another_message() -> None:
+    events, items = folded(asked("a", "1"), wrote("1", "It is red.", 0), replied("1", "It is blue."))
+    assert said(items) == [("commentary", "It is red."), ("commentary", "It is blue.")]
+    assert [one["status"] for one in items] == ["incomplete", "completed"]
+    assert [deltas(events, one["id"]) for one in items] == ["It is red.", "It is blue."]

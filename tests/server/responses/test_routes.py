@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import signal
 import sys
 from functools import partial
@@ -14,6 +15,8 @@ import pytest
 
 from teamwright.journal.sqlite.journal import SqliteJournal
 from teamwright.server import driven_runs as awaited_runs
+from tests.kit.terminal import write_team
+from tests.server.conftest import PAIR
 from tests.server.responses.conftest import SCHEMA, Doors, opened, said
 from tests.server.test_driven_runs import Served
 
@@ -367,6 +370,39 @@ async def test_a_file_that_can_not_be_read_is_refused_and_starts_nothing(
     assert answer.status_code == 400
     assert words in answer.json()["error"]["message"]
     assert await doors.runs() == []
+
+
+@pytest.mark.parametrize("odd", ['"\\ud800"', "1e999", "NaN", '{"\\ud800": 1}'])
+async def test_a_schema_that_is_no_json_is_refused_and_starts_nothing(doors: Doors, odd: str) -> None:
+    form = json.dumps({"type": "json_schema", "name": "x", "schema": {**SCHEMA, "description": "ODD"}})
+    body = f'{{"model": "formed", "input": "Go", "text": {{"format": {form}}}}}'.replace('"ODD"', odd)
+    http = doors.server.client("run")
+    answer = await http.post("/v1/responses", content=body, headers={"Content-Type": "application/json"})
+    assert answer.status_code == 422, answer.text
+    assert await doors.runs() == []
+
+
+async def test_two_answers_to_one_question_are_refused(doors: Doors) -> None:
+    client = doors.client()
+    first = await client.responses.create(model="asking", input="Go")
+    key = getattr(first.output[-1], "question")["key"]  # noqa: B009 - the client does not know it
+    texts = {key: "red", "": "blue"}
+    both: Any = [{"type": "teamwright:answer", "key": name, "text": text} for name, text in texts.items()]
+    with pytest.raises(openai.BadRequestError, match="answered twice"):
+        await client.responses.create(model="asking", input=both, previous_response_id=first.id)
+    assert await client.responses.retrieve(first.id) == first
+
+
+async def test_the_model_of_a_response_is_the_id_of_its_team_also_when_it_is_read_again(
+    doors: Doors, response_teams: Path
+) -> None:
+    write_team(response_teams / "shop", PAIR.replace("pair:", "sales:"), "rules: [{reply: hello}]")
+    client = doors.client()
+    first = await client.responses.create(model="shop", input="Go")
+    found = await client.responses.retrieve(first.id)
+    assert found == first
+    after = await client.responses.create(model=found.model, input="And?", previous_response_id=found.id)
+    assert after.status == "completed"
 
 
 async def test_what_only_a_model_has_is_ignored(doors: Doors) -> None:

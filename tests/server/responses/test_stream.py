@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 from typing import Any, cast
@@ -12,12 +12,16 @@ from typing import Any, cast
 import httpx2
 import pytest
 
-from teamwright import FunctionAgent, Team
+from teamwright import Engine, FunctionAgent, Team, load_team
 from teamwright.errors import JournalError
 from teamwright.journal import MemoryJournal
+from teamwright.journal.sqlite.journal import SqliteJournal
 from teamwright.server import model_call
+from teamwright.server.driven_runs import DrivenRuns
+from teamwright.server.frames import Frame
+from teamwright.values.turns.results import RunSummary
 from tests.kit.server import serving
-from tests.server.responses.conftest import Doors, said
+from tests.server.responses.conftest import Doors, opened, said
 from tests.server.routes.test_sockets import Writer
 
 MESSAGE = [
@@ -107,8 +111,8 @@ async def test_pieces_are_sent_as_they_are_written_and_continued_in_the_middle(t
             lines_of(answer) as lines,
         ):
             first = await next_event(lines)
-            for word in ("The ", "sea "):
-                writer.write(word)
+            for word in ("The", " sea"):
+                writer.write(f"{word.strip()} ")
                 while (event := await next_event(lines)).get("delta") != word:  # before the next word is written
                     pass
         writer.write("is ")
@@ -116,7 +120,7 @@ async def test_pieces_are_sent_as_they_are_written_and_continued_in_the_middle(t
         async with server.client("read").stream("GET", path) as answer:
             writer.write("wide.", None)
             rest = await events_of(answer.aiter_lines())
-    assert "".join(one["delta"] for one in rest if "delta" in one) == "a is wide."
+    assert "".join(one["delta"] for one in rest if "delta" in one) == "ea is wide."
     assert rest[-1]["response"]["output"][-1]["content"][0]["text"] == "The sea is wide."
 
 
@@ -185,3 +189,51 @@ async def test_the_events_of_an_answered_part_are_its_own(doors: Doors) -> None:
         last: Any = events[-1]
         assert last.type == "response.incomplete"
         assert (said(last.response), last.response) == ([("final_answer", text)], made)
+
+
+async def test_a_stream_of_a_run_that_is_about_to_be_resumed_has_all_of_it(
+    tmp_path: Path, response_teams: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal, resume_all = tmp_path / "journal.db", DrivenRuns._resume_all
+    async with opened(tmp_path, response_teams, SqliteJournal(journal)) as doors:
+        made = await doors.client().responses.create(model="slow", input="Go", background=True)
+    is_read = asyncio.Event()
+
+    async def resume_later(self: DrivenRuns, left: Sequence[RunSummary]) -> None:
+        await is_read.wait()
+        await resume_all(self, left)
+
+    monkeypatch.setattr(DrivenRuns, "_resume_all", resume_later)
+    async with opened(tmp_path, response_teams, SqliteJournal(journal)) as doors:
+        client = doors.client("read")
+        events: list[Any] = []
+        async for event in await client.responses.retrieve(made.id, stream=True):
+            events.append(event)
+            is_read.set()
+        assert said(events[-1].response) == [("commentary", "one"), ("final_answer", "word word word")]
+        assert events[-1].response == await client.responses.retrieve(made.id)
+
+
+async def test_a_stream_whose_feed_ends_early_has_the_rest_from_the_record(
+    doors: Doors, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def nothing(*_: object) -> AsyncGenerator[Sequence[Frame]]:
+        yield []
+
+    monkeypatch.setattr(model_call, "followed", nothing)
+    client = doors.client()
+    events: list[Any] = [one async for one in await client.responses.create(model="talk", input="Go", stream=True)]
+    assert said(events[-1].response) == [("commentary", "one"), ("final_answer", "two")]
+    assert events[-1].response.output == (await client.responses.retrieve(events[-1].response.id)).output
+
+
+async def test_a_stream_of_a_run_without_a_driver_ends_with_an_error(tmp_path: Path, response_teams: Path) -> None:
+    journal = SqliteJournal(tmp_path / "journal.db")
+    team = load_team(response_teams / "held" / "team.yaml")
+    async with Engine(journal) as engine:  # another program, which stops
+        run = (await engine.start(team, "Go")).run_id
+    async with opened(tmp_path, response_teams, SqliteJournal(tmp_path / "journal.db")) as doors:
+        assert (await doors.client().responses.retrieve(f"resp_{run}")).status == "in_progress"
+        answer = await doors.server.client("read").get(f"/v1/responses/resp_{run}?stream=true")
+        assert '"type": "error"' in answer.text
+        assert '"code": "run_interrupted"' in answer.text

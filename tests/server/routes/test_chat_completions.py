@@ -84,15 +84,15 @@ async def test_the_answer_is_streamed_as_it_is_written_and_nothing_is_said_twice
         async with server.client("run").stream("POST", "/v1/chat/completions", json=body) as answer:
             lines = (line.removeprefix("data: ") async for line in answer.aiter_lines() if line.startswith("data: {"))
             deltas: list[dict[str, str]] = []
-            for word in ("The ", "sea ", "is "):
-                writer.write(word)
+            for word in ("The", " sea", " is"):
+                writer.write(f"{word.strip()} ")
                 async for line in lines:  # before the next word is written
                     deltas.append(json.loads(line)["choices"][0]["delta"])
                     if deltas[-1].get("content") == word:
                         break
             writer.write("wide.", None)
             deltas += [json.loads(line)["choices"][0]["delta"] async for line in lines]
-    assert [one["content"] for one in deltas if one.get("content")] == ["The ", "sea ", "is ", "wide."]
+    assert [one["content"] for one in deltas if one.get("content")] == ["The", " sea", " is", " wide."]
     assert [one["reasoning_content"] for one in deltas if "reasoning_content" in one] == ["a: one\n\n"]
 
 

@@ -46,13 +46,13 @@ def test_the_last_of_a_sequence_writes_the_answer_and_others_think_aloud() -> No
         replied("t", "first thoughts here\n\nthe answer is two"),
     )  # fmt: skip
     assert found == [
-        ("reasoning_content", "a: first "),
-        ("reasoning_content", "thoughts "),
-        ("reasoning_content", "here\n\n"),
-        ("content", "the "),
-        ("content", "answer "),
+        ("reasoning_content", "a: first"),
+        ("reasoning_content", " thoughts"),
+        ("reasoning_content", " here\n\n"),
+        ("content", "the"),
+        ("content", " answer"),
     ]
-    assert text.rest("the answer is two") == "is two"
+    assert text.rest("the answer is two") == " is two"
 
 
 def test_members_who_write_at_once_are_told_one_after_the_other() -> None:
@@ -62,7 +62,7 @@ def test_members_who_write_at_once_are_told_one_after_the_other() -> None:
         wrote("t/1", "more ", 4), wrote("t/2", "words ", 4), replied("t/1", "one more"), wrote("t/2", "now ", 10),
         replied("t/2", "two words now"),
     )  # fmt: skip
-    assert "".join(piece for _, piece in found) == "a: one more \n\nb: two words now \n\n"
+    assert "".join(piece for _, piece in found) == "a: one more\n\nb: two words now\n\n"
     assert {kind for kind, _ in found} == {"reasoning_content"}
     assert text.rest("two words now") == "two words now"
 
@@ -72,7 +72,7 @@ def test_what_may_still_change_is_no_answer_yet() -> None:
     for members in ([twice, agent("b"), twice], [twice, agent("b", confirm=Confirm(after=True))]):
         last = members[-1].name
         found, _ = told(Team("t", members=members), asked(last, "t/1"), wrote("t/1", "a draft ", 0))
-        assert found == [("reasoning_content", f"{last}: a draft ")]
+        assert found == [("reasoning_content", f"{last}: a draft")]
 
 
 def test_an_attempt_that_broke_off_is_followed_by_the_whole_answer() -> None:
@@ -80,7 +80,7 @@ def test_an_attempt_that_broke_off_is_followed_by_the_whole_answer() -> None:
         Team("t", members=[agent("a")]),
         asked("a", "t/1"), wrote("t/1", "half ", 0), wrote("t/1", "all ", 0), replied("t/1", "all of it"),
     )  # fmt: skip
-    assert found[0] == ("content", "half ")
+    assert found[0] == ("content", "half")
     assert text.rest("all of it") == "\n\nall of it"
 
 
@@ -89,3 +89,12 @@ def test_structured_output_is_not_told_piece_by_piece() -> None:
         Team("t", members=[agent("a")]), asked("a", "t/1"), wrote("t/1", '{"x": ', 0, "data"), replied("t/1", "x is 1")
     )
     assert (found, text.rest("x is 1")) == ([], "x is 1")
+
+
+def test_the_envelope_below_an_answer_is_not_told() -> None:
+    found, text = told(
+        Team("t", members=[agent("a")]),
+        asked("a", "t/1"), wrote("t/1", "Done.\n\n``", 0), wrote("t/1", '`envelope\n{"status": "done"}', 9),
+        replied("t/1", "Done."),
+    )  # fmt: skip
+    assert (found, text.rest("Done.")) == ([("content", "Done.")], "")

@@ -59,6 +59,7 @@ class Exporter:
         self._has_events, self._stopping = Flag(), Flag()
         self._stops_at = float("inf")
         self._given_up: set[str] = set()
+        self._unreadable: set[str] = set()
         self._folds: dict[str, SpanFold] = {}
         self._spans: deque[Span] = deque()
         self._failures, self._next_try = 0, 0.0
@@ -124,7 +125,7 @@ class Exporter:
     def _fold_events(self) -> None:
         while self._events:
             event = self._events.popleft()
-            if event.run_id not in self._given_up:
+            if event.run_id not in self._given_up and event.run_id not in self._unreadable:
                 self._fold(event)
             if len(self._spans) >= BATCH and not self._stopping.is_set():
                 self._send()
@@ -138,28 +139,32 @@ class Exporter:
         fold = self._folds.get(event.run_id)
         if fold is None:
             fold = self._folds[event.run_id] = SpanFold()
-        if event.number > fold.number + 1 and not self._catch_up(event.run_id, fold, event.number):
+        try:
+            if event.number > fold.number + 1:
+                self._catch_up(event.run_id, fold, event.number)
+            if event.number > fold.number:
+                fold.apply(event)
+                self._keep(fold.take())
+        except JournalError:  # it was deleted meanwhile, or can't be read; others can
+            self._unreadable.add(event.run_id)
+            del self._folds[event.run_id]
+            return
+        except (TimeoutError, RuntimeError):  # the loop is too busy, or closed
             self._given_up.add(event.run_id)
             return
-        if event.number > fold.number:
-            fold.apply(event)
-            self._keep(fold.take())
         if event.kind in ("run.ended", "run.paused", "run.interrupted", "run.queued"):
             del self._folds[event.run_id]
 
-    def _catch_up(self, run_id: str, fold: SpanFold, number: int) -> bool:
+    def _catch_up(self, run_id: str, fold: SpanFold, number: int) -> None:
         """Fold the recorded events up to a number; spans are left out that their driver had time to send."""
         is_new = fold.number == 0
-        try:
-            events = self._call(self._journal.read(run_id, fold.number))
-        except (JournalError, TimeoutError, RuntimeError):  # the loop is closed
-            return False
-        for event in events:
+        for event in self._call(self._journal.read(run_id, fold.number)):
             if event.number < number:
                 fold.apply(event)
+        if fold.number != number - 1:
+            raise JournalError(f"The record of run {run_id!r} has no event {number - 1}.")
         spans = fold.take()
         self._keep(spans[fold.settled if is_new else 0 :])
-        return fold.number == number - 1
 
     def _call(self, work: Coroutine[Any, Any, T]) -> T:
         """Let the event loop of the runs do some work, and return its result."""

@@ -14,9 +14,12 @@ from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from functools import cached_property
 from importlib.metadata import version
+from io import BufferedReader, RawIOBase
 from time import monotonic, time
 from typing import TYPE_CHECKING, Any, Self, cast
 from urllib.parse import unquote, urlsplit
+
+from typing_extensions import override
 
 from teamwright.errors import MissingExtra, UsageError
 from teamwright.history.telemetry import conventions as names
@@ -25,6 +28,9 @@ from teamwright.history.telemetry.spans import AttributeValue, Span
 from teamwright.values.text.secret_patterns import mask_text
 
 if TYPE_CHECKING:
+    from socket import socket
+
+    from _typeshed import WriteableBuffer
     from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
     from opentelemetry.proto.common.v1.common_pb2 import KeyValue
     from pydantic import JsonValue
@@ -196,9 +202,9 @@ class Receiver:
         headers = {"User-Agent": "teamwright", "Content-Type": "application/x-protobuf", "Connection": "close"}
         try:
             connection.request("POST", self.target, body, headers | dict(self.headers))
-            if connection.sock is not None:
-                connection.sock.settimeout(max(0.05, deadline - monotonic()))
-            answer = connection.getresponse()
+            reader = cast("socket", _TimedReader(connection.sock, deadline))
+            answer = http.client.HTTPResponse(reader, method="POST")
+            answer.begin()
             return _response(answer, answer.read(LARGEST_ANSWER))
         except TimeoutError:
             return ReceiverResponse("does not answer in time", retry=True)
@@ -210,6 +216,28 @@ class Receiver:
             return ReceiverResponse("does not speak HTTP", retry=True)
         finally:
             connection.close()
+
+
+class _TimedReader(RawIOBase):
+    """Reads from a connection until a deadline, however slowly the other end writes; raises `TimeoutError` then."""
+
+    def __init__(self, connection: socket, deadline: float) -> None:
+        self._connection, self._deadline = connection, deadline
+
+    def makefile(self, _: str) -> BufferedReader:
+        """Return the file that a response is read from, as that of a socket."""
+        return BufferedReader(self)
+
+    @override
+    def readable(self) -> bool:
+        return True
+
+    @override
+    def readinto(self, buffer: WriteableBuffer) -> int:  # pyright: ignore[reportIncompatibleMethodOverride]
+        if (left := self._deadline - monotonic()) <= 0:
+            raise TimeoutError
+        self._connection.settimeout(left)
+        return self._connection.recv_into(buffer)
 
 
 def _response(answer: http.client.HTTPResponse, body: bytes) -> ReceiverResponse:

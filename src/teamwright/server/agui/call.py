@@ -34,7 +34,11 @@ from teamwright.values.turns.results import FINAL, FOR_PEOPLE, RunSummary
 
 if TYPE_CHECKING:
     from teamwright.history.run_history import RunHistory
+    from teamwright.server.security.credentials import Visitor
     from teamwright.teams.team import Team
+
+PREFIX = "agui-"
+"""What the ids begin with of runs that were started here, and of answers that were given here."""
 
 
 @dataclass(slots=True)
@@ -80,11 +84,12 @@ class AguiCall:
         return [warning(mask_text(one)) for one in self.warnings]
 
     def _await(self, part: RunPart) -> RunPart:
-        """Let the client wait for this part from now on."""
+        """Let the client wait for this part from now on. A run that it may not end goes on when it leaves."""
         identity = f"{part.run_id}.{part.start}"
         self._awaited = self._server.awaited.enter(identity, is_kept=False, is_retry=True)
         self._awaited.run_id = part.run_id
-        if self._asked.settings.store:
+        may_end = part.run_id.startswith(PREFIX) and need(self._request, "answer").may("run")
+        if self._asked.settings.store or not may_end:
             self.keep()
         note_started(self._request, part.run_id)
         return part
@@ -92,9 +97,13 @@ class AguiCall:
     # A run that begins
 
     async def _start(self) -> RunPart:
-        visitor, asked = need(self._request, "run"), self._asked
-        run_id = f"agui-{digest_of_parts(visitor.name, self._id, asked.run_id)}"
-        known = await self._server.engine.runs.find(run_id)
+        visitor = need(self._request, "run")
+        run_id = f"{PREFIX}{digest_of_parts(visitor.name, self._id, self._asked.run_id)}"
+        async with answered_alone(run_id):  # the same request may be sent again at once
+            return await self._started(visitor, run_id)
+
+    async def _started(self, visitor: Visitor, run_id: str) -> RunPart:
+        asked, known = self._asked, await self._server.engine.runs.find(run_id)
         own = [one for one in asked.messages if not one.id.startswith((f"{run_id}:", f"{run_id}."))]
         if not own or own[-1].role != "user":
             raise UsageError("The last message has to be the user's.")
@@ -157,8 +166,14 @@ class AguiCall:
         visitor = need(self._request, "answer")
         found = await self._target(entries)
         prefix = interrupt_id(found.id, "")
-        given = {one.interrupt_id.removeprefix(prefix): one for one in entries if one.interrupt_id.startswith(prefix)}
-        identity = f"agui-{digest_of_parts(visitor.name, found.id, self._asked.run_id)}"
+        given: dict[str, ResumeEntry] = {}
+        for one in entries:
+            if one.interrupt_id.startswith(prefix):
+                key = one.interrupt_id.removeprefix(prefix)
+                if key in given:
+                    raise UsageError(f"{key[:100]!r} is answered twice; send one answer to each question.")
+                given[key] = one
+        identity = f"{PREFIX}{digest_of_parts(visitor.name, found.id, self._asked.run_id)}"
         async with answered_alone(found.id):
             found = await require_run(self._server.engine, found.id)
             history = await self._server.engine.runs.history(found.id)

@@ -10,12 +10,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from teamwright.agents.envelope_note import FENCE, KEY
+from teamwright.server.frames import WithheldEnding
 
 Json = dict[str, Any]
 MessageForm = Literal["TEXT", "REASONING"]
-ENVELOPE = FENCE + KEY
-"""What the envelope of a text begins with."""
 
 
 @dataclass(slots=True)
@@ -26,8 +24,7 @@ class Writing:
     owner: str | None
     form: MessageForm
     text: str = ""
-    held: str = ""
-    is_cut: bool = False
+    ending: WithheldEnding = field(default_factory=WithheldEnding)
 
     def start(self, name: str = "") -> Iterator[Json]:
         """Yield what opens the message."""
@@ -48,16 +45,8 @@ class Writing:
 
     def feed(self, piece: str) -> Iterator[Json]:
         """Yield what a piece adds to the message, but for what may not stay."""
-        if self.is_cut:
-            return
-        text = self.held + piece
-        if not self.text:
-            text = text.lstrip()
-        shown, envelope, _ = text.partition(ENVELOPE)
-        self.is_cut = bool(envelope)
-        shown = _without_beginning(shown).rstrip()
-        self.held = text[len(shown) :]
-        yield from self.add(shown)
+        shown = self.ending.pass_on(piece)
+        yield from self.add(shown if self.text else shown.lstrip())
 
     def end(self) -> Iterator[Json]:
         """Yield what closes the message."""
@@ -84,11 +73,3 @@ class SubagentTurn:
     id: str = ""
     is_answer: bool = False
     open: dict[str, Writing] = field(default_factory=dict[str, Writing])
-
-
-def _without_beginning(text: str) -> str:
-    """Leave out the end of a text that may be the beginning of an envelope."""
-    for size in range(min(len(ENVELOPE) - 1, len(text)), 0, -1):
-        if text.endswith(ENVELOPE[:size]):
-            return text[:-size]
-    return text

@@ -21,7 +21,7 @@ from teamwright.server.error_responses import NotAllowed, NotKnown, responses
 from teamwright.server.event_feeds import TooSlow
 from teamwright.server.page.page_events import PageRun
 from teamwright.server.routes.chat_completions import answers_last
-from teamwright.server.routes.sockets import HEARTBEAT, EventStream
+from teamwright.server.routes.sockets import HEARTBEAT, CutOff, EventStream
 from teamwright.server.security.required_role import MAY_ANSWER, Server, need
 from teamwright.server.state import ServerState
 from teamwright.values.text.secret_patterns import mask_text
@@ -76,11 +76,13 @@ class AguiStream:
             async for event in self._part(part):
                 yield SILENCE if event is None else sse(event)
                 call.is_answered = event is not None and event["type"] in {"RUN_FINISHED", "RUN_ERROR"}
+            if not call.is_answered:  # the server stops; a client takes a stream without a last event for a whole one
+                raise CutOff
         except (NotKnown, NotAllowed):
             call.keep()  # it goes on without its client
             yield sse({"type": "RUN_ERROR", "message": "the session or token has ended", "code": "unauthorized"})
-        except TooSlow:
-            return
+        except TooSlow as error:
+            raise CutOff from error
         except TeamwrightError as error:
             yield sse({"type": "RUN_ERROR", "message": mask_text(str(error)), "code": "internal"})
 

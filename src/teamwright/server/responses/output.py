@@ -14,11 +14,12 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from teamwright.server.driven_runs import digest_of_parts
-from teamwright.server.frames import Frame
+from teamwright.server.frames import Frame, WithheldEnding
 from teamwright.server.routes.chat_completions import rest_of
 
 Json = dict[str, Any]
 Phase = Literal["commentary", "final_answer"]
+Status = Literal["completed", "incomplete"]
 TEAM = "team"
 ANSWER_PART = "the answer"
 """What the id of an answer is made from that no member has said so."""
@@ -28,12 +29,14 @@ ANSWER_PART = "the answer"
 class _MemberTurn:
     """A turn of a member: what it is writing, what it has `said` for good, and the message that is open for it.
 
-    What was said is a text for each message; an empty one stands for what was passed on of the open message.
+    What was said is a text for each message; an empty one stands for what was passed on of the open message, of which
+    the record has nothing: it is left `incomplete`.
     """
 
     key: str
     member: str
     waiting: str = ""
+    ending: WithheldEnding = field(default_factory=WithheldEnding)
     said: deque[str] = field(default_factory=deque[str])
     has_ended: bool = False
     message: _OpenMessage | None = None
@@ -90,12 +93,10 @@ class OutputMessages:
         if turn is None or item["output"] is not None:
             return
         if item["offset"] == 0:
-            turn.waiting = ""
-            if turn.message is not None and turn.message.passed:
-                turn.said.append(
-                    ""
-                )  # another attempt: what was passed on can't be taken back, and is a message of its own
-        turn.waiting += item["text"]
+            turn.waiting, turn.ending = "", WithheldEnding()
+            if turn.message is not None:  # another attempt: what was passed on is a message of its own
+                turn.said.append("")
+        turn.waiting += turn.ending.pass_on(item["text"])
 
     def _return(self, item: Json) -> None:
         """Take what a model says beside the calls of tools: a message of its own, which the reply does not repeat."""
@@ -141,16 +142,20 @@ class OutputMessages:
     def _close_all(self, turn: _MemberTurn) -> Iterator[Json]:
         """End the messages of a turn with what was said: by the record, or else what was passed on."""
         while turn.said:
-            passed = turn.message.passed if turn.message is not None else []
-            said = turn.said.popleft() or "".join(passed)
-            if not said.strip() and turn.message is None:
+            said = turn.said.popleft()
+            if turn.message is not None and (not said or rest_of(said, turn.message.passed) is None):
+                yield from self._close(turn, turn.message, "incomplete")
+            if not said.strip():
                 continue
-            if rest := rest_of(said, passed) if passed else said:
+            passed = [] if turn.message is None else turn.message.passed
+            if rest := rest_of(said, passed):
                 yield from self._write_on(turn, rest)
-            message = turn.message
-            assert message is not None
-            yield from self._finish(message, said)
-            turn.message, turn.messages = None, turn.messages + 1
+            assert turn.message is not None
+            yield from self._close(turn, turn.message, "completed")
+
+    def _close(self, turn: _MemberTurn, message: _OpenMessage, status: Status) -> Iterator[Json]:
+        yield from self._finish(message, "".join(message.passed), status)
+        turn.message, turn.messages = None, turn.messages + 1
 
     def _begin(self, id_: str, phase: Phase | None, member: str) -> Iterator[Json]:
         yield from self._release("commentary")
@@ -164,9 +169,9 @@ class OutputMessages:
         yield {"type": "response.output_item.added", "output_index": self._open.place, "item": {**item}}
         yield self._event("response.content_part.added", self._open, part=_part(""))
 
-    def _finish(self, message: _OpenMessage, text: str) -> Iterator[Json]:
+    def _finish(self, message: _OpenMessage, text: str, status: Status = "completed") -> Iterator[Json]:
         """End the text of a message. The message itself is held until it is known whether it is the answer."""
-        message.item |= {"status": "completed", "content": [_part(text)]}
+        message.item |= {"status": status, "content": [_part(text)]}
         yield self._event("response.output_text.done", message, text=text, logprobs=[])
         yield self._event("response.content_part.done", message, part=_part(text))
         self._held = message

@@ -11,6 +11,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import anyio
+
 from teamwright.errors import RunNotFound
 from teamwright.history.run_history import RunHistory
 from teamwright.runtime.run_reader import deleted_is_not_found
@@ -87,6 +89,8 @@ class StoredResponse:
     """What the run waits for, by key."""
     previous: ResponseId | None
     tokens_before: Usage | None
+    model: str
+    """The id of the team, or its own name where no team of the server has that now."""
 
     @property
     def result(self) -> RunResult:
@@ -136,7 +140,7 @@ class StoredResponse:
             "status": status,
             "incomplete_details": {"reason": self._reason()} if status == "incomplete" else None,
             "error": {"code": "run_failed", "message": failure_text(result)} if status == "failed" else None,
-            "model": self.summary.team,
+            "model": self.model,
             "previous_response_id": None if self.previous is None else str(self.previous),
             "conversation": {"id": self.summary.conversation} if self.summary.conversation else None,
             "output": items,
@@ -235,7 +239,9 @@ async def read_response(server: ServerState, id_: ResponseId) -> StoredResponse:
     tokens_before = None
     if part.start:
         tokens_before = (await _history_up_to(server, history, part.start)).usage()
-    return StoredResponse(part, summary, history, questions, await _previous(server, part, history), tokens_before)
+    previous = await _previous(server, part, history)
+    model = await anyio.to_thread.run_sync(server.catalogue.id_of, summary.team)
+    return StoredResponse(part, summary, history, questions, previous, tokens_before, model or summary.team)
 
 
 async def _history_up_to(server: ServerState, history: RunHistory, number: int) -> RunHistory:

@@ -91,6 +91,8 @@ class ResponseRequest:
             raise refused("model", f"{str(stored.part.id)!r} is of the team {summary.team!r}, which alone can go on")
         replies: dict[str, Answer] = {}
         for key, text, data in self._answers(stored):
+            if key in replies:
+                raise refused("input", f"{key!r} is answered twice; send one answer to each question")
             if key not in stored.questions:
                 raise refused("input", f"nothing is asked at {key!r}; open: {', '.join(map(repr, stored.questions))}")
             replies[key] = Answer(text=text, data=data, by=visitor.name, id=identity)

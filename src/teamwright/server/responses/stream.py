@@ -6,7 +6,7 @@ which begins again has the same numbers, and a client continues after the last e
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing
 from typing import Any
 
@@ -15,7 +15,7 @@ from fastapi import Request
 from teamwright.errors import TeamwrightError
 from teamwright.server.error_responses import NotAllowed, NotKnown, openai_type
 from teamwright.server.error_statuses import refusal_of
-from teamwright.server.frames import Frame
+from teamwright.server.frames import EventProjection, Frame
 from teamwright.server.model_call import DONE, SILENCE, sse
 from teamwright.server.responses.output import OutputMessages
 from teamwright.server.responses.record import StoredResponse, read_response
@@ -27,6 +27,8 @@ Json = dict[str, Any]
 DELTA = "response.output_text.delta"
 ENDINGS = {"completed": "response.completed", "incomplete": "response.incomplete"}
 """The last event of a response by its status; without an answer it has failed."""
+OPEN = frozenset(("queued", "in_progress"))
+"""Statuses of a response that goes on, and so has no last event."""
 
 
 class ResponseStream:
@@ -36,7 +38,7 @@ class ResponseStream:
         self, server: ServerState, request: Request, stored: StoredResponse, echo: Json, *, after: int = -1
     ) -> None:
         self._server, self._request, self._stored, self._echo, self._after = server, request, stored, echo, after
-        self._number = 0
+        self._number = self._read = 0
         self.final: StoredResponse | None = None
         """The response at the end of the stream."""
 
@@ -63,19 +65,40 @@ class ResponseStream:
                 async for some in own:
                     if not some:
                         yield SILENCE
-                    for event in (one for frame in some for one in output.take(frame)):
+                    for event in self._taken(output, some):
                         yield self._text(event)
-            self.final = await self._settled(role)
-            for event in self.final.ending(output):
+            self.final = final = await self._settled(role)
+            for event in self._taken(output, await self._unread(final)):
                 yield self._text(event)
-            ended = {**self.final.to_json(output.items), **self._echo}
-            yield self._text({"type": ENDINGS.get(ended["status"], "response.failed"), "response": ended}, is_last=True)
+            for text in self._ending(final, output):
+                yield text
         except (NotKnown, NotAllowed):
             yield self._error(401, "unauthorized", "the session or token has ended")
         except TeamwrightError as error:  # too late for a status
             refusal = refusal_of(error)
             yield self._error(refusal.status, refusal.code, str(refusal))
         yield DONE
+
+    def _ending(self, final: StoredResponse, output: OutputMessages) -> Iterator[str]:
+        if final.status in OPEN:
+            why = f"the run {final.part.id.run_id!r} has no driver now: once it is resumed, stream the response again"
+            yield self._error(503, f"run_{final.result.status}", why)
+            return
+        for event in final.ending(output):
+            yield self._text(event)
+        ended = {**final.to_json(output.items), **self._echo}
+        yield self._text({"type": ENDINGS.get(ended["status"], "response.failed"), "response": ended}, is_last=True)
+
+    def _taken(self, output: OutputMessages, frames: Sequence[Frame]) -> Iterator[Json]:
+        """Yield what follows from frames; each event of the run is taken once."""
+        for frame in frames:
+            self._read = max(self._read, frame.number or 0)
+            yield from output.take(frame)
+
+    async def _unread(self, final: StoredResponse) -> Sequence[Frame]:
+        """Return what the stream has missed of the record, because its feed has ended before the run."""
+        rest = [one for one in final.history.events if one.number > self._read]
+        return await EventProjection(self._server.engine.journal, final.part.id.run_id).project(rest)
 
     async def _settled(self, role: str) -> StoredResponse:
         part = self._stored.part

@@ -159,7 +159,9 @@ class AnswerFormat(RequestPart):
 
     type: Literal["text", "json_object", "json_schema"] = "text"
     name: str = Field(default="", max_length=64)
-    schema_: dict[str, JsonValue] = Field(default_factory=dict[str, JsonValue], alias="schema")
+    schema_: Annotated[dict[str, JsonValue], AfterValidator(exact_json)] = Field(
+        default_factory=dict[str, JsonValue], alias="schema"
+    )
 
 
 class AnswerText(RequestPart):

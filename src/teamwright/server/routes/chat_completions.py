@@ -23,7 +23,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from teamwright.errors import TeamwrightError, UnknownName
 from teamwright.runtime.run_request import RunRequest
 from teamwright.server.error_responses import NotAllowed, NotKnown, error_response, responses
-from teamwright.server.frames import Frame
+from teamwright.server.frames import Frame, WithheldEnding
 from teamwright.server.model_call import DONE, SILENCE, ModelCall, Retry, key_run, last_from_user, spoken, sse
 from teamwright.server.routes.sockets import EventStream
 from teamwright.server.security.required_role import MAY_READ, Runner, Server, need
@@ -254,6 +254,7 @@ class _Turn:
     is_answer: bool
     passed: list[str] = field(default_factory=list[str])
     waiting: list[str] = field(default_factory=list[str])
+    ending: WithheldEnding = field(default_factory=WithheldEnding)
 
 
 class CompletionText:
@@ -291,10 +292,10 @@ class CompletionText:
         if turn is None or item["output"] is not None:
             return
         if item["offset"] == 0:
-            turn.waiting = []
+            turn.waiting, turn.ending = [], WithheldEnding()
             if turn.passed:  # another attempt: what was passed on can't be taken back
                 turn.is_answer, turn.passed = False, []
-        turn.waiting.append(item["text"])
+        turn.waiting.append(turn.ending.pass_on(item["text"]))
         self._speaker = self._speaker or item["key"]
         if self._speaker == item["key"]:
             yield from self._pass(turn)
@@ -302,6 +303,8 @@ class CompletionText:
     def _pass(self, turn: _Turn) -> Iterator[Piece]:
         text, head = "".join(turn.waiting), "" if turn.passed else f"{turn.name}: "
         turn.waiting = []
+        if not text:
+            return
         turn.passed.append(text)
         if turn.is_answer:
             self._content.append(text)

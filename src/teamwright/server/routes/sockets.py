@@ -37,6 +37,10 @@ LARGEST_NUMBER = 2**53 - 1
 After = Annotated[int, Query(ge=0, le=LARGEST_NUMBER, description="the number of the last event that the client has")]
 
 
+class CutOff(Exception):
+    """A stream ends before what it is about does. Its connection is closed in the middle, which the client sees."""
+
+
 class EventStream(StreamingResponse):
     """Sends texts as they come; a client that does not take one in time loses its connection."""
 
@@ -64,7 +68,7 @@ class EventStream(StreamingResponse):
                 await send(message)
 
         async with aclosing(self._texts):
-            with suppress(TimeoutError):  # an end without the end of the body closes the connection
+            with suppress(TimeoutError, CutOff):  # an end without the end of the body closes the connection
                 await super().stream_response(sending)
 
 
