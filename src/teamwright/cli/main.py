@@ -19,7 +19,7 @@ from typing import Annotated
 
 import typer
 
-from teamwright.cli import chat, doctor, memory, new, plan, run, show, validate
+from teamwright.cli import chat, doctor, memory, new, plan, run, show, test, validate
 from teamwright.cli.entry import server_options, take_option
 from teamwright.cli.runs import (
     answer,
@@ -34,6 +34,7 @@ from teamwright.cli.runs import (
     resume,
     show as run_show,
     steer,
+    test as run_test,
     trace,
 )
 from teamwright.cli.terminal.errors import guarded
@@ -72,6 +73,7 @@ app.command("show")(show.show)
 app.command("plan")(plan.plan)
 app.command("validate")(validate.validate)
 app.command("schema")(validate.schema)
+app.command("test")(test.test)
 app.command("new")(new.new)
 app.command("doctor")(doctor.doctor)
 app.add_typer(runs, name="runs")
@@ -92,6 +94,7 @@ runs.command("pause")(steer.pause)
 runs.command("cancel")(steer.cancel)
 runs.command("export")(export.export)
 runs.command("trace")(trace.trace)
+runs.command("test")(run_test.test)
 runs.command("delete")(delete.delete)
 
 

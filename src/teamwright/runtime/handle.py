@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from teamwright.runtime.run import Run
     from teamwright.runtime.run_control import RunControl
     from teamwright.runtime.run_request import RunInput
+    from teamwright.runtime.run_state import ReplayObserver
     from teamwright.teams.team import Team
     from teamwright.values.events.run import RunAborted
     from teamwright.values.people import Cancel
@@ -158,6 +159,8 @@ class Driver:
         self.grace = CANCEL_GRACE if grace is None else grace
         self.bus = Bus()
         self.models, self.dependencies, self._mcp = Models(), Dependencies(deps), McpPool()
+        self.observer: ReplayObserver | None = None
+        """What observes every run from inside, and may stand in for its calls; `None` but in tests."""
         self._shared, self.limiters, self._prompt_meter = shared, RateLimiters(shared), PromptMeter(journal)
         self._new_clock = new_clock
         self.live = LiveRuns(journal)
@@ -260,6 +263,8 @@ class Driver:
             driver=self.name,
             prompt_meter=self._prompt_meter,
         )
+        if self.observer is not None:
+            run.observe(self.observer)
         if self._placement is not None:
             run.place_branches(self._placement, self._child_batch)
         return run

@@ -25,6 +25,7 @@ from teamwright.runtime.budget.rate_limiter import RateLimiters
 from teamwright.runtime.event_publisher import Bus
 from teamwright.runtime.run import Run
 from teamwright.runtime.run_reader import read_events
+from teamwright.runtime.run_state import ReplayObserver
 from teamwright.values.events.agent import AgentAsked, AgentCalled, AgentFailed, AgentReplied
 from teamwright.values.events.event import Event
 from teamwright.values.key import is_inside
@@ -208,7 +209,7 @@ def _past_of(events: Sequence[Event], key: str) -> tuple[AgentAsked, Sequence[Ev
     return asked, events
 
 
-class _PromptObserver:
+class _PromptObserver(ReplayObserver):
     """Lets a replay come as far as one turn, and keeps what the turn and its requests received."""
 
     def __init__(self, key: str, wanted: frozenset[str]) -> None:

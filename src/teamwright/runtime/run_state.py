@@ -36,7 +36,7 @@ from teamwright.values.turns.messages import EMPTY, History
 from teamwright.values.turns.turn import Failure, MemberRequest, Reply
 
 if TYPE_CHECKING:
-    from teamwright.agents.contract.effect import Effect
+    from teamwright.agents.contract.effect import Attempt, Effect, Returned
     from teamwright.values.turns.turn import Turn
 
 
@@ -54,6 +54,10 @@ class ReplayObserver(Protocol):
     async def place(self, *, is_recorded: bool) -> None:
         """Look at a place before which people may change the outermost team; the record may have come beyond it."""
         ...
+
+    def call_of(self, key: str, effect: Effect) -> Callable[[Attempt], Awaitable[Returned]]:
+        """Return what makes a call that is not recorded: the effect itself, or what stands in for it in a test."""
+        return effect.call
 
 
 ABANDONED_PAUSE = 0.05

@@ -26,7 +26,7 @@ from teamwright.lab.simulation.simulated_agents import (
     declared_behaviour,
     pad_text,
 )
-from teamwright.lab.simulation.virtual_loop import run_virtually, virtual_now
+from teamwright.testing.virtual_loop import run_virtually, virtual_now
 from teamwright.strategies import Outcome, Task
 from teamwright.strategies.fan_out import CHUNKS_SCHEMA as CHUNKS
 from teamwright.strategies.hierarchical import Delegate, Hierarchical, Synthesize, decision_schema, read_decision

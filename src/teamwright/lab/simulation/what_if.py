@@ -34,7 +34,7 @@ from teamwright.lab.simulation.replay import (
 )
 from teamwright.lab.simulation.simulated_agents import Simulator, declared_behaviour
 from teamwright.lab.simulation.trials import Trial, declared_team, in_topology
-from teamwright.lab.simulation.virtual_loop import run_virtually, virtual_now
+from teamwright.testing.virtual_loop import run_virtually, virtual_now
 from teamwright.lab.topology_profiles import topology_named
 from teamwright.runtime.engine import Engine
 from teamwright.runtime.run_reader import read_source

@@ -242,14 +242,15 @@ class EffectCall:
         )
 
     async def _send(self, max_output: int | None, *, cut: bool, in_doubt: bool) -> Returned:
-        effect, account = self._effect, self._scope.account
-        attempt, call = self._new_attempt(max_output, cut=cut), effect.call
+        effect, account, observer = self._effect, self._scope.account, self._scope.run.observer
+        attempt = self._new_attempt(max_output, cut=cut)
+        call = effect.call if observer is None else observer.call_of(self._key, effect)
         timeout = effect.timeout
         if account is not None and account.message is not None and effect.kind == "model":
             timeout = tighter(timeout, account.message.seconds)
         if timeout is None:
             timeout = effect.default_timeout
-        if effect.in_doubt is not None:
+        if effect.in_doubt is not None and call is effect.call:
             call = InDoubtCall(self._scope, effect, in_doubt=in_doubt).make
         try:
             if timeout is None:

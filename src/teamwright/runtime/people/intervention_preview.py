@@ -25,6 +25,7 @@ from teamwright.runtime.event_publisher import Bus
 from teamwright.runtime.people.applied_interventions import interventions_of, joining_agent, refusal_now
 from teamwright.runtime.run import Run
 from teamwright.runtime.run_reader import TeamSource, read_source
+from teamwright.runtime.run_state import ReplayObserver
 from teamwright.values.events.agent import AgentAsked, AgentFailed, AgentReplied
 from teamwright.values.key import nearest_key
 from teamwright.values.people import AddMember, Steer, TeamChange
@@ -128,7 +129,7 @@ async def _replayed(run: Run) -> AsyncGenerator[None]:
             await driving
 
 
-class _Hold:
+class _Hold(ReplayObserver):
     """Holds every member that would take a turn, every call that is not recorded, and a team where it would go on."""
 
     def __init__(self) -> None:

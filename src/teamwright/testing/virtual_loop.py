@@ -1,8 +1,7 @@
 """An event loop whose clock jumps to the next timer, so that hours pass at once and deterministically.
 
 Timers, sleeps and deadlines work as usual. A result from a thread or from outside has no place in virtual time: waiting
-for one raises an error instead of hanging. The length of a simulated run is bounded: a team may be allowed a billion
-turns.
+for one raises an error instead of hanging. A *patient* loop lets its clock stand still while a thread works instead.
 """
 
 from __future__ import annotations
@@ -10,22 +9,23 @@ from __future__ import annotations
 import asyncio
 import selectors
 import threading
-from collections.abc import Callable, Coroutine, Generator, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from contextvars import ContextVar
-from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import anyio.to_thread
 from typing_extensions import override
 
-from teamwright.errors import UsageError, VirtualTimeStuck
+from teamwright.errors import VirtualTimeStuck
 
 if TYPE_CHECKING:
     from _typeshed import FileDescriptorLike
 
 
 T = TypeVar("T")
+POLL_SECONDS = 0.05
+"""How long a patient loop waits at once, in real time, for a thread that works."""
 RESOLUTION = 1e-6
 """Seconds that count as the same instant: more than the rounding error of a clock that has run for centuries."""
 
@@ -36,6 +36,8 @@ class JumpingSelector(selectors.BaseSelector):
     def __init__(self) -> None:
         self.now = 0.0
         self.answered_from: str | None = None
+        self.is_awaited: Callable[[], bool] = lambda: False
+        """Whether a thread works for the loop, whose clock stands still meanwhile."""
         self._has_failed = False
         self._files = selectors.DefaultSelector()
 
@@ -52,6 +54,8 @@ class JumpingSelector(selectors.BaseSelector):
         ready = self._files.select(0)
         if ready or timeout == 0:
             return ready
+        if self.is_awaited():
+            return self._files.select(POLL_SECONDS)
         if timeout is None:
             raise VirtualTimeStuck(
                 "Every task waits and no timer is set: something waits for a thread, a file or the network, which never"
@@ -84,11 +88,15 @@ class JumpingSelector(selectors.BaseSelector):
 class VirtualLoop(asyncio.SelectorEventLoop):
     """Never waits: when every task waits for a timer, its clock jumps to the next one. Its time starts at zero."""
 
-    def __init__(self) -> None:
-        self._clock = JumpingSelector()
+    def __init__(self, *, patient: bool = False) -> None:
+        self._clock, self._patient = JumpingSelector(), patient
         super().__init__(self._clock)
         self._clock_resolution = RESOLUTION  # asyncio treats timers within it as due now
         self._own_thread = threading.get_ident()
+
+    def wait_for(self, limiter: anyio.CapacityLimiter) -> None:
+        """Let the clock stand still while a thread works for which this limiter has room."""
+        self._clock.is_awaited = lambda: limiter.borrowed_tokens > 0
 
     @override
     def time(self) -> float:
@@ -98,12 +106,12 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     @override
     def call_soon_threadsafe(self, callback: Callable[..., object], *args: Any, context: Any = None) -> asyncio.Handle:
         """Only for the loop's own thread: a call from another one has no defined point in virtual time."""
-        if threading.get_ident() != self._own_thread:
+        if threading.get_ident() != self._own_thread and not self._patient:
             self._clock.answered_from = threading.current_thread().name
         return super().call_soon_threadsafe(callback, *args, context=context)
 
 
-def run_virtually(main: Callable[[], Coroutine[Any, Any, T]]) -> T:
+def run_virtually(main: Callable[[], Coroutine[Any, Any, T]], *, patient: bool = False) -> T:
     """Run a coroutine on a virtual loop whose clock starts at zero, and return its result.
 
     If a loop runs already, as in a notebook, the virtual loop runs in a thread and the caller waits for it.
@@ -111,70 +119,22 @@ def run_virtually(main: Callable[[], Coroutine[Any, Any, T]]) -> T:
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        return _run_here(main)
+        return _run_here(main, patient=patient)
     with ThreadPoolExecutor(1) as aside:
-        return aside.submit(_run_here, main).result()
+        return aside.submit(partial(_run_here, main, patient=patient)).result()
 
 
-def _run_here(main: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
-        return runner.run(main())
+def _run_here(main: Callable[[], Coroutine[Any, Any, T]], *, patient: bool) -> T:
+    async def patiently(loop: VirtualLoop) -> T:
+        loop.wait_for(anyio.to_thread.current_default_thread_limiter())
+        return await main()
+
+    with asyncio.Runner(loop_factory=partial(VirtualLoop, patient=patient)) as runner:
+        loop = runner.get_loop()
+        assert isinstance(loop, VirtualLoop)
+        return runner.run(patiently(loop) if patient else main())
 
 
 def virtual_now() -> float:
     """The time of the running loop, for use as the wall clock of an engine on it."""
     return asyncio.get_running_loop().time()
-
-
-MOST_TURNS = 50_000
-MOST_CHARACTERS = 4_000_000_000
-"""The total input of all members: every turn of a long conversation receives all of it again."""
-
-
-@dataclass(slots=True)
-class RunBound:
-    """Counts the turns and the input characters of one run, and stops the run when either is too large."""
-
-    stop: Callable[[], None] | None = None
-    turns: int = 0
-    characters: int = 0
-
-    @property
-    def is_passed(self) -> bool:
-        """Whether the run is longer than a simulation may be."""
-        return self.turns > MOST_TURNS or self.characters > MOST_CHARACTERS
-
-    def count(self, characters: int) -> None:
-        """Count one turn with so many characters of input."""
-        self.turns += 1
-        self.characters += characters
-        if self.is_passed and self.stop is not None:
-            self.stop()
-
-    def check(self) -> None:
-        if self.is_passed:
-            raise UsageError(
-                f"A simulated run was stopped after {self.turns} turns with {self.characters} characters of input; the"
-                f" maximum is {MOST_TURNS} turns and {MOST_CHARACTERS} characters. Lower max_turns, or set a limit with"
-                " --max-calls."
-            )
-
-
-_BOUND: ContextVar[RunBound | None] = ContextVar("teamwright_simulated_run", default=None)
-
-
-@contextmanager
-def bounded_run() -> Generator[RunBound]:
-    """Count the turns of all simulated members within the block against one bound."""
-    bound = RunBound()
-    before = _BOUND.set(bound)
-    try:
-        yield bound
-    finally:
-        _BOUND.reset(before)
-
-
-def count_turn(characters: int) -> None:
-    """Count a turn of the enclosing simulated run, if there is one."""
-    if (bound := _BOUND.get()) is not None:
-        bound.count(characters)

@@ -1,0 +1,286 @@
+"""Replays cases with the ordinary engine, in virtual time and a journal in memory, and cuts them off at each write.
+
+With anything live, time is real. Nothing is written to the user's journal.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+import anyio
+from typing_extensions import override
+
+from teamwright.agents.clients.client_pool import Models
+from teamwright.errors import ManifestError, NonDeterminism, TeamwrightError
+from teamwright.history.run_history import RunHistory
+from teamwright.journal.in_memory_journal import MemoryJournal
+from teamwright.journal.protocol import Batch, Committed
+from teamwright.runtime.engine import Engine
+from teamwright.runtime.handle import Handle
+from teamwright.teams.builder import SCRIPTED
+from teamwright.teams.manifests.environment_variables import lenient_environment
+from teamwright.teams.team import Team
+from teamwright.teams.team_loader import read_manifest, source_of, team_from_source
+from teamwright.testing.cases.case_file import Expected, LoadedCase, read_case
+from teamwright.testing.cases.expectations import Finding, differences, observed
+from teamwright.testing.cases.player import Live, Player
+from teamwright.testing.cases.recorded_replies import Cleaner, recording_of
+from teamwright.testing.cases.recording import Recording, SentPrompt, SentToRun
+from teamwright.testing.virtual_loop import run_virtually
+from teamwright.values.events.event import Event
+from teamwright.values.events.run import PersonAnswered, RunIntervened
+from teamwright.values.limits import Limits
+from teamwright.values.people import Answer, Answered, Mark, Pause, Undo
+from teamwright.values.specs.manifest import Source
+from teamwright.values.turns.results import RunResult
+from teamwright.values.value import JsonValue
+
+RUN_ID = "case"
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class CaseResult:
+    """What the replay of a case has found; it passes if that is nothing."""
+
+    name: str
+    findings: tuple[Finding, ...]
+    seconds: float = 0.0
+    kills: int = 0
+    """At how many writes it was cut off and resumed."""
+    now: Expected | None = None
+    """What the run did."""
+    sent: dict[str, SentPrompt] = field(default_factory=dict[str, SentPrompt])
+    """What its calls have sent, by key."""
+    recorded: Recording | None = None
+    """The recording of this run, where anything was live."""
+    was_halted: bool = False
+    """Whether a call was made that the case does not know, so that the run did not go on."""
+
+    @property
+    def passes(self) -> bool:
+        """Whether the run did what the case expects, with the calls that it has."""
+        return not self.findings
+
+    @property
+    def status(self) -> str:
+        """The word for it."""
+        return "passed" if self.passes else "failed"
+
+    def to_json(self) -> dict[str, JsonValue]:
+        """The fields that a report shows, as JSON data."""
+        return {
+            "case": self.name,
+            "status": self.status,
+            "seconds": round(self.seconds, 3),
+            "kills": self.kills,
+            "findings": [one.to_json() for one in self.findings],
+        }
+
+
+class CaseJournal(MemoryJournal):
+    """A journal in memory that keeps its writes apart, and may begin with some."""
+
+    def __init__(self, writes: Sequence[Batch] = (), inbox_items: int = 0) -> None:
+        super().__init__()
+        self.writes: list[Batch] = []
+        self._sent = inbox_items
+        for batch in writes:
+            self.append(batch, lambda _error: None)
+
+    @override
+    def append(self, batch: Batch, done: Committed) -> None:
+        self.writes.append(batch)
+        super().append(batch, done)
+
+
+def run_case(path: Path, live: Live = Live(), *, kill: bool = False) -> CaseResult:
+    """Read a case and replay it; a case that can't be read fails with every mistake in it."""
+    try:
+        case = read_case(path)
+    except ManifestError as error:
+        return CaseResult(str(path), tuple(Finding("", str(one)) for one in error.problems))
+    return replace(replay_case(case, live, kill=kill), name=str(path))
+
+
+def source_of_case(case: LoadedCase) -> Source:
+    """Return the team of a case as its manifest declares it today."""
+    model = case.case.model or None
+    if model is not None and model.startswith(SCRIPTED):
+        model = SCRIPTED + str((case.path.parent / model.removeprefix(SCRIPTED)).resolve())
+    loaded = read_manifest([case.manifest], models_replaced=model is not None)
+    return source_of(loaded, team=case.case.team or None, model=model)
+
+
+def replay_case(case: LoadedCase, live: Live = Live(), *, kill: bool = False) -> CaseResult:
+    """Replay a case, and return what differs; with `kill`, also cut it off at each write and resume it."""
+    began = time.monotonic()
+    try:
+        source = source_of_case(case)
+        replay = CaseReplay(case, source, live)
+        found = run_now(replay.run, live)
+        if kill and found.passes:
+            found = _killed(replay, found)
+    except NonDeterminism as error:
+        found = CaseResult(case.name, (_non_determinism(error),))
+    except TeamwrightError as error:
+        found = CaseResult(case.name, (Finding("", str(error)),))
+    return replace(found, seconds=time.monotonic() - began)
+
+
+def run_now(main: Callable[[], Coroutine[Any, Any, T]], live: Live) -> T:
+    """Run a coroutine in virtual time, or in real time if anything is live."""
+    return anyio.run(main) if live.is_any else run_virtually(main, patient=True)
+
+
+def _killed(replay: CaseReplay, whole: CaseResult) -> CaseResult:
+    """Cut the run off after each write but the last; the first way in which it ends otherwise is the finding."""
+    writes = replay.writes
+    for number in range(1, len(writes)):
+        try:
+            findings = run_virtually(partial(replay.resume, writes[:number], whole), patient=True)
+        except NonDeterminism as error:
+            findings = (_non_determinism(error),)
+        if findings:
+            last = writes[number - 1].events[-1]
+            where = f"killed after write {number} of {len(writes)} ({last.kind} at {last.key!r})"
+            return replace(whole, findings=tuple(replace(one, text=f"{where}: {one.text}") for one in findings))
+    return replace(whole, kills=max(0, len(writes) - 1))
+
+
+def _non_determinism(error: NonDeterminism) -> Finding:
+    return Finding("", f"the record has {error.recorded}, and the team now {error.replayed}")
+
+
+class CaseReplay:
+    """The replay of one case."""
+
+    def __init__(self, case: LoadedCase, source: Source, live: Live = Live()) -> None:
+        self._case, self._source, self._live = case, source, live
+        self.writes: list[Batch] = []
+        """The writes of the run, once it has run."""
+
+    @property
+    def _recording(self) -> Recording:
+        return self._case.recording
+
+    def _team(self, models: Models | None = None) -> Team:
+        environment = None if self._live.is_any else lenient_environment(self._source.manifest)
+        return team_from_source(self._source, models, environment=environment)
+
+    async def run(self) -> CaseResult:
+        """Run the case from its start, and return what differs."""
+        journal = CaseJournal()
+        cleaner = Cleaner((), self._source.base)
+        player = Player(self._recording, cleaner, self._live)
+        result, history = await self._drive(journal, player, ())
+        self.writes = list(journal.writes)
+        now = await observed(journal, history, result)
+        findings = list(player.findings)
+        if not player.halted.is_set():
+            if not self._live.models:
+                findings += player.unasked()
+            findings += differences(self._case.case.expect, now)
+        recorded = None
+        if self._live.is_any:
+            recorded, _ = await recording_of(journal, history, cleaner)
+            recorded = recorded.with_prompts(player.sent)
+        return CaseResult(
+            self._case.name,
+            tuple(findings),
+            now=now,
+            sent=player.sent,
+            recorded=recorded,
+            was_halted=player.halted.is_set(),
+        )
+
+    async def resume(self, writes: Sequence[Batch], whole: CaseResult) -> tuple[Finding, ...]:
+        """Resume a run of which these writes are left, and return how it differs from the whole run."""
+        events = [event for batch in writes for event in batch.events]
+        items = (event.fact.inbox_id for event in events if isinstance(event.fact, RunIntervened))
+        journal = CaseJournal(writes, max(items, default=0))
+        player = Player(self._recording, Cleaner((), self._source.base), record=events)
+        result, history = await self._drive(journal, player, events)
+        now = await observed(journal, history, result)
+        assert whole.now is not None
+        wanted = whole.now.model_copy(update={"tokens": None})
+        return (*player.findings, *differences(wanted, now))
+
+    async def _drive(
+        self, journal: CaseJournal, player: Player, record: Sequence[Event]
+    ) -> tuple[RunResult, RunHistory]:
+        """Drive the run to its end, from its start or from a record."""
+        start = self._recording.start
+        began = record[-1].time if record else start.started_at
+        origin = anyio.current_time()
+
+        def wall() -> float:
+            return began + anyio.current_time() - origin
+
+        player.seconds = lambda: wall() - start.started_at
+        engine = Engine(journal, wall=wall, seed=lambda: start.seed, placement="here")
+        engine.driver.observer = player
+        async with engine:
+            handle = await self._start(engine, player, resumes=bool(record))
+            handle.set_interactive(True)
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self._send_all, journal, player, handle, record)
+                tasks.start_soon(_interrupt_halted, player, handle)
+                result = await handle.result()
+                tasks.cancel_scope.cancel()
+            return result, await engine.runs.history(RUN_ID)
+
+    async def _start(self, engine: Engine, player: Player, *, resumes: bool) -> Handle:
+        team = self._team(engine.models)
+        if resumes:
+            return await engine.start_resume(RUN_ID, team=team)
+        start = self._recording.start
+        return await engine.start(
+            team,
+            self._case.case.task,
+            run_id=RUN_ID,
+            history=start.history,
+            limits=None if start.limits is None else Limits.from_bounds(start.limits),
+            attachments=[player.file(one) for one in start.attachments[len(team.attachments) :]],
+        )
+
+    async def _send_all(self, journal: CaseJournal, player: Player, handle: Handle, record: Sequence[Event]) -> None:
+        """Send what people sent, at its time; after the last of it, the run pauses where it waits for people."""
+        for one in self._unsent(record):
+            if not self._live.is_any:
+                await anyio.sleep(max(0.0, one.at - player.seconds()))
+            if one.intervention is not None:
+                await journal.send(RUN_ID, one.intervention)
+            else:
+                given = self._case.case.answers[one.answers]
+                answer = Answer(text=given.text, data=given.data, by=given.by)
+                await journal.send(RUN_ID, Answered(key=one.answers, answer=answer))
+        await anyio.sleep(0)
+        handle.set_interactive(False)
+
+    def _unsent(self, record: Sequence[Event]) -> list[SentToRun]:
+        """What people sent that a record does not have yet; an answer without a time is there from the start."""
+        timed = {one.answers for one in self._recording.sent}
+        known = [SentToRun(at=0.0, answers=key) for key in self._case.case.answers if key not in timed]
+        answered = {event.key for event in record if isinstance(event.fact, PersonAnswered)}
+        steers = [event for event in record if isinstance(event.fact, RunIntervened)]
+        received = sum(not isinstance(one.fact.intervention, Pause | Mark | Undo) for one in steers)  # pyright: ignore[reportAttributeAccessIssue]
+        found: list[SentToRun] = []
+        for one in (*known, *self._recording.sent):
+            if one.intervention is None:
+                found += [one] if one.answers not in answered else []
+            elif received:
+                received -= 1
+            else:
+                found.append(one)
+        return found
+
+
+async def _interrupt_halted(player: Player, handle: Handle) -> None:
+    await player.halted.wait()
+    handle.interrupt()
