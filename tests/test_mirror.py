@@ -18,6 +18,12 @@ TESTS = ROOT / "tests"
 CLASS = re.compile(r"^ *class (\w+)[(\[:]", re.MULTILINE)
 
 COVERED_BY = {
+    "cli/runs/test.py": "cli/test_test.py",
+    "testing/cases/case_of_run.py": "testing/cases/test_replay.py",
+    "testing/cases/expectations.py": "testing/cases/test_replay.py",
+    "testing/cases/player.py": "testing/cases/test_replay.py",
+    "testing/cases/recording.py": "testing/cases/test_case_file.py",
+    "testing/cases/recorded_replies.py": "testing/cases/test_replay.py",
     "cluster/worker_log.py": "cluster/test_worker.py",
     "agents/reference_graph.py": "teams/manifests/checks/test_cycles.py",
     "journal/agent_notes.py": "agents/tools/test_built_in.py",

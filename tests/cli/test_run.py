@@ -196,26 +196,6 @@ def test_a_finished_run_is_continued_in_its_conversation(call: Call, team: Path,
     assert call("run", "And now?", "--continue", "nothing").code == 2
 
 
-def test_a_recorded_run_replays_without_its_model(call: Call, tmp_path: Path) -> None:
-    replies = """
-rules:
-  - {agent: writer, reply: "First.", times: 1}
-  - {agent: critic, tool: {name: terminate, args: {response: "Enough."}}, match: Second}
-  - {agent: critic, json: {score: 3}, times: 1}
-  - {agent: writer, reply: "Second,\\nin two lines."}
-"""
-    declared = TEAM.replace("sequential", "round_robin").replace("Judge.", "Judge., tools: [terminate]")
-    team = write_team(tmp_path / "loop", declared, replies)
-    script = tmp_path / "script.yaml"
-    real = call("run", team, "Go", "--record", script, "--json").json
-    again = call("run", team, "Go", "--model", f"scripted:{script}", "--json").json
-    assert real["stop_reason"] == again["stop_reason"] == "terminated"
-    assert real["messages"] == again["messages"]
-    assert "times: 1" in script.read_text()
-    one = call("run", team, "Go", "--team", "writer", "--record", script)
-    assert f"recorded 1 reply; replay it with  --model scripted:{script}" in one.err
-
-
 @pytest.mark.parametrize(
     ("team", "replies", "code", "status", "words"),
     [

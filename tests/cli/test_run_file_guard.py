@@ -9,9 +9,8 @@ import pytest
 from tests.kit.terminal import REPLIES, TEAM, Call, write_team
 
 
-@pytest.mark.parametrize("option", ["--out", "--record"])
 @pytest.mark.parametrize("name", ["team.yaml", "replies.yaml", "task.txt", "more.yaml", "link.yaml", "stand_in.yaml"])
-def test_a_file_that_the_run_reads_is_not_written(call: Call, tmp_path: Path, option: str, name: str) -> None:
+def test_a_file_that_the_run_reads_is_not_written(call: Call, tmp_path: Path, name: str) -> None:
     team = TEAM.replace("Write.", "Write., fallback: {model: 'scripted:stand_in.yaml'}")
     folder = write_team(tmp_path / "team", team, REPLIES)
     (folder / "stand_in.yaml").write_text(REPLIES)
@@ -20,9 +19,9 @@ def test_a_file_that_the_run_reads_is_not_written(call: Call, tmp_path: Path, op
     (folder / "link.yaml").hardlink_to(folder / "team.yaml")
     before = (folder / name).read_text()
     read = ("--with", folder / "more.yaml", "--file", folder / "task.txt", "--team", "report")
-    done = call("run", folder / "team.yaml", *read, option, folder / name)
+    done = call("run", folder / "team.yaml", *read, "--out", folder / name)
     assert done.code == 2
-    assert f"{option} '{folder / name}' would overwrite a file that this run reads" in done.err
+    assert f"--out '{folder / name}' would overwrite a file that this run reads" in done.err
     assert (folder / name).read_text() == before
     assert call("runs", "list", "--json").json == []
 
@@ -30,11 +29,6 @@ def test_a_file_that_the_run_reads_is_not_written(call: Call, tmp_path: Path, op
 def test_a_script_that_is_given_in_place_of_the_models_is_not_written(call: Call, team: Path, tmp_path: Path) -> None:
     script = tmp_path / "script.yaml"
     script.write_text(REPLIES)
-    assert call("run", team, "Explain", "--model", f"scripted:{script}", "--record", script).code == 2
+    assert call("run", team, "Explain", "--model", f"scripted:{script}", "--out", script).code == 2
     assert call("run", team, "Explain", "--run-id", "one").code == 0
-    assert call("run", "--continue", "one", "More", "--record", team / "replies.yaml").code == 2
-
-
-def test_a_run_can_be_recorded_again_beside_its_manifest(call: Call, team: Path) -> None:
-    for _ in range(2):
-        assert call("run", team, "Explain", "--record", team / "recorded.yaml").code == 0
+    assert call("run", "--continue", "one", "More", "--out", team / "replies.yaml").code == 2

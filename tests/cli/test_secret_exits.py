@@ -58,7 +58,9 @@ def exits(call: Call, folder: Path, text: str) -> dict[str, str]:
     note("questions as data", "runs", "answer", "one", "--json")
     note("answer", "runs", "answer", "one", f"yes {text} end", "--by", f"by {text} end")
     note("resume", "runs", "resume", "one", "--json")
-    note("record", "run", folder, f"task {text} end", "--team", "plain", "--record", folder / "recorded.yaml")
+    note("plain", "run", folder, f"task {text} end", "--team", "plain", "--run-id", "plain")
+    note("case", "runs", "test", "plain", "--out", folder / "cases/plain.yaml")
+    note("replay", "test", folder / "cases")
     note("show", "runs", "show", "one")
     note("logs", "runs", "logs", "one", "--level", "debug")
     note("logs as data", "runs", "logs", "one", "--json")
@@ -69,7 +71,8 @@ def exits(call: Call, folder: Path, text: str) -> dict[str, str]:
     note("diff", "runs", "diff", "one", "two")
     note("cancel", "runs", "cancel", "two", f"because {text} end")
     note("show of the fork", "runs", "show", "two", "--json")
-    return written | {name: (folder / name).read_text() for name in ("export.json", "recorded.yaml")}
+    files = ("export.json", "cases/plain.yaml", "cases/plain.replies.jsonl")
+    return written | {name: (folder / name).read_text() for name in files}
 
 
 # S-06

@@ -14,9 +14,9 @@ from teamwright import Context, Engine, Reply, RunResult, Team, Turn
 from teamwright.agents.contract.agent import Agent, Policy
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
 from teamwright.journal.in_memory_journal import MemoryJournal
-from teamwright.testing.virtual_loop import VirtualLoop
 from teamwright.strategies import Outcome, Task
 from teamwright.strategies.protocol import Members
+from teamwright.testing.virtual_loop import VirtualLoop
 from teamwright.values.call_limits import DEFAULT_RETRY, RetryPolicy
 from teamwright.values.events.event import Event
 from teamwright.values.limits import Limits, Pace, Usage

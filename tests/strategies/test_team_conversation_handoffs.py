@@ -17,7 +17,6 @@ from teamwright.agents.scripted import Rule, ScriptedAgent, ToolRule
 from teamwright.agents.tools.agent_tool import as_tool
 from teamwright.agents.tools.built_in import transfer_definition, transfer_message
 from teamwright.errors import ManifestError, UsageError
-from teamwright.history.script_export import to_script
 from teamwright.runtime.engine import Engine
 from teamwright.strategies.registry import BUILT_IN_STRATEGIES, find_strategy
 from teamwright.strategies.team_conversation import TAKEN_BY
@@ -219,18 +218,6 @@ async def test_a_team_is_handed_to_like_any_member() -> None:
     inner = Team("inner", members=[member("x", handoffs=())])
     _, events = await run(Team("t", members=[member("a", "inner"), member("b"), inner], max_turns=5))
     assert asked(events) == ["a", "inner", "x"]
-
-
-async def test_a_recorded_handoff_becomes_a_rule_of_a_script() -> None:
-    triage = model("triage", ToolCallPart("transfer_to_billing", {"message": "An invoice."}), handoffs=["billing"])
-    team = Team("desk", members=[triage, model("billing", TextPart("Paid."))], strategy="graph")
-    async with Engine("memory") as engine:
-        result = await engine.run(team, "go")
-        script = await to_script(engine.journal, await engine.runs.history(result.run_id))
-    assert [(rule.agent, rule.tool and rule.tool.name, rule.reply) for rule in script.rules] == [
-        ("triage", "transfer_to_billing", None),
-        ("billing", None, "Paid."),
-    ]
 
 
 def test_the_tool_tells_who_takes_over_and_what_for() -> None:

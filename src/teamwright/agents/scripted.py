@@ -40,7 +40,6 @@ from teamwright.values.names import check_name
 from teamwright.values.specs.manifest import AgentSpec
 from teamwright.values.specs.models import AnyModel, NamedModel
 from teamwright.values.specs.tools import TERMINATE
-from teamwright.values.text.secret_patterns import mask_value
 from teamwright.values.text.timed_regex import PatternSearch, pattern_problem
 from teamwright.values.turns.messages import Message, digest, quote_headers
 from teamwright.values.turns.turn import Reply, Signal, ToolUse, Turn
@@ -112,10 +111,6 @@ class Script(Value):
         from teamwright.agents.script_file import script_text
 
         return script_text(self.model_dump(mode="json", exclude_unset=True, by_alias=True))
-
-    def masked(self) -> Script:
-        """Return the script with texts that look like secrets masked, since files of replies are shared."""
-        return Script.model_validate(mask_value(self.model_dump(mode="json", exclude_unset=True, by_alias=True)))
 
     def unused_rules(self, used: Callable[[str], int]) -> list[str]:
         """Return messages for the unused rules of a strict script: never used, or fewer times than declared."""

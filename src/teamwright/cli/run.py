@@ -5,7 +5,7 @@ It rejects output files that the run also reads, so that no manifest, task or sc
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -45,7 +45,7 @@ from teamwright.cli.terminal.options import (
     read_task,
     run_limits,
 )
-from teamwright.cli.terminal.output import Json, Out, check_out, redirect_prints, say, write_file
+from teamwright.cli.terminal.output import Json, Out, check_out, redirect_prints, say
 from teamwright.errors import UsageError
 
 if TYPE_CHECKING:
@@ -72,9 +72,6 @@ Confirm = Annotated[
 Budget = Annotated[
     str | None, typer.Option("--budget", metavar="NAME", help="The tenant's budget that the run draws on.")
 ]
-RecordFile = Annotated[
-    Path | None, typer.Option("--record", metavar="FILE", help="Write the replies as a script that replays them.")
-]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +82,6 @@ class Request:
     run_id: str | None
     continues: str | None
     conversation: str | None
-    record: Path | None
     file: str | None
     limits: Limits | None
     changes: tuple[SourceChange, ...] = ()
@@ -113,7 +109,6 @@ def run(
     continues: Continues = None,
     conversation: ConversationName = None,
     attach: Attach = None,
-    record: RecordFile = None,
     budget: Budget = None,
     max_tokens: MaxTokens = None,
     max_usd: MaxUsd = None,
@@ -140,7 +135,7 @@ def run(
       teamwright run --continue last "And in French?"
     """
 
-    _check_outputs(out, record)
+    check_out(out)
     manifest, task = _manifest_and_task(manifest, task, file, continues or conversation)
     paths = () if manifest is None else (Path(manifest), *(more or ()))
     request = Request(
@@ -148,7 +143,6 @@ def run(
         run_id=run_id,
         continues=continues,
         conversation=conversation,
-        record=record,
         file=file,
         limits=run_limits(max_tokens, max_usd, max_calls, max_seconds),
         changes=tuple(changes),
@@ -163,11 +157,6 @@ def _view_options(json: bool, events: bool, quiet: bool, out: Path | None, no_in
     from teamwright.cli.foreground_run import ViewOptions
 
     return ViewOptions(json, events, quiet, out, no_input, full)
-
-
-def _check_outputs(out: Path | None, record: Path | None) -> None:
-    check_out(out)
-    check_out(record, "--record")
 
 
 def _manifest_and_task(
@@ -206,7 +195,7 @@ async def _run(request: Request, shown: ViewOptions) -> int:
         for change in () if exists else request.changes:  # a run that exists keeps what was recorded with it
             source = source.changed(partial(change.apply, limits=request.limits))
         read = (*files_read(source.source, loaded, request.file), *map(Path, request.attach))
-        check_no_overwrite({"--out": shown.out, "--record": request.record}, read)
+        check_no_overwrite(shown.out, read)
         team = source.build(engine.models)
         if not exists:
             await check_ready(team, engine.models, loaded.places if loaded else None)
@@ -224,12 +213,7 @@ async def _run(request: Request, shown: ViewOptions) -> int:
         if not handle.drives:
             say(f"run {handle.run_id} exists already; nothing new is started")
         ended = await drive(engine, handle, shown)
-        try:
-            if request.record is not None:
-                await _write_script(engine, ended.run_id, request.record)
-        finally:  # the answer is printed even if the script can't be written
-            code = await report_end(engine, ended, shown, local_hint(source.source.manifest, request.command))
-        return code
+        return await report_end(engine, ended, shown, local_hint(source.source.manifest, request.command))
 
 
 async def _source_and_task(
@@ -265,16 +249,6 @@ async def _finished_run_id(engine: Engine, run: str) -> str:
     return summary.id
 
 
-async def _write_script(engine: Engine, run_id: str, file: Path) -> None:
-    from teamwright.history.script_export import to_script
-
-    script = (await to_script(engine.journal, await engine.runs.history(run_id))).masked()
-    write_file(script.to_yaml(), file, private=True)
-    count = len(script.rules)
-    what = "1 reply; replay it" if count == 1 else f"{count} replies; replay them"
-    say(f"recorded {what} with  --model scripted:{file}")
-
-
 def _exists(path: str) -> bool:
     try:
         return Path(path).exists()
@@ -282,23 +256,16 @@ def _exists(path: str) -> bool:
         return False
 
 
-def check_no_overwrite(written: Mapping[str, Path | None], read: Iterable[Path]) -> None:
-    """Reject an output file that is also read; `written` maps options to their files."""
-    existing = {option: file for option, file in written.items() if file is not None and file.is_file()}
-    if not existing:
-        return
-    for source in read:
-        for option, file in existing.items():
-            if source.is_file() and source.samefile(file):
-                raise UsageError(
-                    f"{option} {str(file)!r} would overwrite a file that this run reads; name another one."
-                )
+def check_no_overwrite(out: Path | None, read: Iterable[Path]) -> None:
+    """Reject an output file that the run also reads."""
+    if out is not None and out.is_file() and any(one.is_file() and one.samefile(out) for one in read):
+        raise UsageError(f"--out {str(out)!r} would overwrite a file that this run reads; name another one.")
 
 
 def files_read(source: Source, loaded: Loaded | None, task: str | None) -> Iterator[Path]:
     """The files that a run reads: its manifests, its task and the scripts of its agents."""
     yield from (Path(source.base) / file for file in _scripts(source))
-    yield from (file for file in (loaded.files if loaded else ()) if not _is_script(file))
+    yield from loaded.files if loaded else ()
     if task is not None:
         yield Path(task)
 
@@ -312,14 +279,3 @@ def _scripts(source: Source) -> Iterator[str]:
     fallbacks = (spec.fallback.model for spec in specs if isinstance(spec.fallback, FallbackModel))
     models = (*source.manifest.models.values(), *fallbacks, *(spec.model for spec in specs if spec.model is not None))
     yield from (key.removeprefix(SCRIPTED) for key in map(model_key, models) if key.startswith(SCRIPTED))
-
-
-def _is_script(file: Path) -> bool:
-    """Whether a file in the folder of the manifests is a script, which `--record` may overwrite, and no manifest."""
-    from teamwright.agents.scripted import Script
-
-    try:
-        Script.load(file)
-    except UsageError:
-        return False
-    return True

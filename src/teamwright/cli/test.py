@@ -6,7 +6,7 @@ It writes a case only where the user has said so.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -27,14 +27,10 @@ from teamwright.errors import UsageError
 from teamwright.values.text.display import count_text, seconds_text
 
 if TYPE_CHECKING:
-    from teamwright.testing.cases.player import Live
     from teamwright.testing.cases.replay import CaseResult
 
-MOST_LINES = 40
-"""At most so many lines of one difference are shown."""
 
-
-def test(
+def replay_cases(
     paths: Annotated[list[Path], typer.Argument(metavar="PATH…", help="Cases, and folders in which all are taken.")],
     *,
     kill: Annotated[
@@ -65,7 +61,7 @@ def test(
     """
     from teamwright.cli.terminal.command_setup import extend_sys_path
     from teamwright.testing.cases.case_file import find_cases
-    from teamwright.testing.cases.player import Live
+    from teamwright.testing.cases.player import LiveCalls
     from teamwright.testing.cases.replay import run_case
 
     check_out(out)
@@ -76,14 +72,14 @@ def test(
     if not found:
         raise UsageError(f"There is no case in {', '.join(map(str, paths))}; make one with  teamwright runs test RUN")
     extend_sys_path()
-    how = Live(models=live, tools=live_tools)
+    how = LiveCalls(models=live, tools=live_tools)
     results: list[CaseResult] = []
     with redirect_prints():
         for path in found:
             result = run_case(path, how, kill=kill)
             if not json and out is None:
                 write_result(_case_text(result))
-            results.append(_updated(path, result, how, yes=yes) if update and not result.passes else result)
+            results.append(_updated(path, result, yes=yes) if update and not result.passes else result)
     _report(results, junit, out, json=json)
     return 0 if all(one.passes for one in results) else 1
 
@@ -110,22 +106,13 @@ def _report(results: Sequence[CaseResult], junit: Path | None, out: Path | None,
 
 def _case_text(result: CaseResult) -> str:
     kills = f" · killed and resumed {count_text(result.kills, 'time')}" if result.kills else ""
-    return "\n".join([f"{result.status}  {result.name}  {seconds_text(result.seconds)}{kills}", *finding_lines(result)])
+    return "\n".join([f"{result.status}  {result.name}  {seconds_text(result.seconds)}{kills}", *result.lines()])
 
 
-def finding_lines(result: CaseResult) -> Iterator[str]:
-    """Yield the lines that say how a run differs from its case."""
-    for one in result.findings:
-        yield f"  {one.key}: {one.text}" if one.key else f"  {one.text}"
-        yield from (f"    {line}" for line in one.difference[:MOST_LINES])
-        if len(one.difference) > MOST_LINES:
-            yield f"    … and {count_text(len(one.difference) - MOST_LINES, 'more line')}"
-
-
-def _updated(path: Path, result: CaseResult, live: Live, *, yes: bool) -> CaseResult:
+def _updated(path: Path, result: CaseResult, *, yes: bool) -> CaseResult:
     """Rewrite a case so that it passes, if that is wanted and possible; returns what is left of its findings."""
+    from teamwright.testing.cases.case_of_run import rewrite_case
     from teamwright.testing.cases.replay import run_case
-    from teamwright.testing.cases.rewriting import rewrite_case
 
     if result.now is None or (result.was_halted and result.recorded is None):
         say(f"{path}: not updated: it needs replies that were never recorded; run it once with  --live --update")
@@ -154,6 +141,6 @@ def junit_text(results: Sequence[CaseResult]) -> str:
     for one in results:
         case = ET.SubElement(suite, "testcase", classname="teamwright.cases", name=one.name, time=f"{one.seconds:.3f}")
         if not one.passes:
-            text = clean("\n".join(finding_lines(one)))
+            text = clean("\n".join(one.lines()))
             ET.SubElement(case, "failure", message=one.findings[0].text[:200]).text = text
     return ET.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"

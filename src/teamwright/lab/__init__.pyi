@@ -18,9 +18,9 @@ from teamwright.lab.evaluation.report import (
 from teamwright.lab.evaluation.sweep import sweep as sweep
 from teamwright.lab.observations import observe as observe
 from teamwright.lab.simulation.simulate import simulate as simulate
-from teamwright.testing.virtual_loop import run_virtually as run_virtually
 from teamwright.lab.simulation.what_if import (
     RunChanges as RunChanges,
     what_if as what_if,
 )
 from teamwright.lab.topology_model import EvaluationSettings as EvaluationSettings
+from teamwright.testing.virtual_loop import run_virtually as run_virtually

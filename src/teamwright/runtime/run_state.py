@@ -43,6 +43,9 @@ if TYPE_CHECKING:
 class ReplayObserver(Protocol):
     """Sees each open turn and each call of a replay first. One that does not return keeps it from happening."""
 
+    async def begin(self, key: str) -> None:
+        """Return when a turn may begin that is not recorded."""
+
     async def turn(self, key: str, member: Agent, turn: Turn) -> None:
         """Look at a turn before its member takes it."""
         ...

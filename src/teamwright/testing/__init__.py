@@ -1,4 +1,4 @@
-"""Test tools for third-party parts: conformance suites, and a model server on loopback.
+"""Test tools: cases as tests of pytest, conformance suites for third-party parts, and a model server on loopback.
 
 Names load on first use, so that importing the package costs next to nothing.
 """

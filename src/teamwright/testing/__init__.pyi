@@ -2,6 +2,7 @@ from teamwright.testing.agent import (
     AgentConformance as AgentConformance,
     check_agent as check_agent,
 )
+from teamwright.testing.cases.pytest_plugin import pytest_collect_file as pytest_collect_file
 from teamwright.testing.chat import (
     CallTools as CallTools,
     ChatRequest as ChatRequest,

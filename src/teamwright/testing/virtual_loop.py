@@ -1,7 +1,7 @@
 """An event loop whose clock jumps to the next timer, so that hours pass at once and deterministically.
 
 Timers, sleeps and deadlines work as usual. A result from a thread or from outside has no place in virtual time: waiting
-for one raises an error instead of hanging. A *patient* loop lets its clock stand still while a thread works instead.
+for one raises an error instead of hanging. A *patient* loop stops its clock while a thread works instead.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class JumpingSelector(selectors.BaseSelector):
         self.now = 0.0
         self.answered_from: str | None = None
         self.is_awaited: Callable[[], bool] = lambda: False
-        """Whether a thread works for the loop, whose clock stands still meanwhile."""
+        """Whether a thread works for the loop, and the clock is stopped."""
         self._has_failed = False
         self._files = selectors.DefaultSelector()
 
@@ -95,7 +95,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self._own_thread = threading.get_ident()
 
     def wait_for(self, limiter: anyio.CapacityLimiter) -> None:
-        """Let the clock stand still while a thread works for which this limiter has room."""
+        """Stop the clock while a thread works for which this limiter has room."""
         self._clock.is_awaited = lambda: limiter.borrowed_tokens > 0
 
     @override

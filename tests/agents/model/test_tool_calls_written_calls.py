@@ -20,10 +20,11 @@ from teamwright.agents.model.tool_calls import (
     with_written_calls,
 )
 from teamwright.errors import InvalidOutput
-from teamwright.history.script_export import to_script
+from teamwright.journal.codec import decode_body
 from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team
+from teamwright.values.events.agent import AgentCalled
 from teamwright.values.specs.manifest import JsonSchema
 from tests.agents.model.shapes import Replies
 from tests.kit.records import cut_and_resume
@@ -176,10 +177,11 @@ async def test_a_written_call_is_made_and_recorded_as_a_call() -> None:
     team = Team("t", members=[ModelAgent("ada", model=FunctionModel(_writes_a_call), tools=[disk_cost])])
     async with Engine(journal) as engine:
         result = await engine.run(team, "What does it cost?", run_id="r")
-        script = await to_script(journal, await engine.runs.history("r"))
+        events = (await engine.runs.history("r")).events
     assert (result.output, result.usage.tool_calls) == ("It costs 10 dollars.", 1)
-    assert script.rules[0].tool is not None
-    assert (script.rules[0].tool.name, script.rules[0].tool.args) == ("disk_cost", {"gb": 5})
+    calls = [event.fact for event in events if isinstance(event.fact, AgentCalled) and event.fact.effect == "tool"]
+    texts = await journal.bodies({str(call.arguments) for call in calls})
+    assert [(call.name, decode_body(texts[str(call.arguments)])) for call in calls] == [("disk_cost", {"gb": 5})]
     for at in range(1, len(await journal.read("r"))):
         resumed, _ = await cut_and_resume(team, at, journal)
         assert resumed.output == result.output, f"killed after event {at}"

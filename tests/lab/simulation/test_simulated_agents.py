@@ -26,7 +26,6 @@ from teamwright.lab.simulation.simulated_agents import (
     declared_behaviour,
     pad_text,
 )
-from teamwright.testing.virtual_loop import run_virtually, virtual_now
 from teamwright.strategies import Outcome, Task
 from teamwright.strategies.fan_out import CHUNKS_SCHEMA as CHUNKS
 from teamwright.strategies.hierarchical import Delegate, Hierarchical, Synthesize, decision_schema, read_decision
@@ -35,6 +34,7 @@ from teamwright.strategies.reactive import Reactive
 from teamwright.strategies.reactive_events import REACTION_SCHEMA as REACTION
 from teamwright.strategies.selector import selection_schema
 from teamwright.testing import AgentConformance
+from teamwright.testing.virtual_loop import run_virtually, virtual_now
 from teamwright.values.events.agent import AgentCallFailed, AgentReturned
 from teamwright.values.events.event import Event
 from teamwright.values.specs.manifest import AgentSpec, JsonSchema

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 SUFFIXES = (".yaml", ".yml")
 
 
-def test(
+def make_case(
     run: Run,
     *,
     out: Annotated[
@@ -56,16 +56,13 @@ def test(
 
 async def _make(engine: Engine, found: RunSummary, out: Path, manifest: Path | None) -> tuple[LoadedCase, str]:
     """Write the case of a run, with what its calls sent as the team was then; returns it with what has changed."""
-    from teamwright.testing.cases.case_of_run import case_of_run
-    from teamwright.testing.cases.player import Live
+    from teamwright.testing.cases.case_of_run import case_of_run, with_recording, write_case
+    from teamwright.testing.cases.player import LiveCalls
     from teamwright.testing.cases.replay import CaseReplay, run_now
-    from teamwright.testing.cases.rewriting import with_recording, write_case
 
     history = await engine.runs.history(found.id)
-    case, source, team = await case_of_run(
-        engine.journal, history, await engine.runs.result(found.id), out, manifest
-    )
-    replayed = await anyio.to_thread.run_sync(partial(run_now, CaseReplay(case, source).run, Live()))
+    case, source, team = await case_of_run(engine.journal, history, await engine.runs.result(found.id), out, manifest)
+    replayed = await anyio.to_thread.run_sync(partial(run_now, CaseReplay(case, source).run, LiveCalls()))
     case = with_recording(case, case.recording.with_prompts(replayed.sent))
     write_case(case)
     return case, f"{str(team.manifest)!r} has changed since the run" if team.has_changed else ""
@@ -73,7 +70,6 @@ async def _make(engine: Engine, found: RunSummary, out: Path, manifest: Path | N
 
 def _verify(case: LoadedCase, changed: str) -> int:
     """Replay the case that was written, and say how that went."""
-    from teamwright.cli.test import finding_lines
     from teamwright.testing.cases.replay import run_case
 
     what = [f"{len(case.recording.replies)} replies"]
@@ -84,6 +80,6 @@ def _verify(case: LoadedCase, changed: str) -> int:
     if result.passes:
         return 0
     say(f"it does not pass now{f', since {changed}' if changed else ''}:")
-    for line in finding_lines(result):
+    for line in result.lines():
         say(line)
     return 1

@@ -21,9 +21,8 @@ from teamwright.agents.functions.imports import modules_of
 from teamwright.errors import ManifestError, UsageError
 from teamwright.history.kpis import Kpis, TurnFigures, kpis_of, turns_of
 from teamwright.journal.in_memory_journal import MemoryJournal
-from teamwright.lab.simulation.simulated_agents import RIGHT, Simulator
 from teamwright.lab.simulation.run_bound import bounded_run
-from teamwright.testing.virtual_loop import run_virtually, virtual_now
+from teamwright.lab.simulation.simulated_agents import RIGHT, Simulator
 from teamwright.lab.topology_profiles import Topology
 from teamwright.runtime.engine import Engine
 from teamwright.strategies.plan.options import ANSWER
@@ -32,6 +31,7 @@ from teamwright.strategies.protocol import Settings
 from teamwright.strategies.registry import find_strategy, named_agents, strategy_names
 from teamwright.teams.builder import Builder
 from teamwright.teams.team import Team
+from teamwright.testing.virtual_loop import run_virtually, virtual_now
 from teamwright.values.events.event import Event
 from teamwright.values.events.run import RunEnded
 from teamwright.values.key import SEPARATOR, key_segments, without_attempts

@@ -34,7 +34,6 @@ from teamwright.lab.simulation.replay import (
 )
 from teamwright.lab.simulation.simulated_agents import Simulator, declared_behaviour
 from teamwright.lab.simulation.trials import Trial, declared_team, in_topology
-from teamwright.testing.virtual_loop import run_virtually, virtual_now
 from teamwright.lab.topology_profiles import topology_named
 from teamwright.runtime.engine import Engine
 from teamwright.runtime.run_reader import read_source
@@ -42,6 +41,7 @@ from teamwright.strategies.plan.options import PlanOptions
 from teamwright.strategies.registry import find_strategy
 from teamwright.teams.team import Team
 from teamwright.teams.team_loader import STAND_IN, resolve_model, source_with_limits, without_code
+from teamwright.testing.virtual_loop import run_virtually, virtual_now
 from teamwright.values.events.agent import AgentCalled, AgentReturned, WorkspaceKept
 from teamwright.values.events.budget import BudgetRefused
 from teamwright.values.events.event import Event

@@ -111,15 +111,10 @@ class Ask:
             run.check_place(full, scope.path)
         run.reached_asks.add(full)
         if recorded is not None and recorded.ending is not None:
-            if recorded.is_cancelled:
-                await _replay_stop(scope, recorded, is_said=self.turn.is_said)
-            if not run.delivery.try_deliver(scope.lane, full):
-                await run.delivery.wait_turn(scope.lane, full, scope.agent_scope)
-            scope.spend(recorded.ending.usage)
-            if scope.account is not None:
-                scope.charge(*charge_of(recorded.ending))
-            reply = recorded_reply(recorded, run.record.bodies, run.recorder.mark_stored)
+            reply = await _recorded_ending(scope, full, recorded, is_said=self.turn.is_said)
             return self._deliver(full, reply, run.record.deliveries.arrivals[full])
+        if run.observer is not None and recorded is None:
+            await run.observer.begin(full)
         self._refused = run.ask_limits.refusal(full, run.reached_asks, run.record)
         child, seconds = self._begin(place, full, recorded)
         try:
@@ -333,6 +328,20 @@ class Ask:
         if self.turn.is_said:
             self._scope.messages += ending.messages
         return ending
+
+
+async def _recorded_ending(scope: Scope, full: str, recorded: RecordedAsk, *, is_said: bool) -> Reply | Failure:
+    """Return the recorded ending of an ask, at its place in journal order."""
+    run = scope.run
+    assert recorded.ending is not None
+    if recorded.is_cancelled:
+        await _replay_stop(scope, recorded, is_said=is_said)
+    if not run.delivery.try_deliver(scope.lane, full):
+        await run.delivery.wait_turn(scope.lane, full, scope.agent_scope)
+    scope.spend(recorded.ending.usage)
+    if scope.account is not None:
+        scope.charge(*charge_of(recorded.ending))
+    return recorded_reply(recorded, run.record.bodies, run.recorder.mark_stored)
 
 
 async def _replay_stop(scope: Scope, recorded: RecordedAsk, *, is_said: bool) -> None:

@@ -30,7 +30,7 @@ MARGIN = 0.1
 """The share by which the tokens of a run may differ."""
 
 
-class GivenAnswer(Value):
+class AnswerOfCase(Value):
     """The answer of a person to a question of the run."""
 
     text: str
@@ -93,7 +93,7 @@ class Case(Value):
     team: str = ""
     model: str = ""
     task: str
-    answers: dict[str, GivenAnswer] = {}
+    answers: dict[str, AnswerOfCase] = {}
     expect: Expected = Expected.model_construct()
 
     def to_yaml(self) -> str:
@@ -142,7 +142,7 @@ def read_case(path: Path) -> LoadedCase:
         _check_manifest(path, documents[0], report)
     recording = read_recording(recording_path(path), report)
     if recording is not None and case is not None:
-        _check_sent(recording, case, documents[0], path, report)
+        _check_sent(recording, case, documents[0], report)
     if report.problems or case is None or recording is None:
         raise ManifestError(sort_problems(report.problems, [str(path), str(recording_path(path))]))
     return LoadedCase(path, case, recording)
@@ -174,7 +174,7 @@ def _check_manifest(path: Path, root: Fields, report: ProblemReport) -> None:
         report.problem(named.place, f"manifest: there is no {str(named.value)!r} beside the case")
 
 
-def _check_sent(recording: Recording, case: Case, root: Node, path: Path, report: ProblemReport) -> None:
+def _check_sent(recording: Recording, case: Case, root: Node, report: ProblemReport) -> None:
     """Report answers that were taken out of the case and are still in the recording."""
     for one in recording.sent:
         if one.answers and one.answers not in case.answers:

@@ -1,11 +1,16 @@
-"""Makes a case of a recorded run: its recording, what it did as what is expected, and the manifest of its team."""
+"""Makes a case of a recorded run, and writes it: what the run did is what is expected, of the manifest of its team.
+
+A case whose team does something else from now on is rewritten.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+
+from msgspec import structs
 
 from teamwright.errors import TeamwrightError, UsageError
 from teamwright.history.run_history import RunHistory
@@ -13,9 +18,11 @@ from teamwright.journal.protocol import Journal
 from teamwright.teams.builder import SCRIPTED
 from teamwright.teams.manifests.environment_variables import secrets_of
 from teamwright.teams.team_loader import read_manifest, source_of
-from teamwright.testing.cases.case_file import Case, LoadedCase
+from teamwright.testing.cases.case_file import Case, Expected, ExpectedText, LoadedCase, read_case, recording_path
 from teamwright.testing.cases.expectations import observed
 from teamwright.testing.cases.recorded_replies import Cleaner, recording_of
+from teamwright.testing.cases.recording import Recording
+from teamwright.testing.cases.replay import CaseResult
 from teamwright.values.specs.manifest import Source
 from teamwright.values.specs.models import model_key
 from teamwright.values.turns.results import RunResult
@@ -47,8 +54,10 @@ async def case_of_run(
     written: dict[str, object] = {"manifest": _relative(found.manifest, path)}
     written |= {name: value for name, value in (("team", found.team), ("model", _beside(found.model, path))) if value}
     written["task"] = cleaner.text(history.task)
-    written |= {"answers": {key: one.model_dump(exclude_unset=True) for key, one in answers.items()}} if answers else {}
-    return LoadedCase(path, Case.model_validate({**written, "expect": expect.model_dump(exclude_unset=True)}), recording), source, found
+    if answers:
+        written["answers"] = {key: one.model_dump(exclude_unset=True) for key, one in answers.items()}
+    written["expect"] = expect.model_dump(exclude_unset=True)
+    return LoadedCase(path, Case.model_validate(written), recording), source, found
 
 
 def find_team(source: Source, manifest: Path | None) -> FoundTeam:
@@ -110,3 +119,44 @@ def _beside(model: str, case: Path) -> str:
     if not model.startswith(SCRIPTED):
         return model
     return SCRIPTED + _relative(Path(model.removeprefix(SCRIPTED)), case)
+
+
+def write_case(case: LoadedCase) -> None:
+    """Write a case and its recording."""
+    recording_path(case.path).write_text(case.recording.to_text(), encoding="utf-8")
+    case.path.write_text(case.case.to_yaml(), encoding="utf-8")
+
+
+def with_recording(case: LoadedCase, recording: Recording) -> LoadedCase:
+    """Return the case with another recording."""
+    return replace(case, recording=recording)
+
+
+def rewrite_case(path: Path, result: CaseResult) -> None:
+    """Rewrite a case with what its run did: what its calls sent, and what is checked, not the user's own checks."""
+    case = read_case(path)
+    assert result.now is not None
+    recording = result.recorded or _asked_for(case.recording, result).with_prompts(result.sent)
+    expect = _expected(case.case.expect, result.now)
+    changed = Case.model_validate({**case.case.model_dump(exclude_unset=True), "expect": expect})
+    write_case(LoadedCase(path, changed, recording))
+
+
+def _asked_for(recording: Recording, result: CaseResult) -> Recording:
+    """Return the recording without replies that no call asked for."""
+    replies = {key: one for key, one in recording.replies.items() if key in result.sent or not one.is_answered}
+    return structs.replace(recording, replies=replies)
+
+
+def _expected(before: Expected, now: Expected) -> dict[str, object]:
+    """Return what is expected from now on: of the same fields, and no pattern or margin is lost."""
+    found: dict[str, object] = {}
+    for name in before.model_fields_set:
+        if name == "output" and isinstance(before.output, ExpectedText):
+            found[name] = before.output.model_dump()
+        elif name == "tokens" and before.tokens is not None and now.tokens is not None:
+            found[name] = {**before.tokens.model_dump(exclude_unset=True), "about": now.tokens.about}
+        else:
+            value = now.model_dump(exclude_unset=True).get(name)
+            found |= {name: value} if value is not None else {}
+    return found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import unified_diff
 
@@ -22,7 +22,7 @@ from teamwright.values.value import JsonValue
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class CaseFinding:
     """One way in which a run differs from its case: where, what, and the difference of two texts if there are any."""
 
     key: str
@@ -60,46 +60,58 @@ async def observed(journal: Journal, history: RunHistory, result: RunResult) -> 
         given["data"] = result.data
     elif result.output is not None:
         given["output"] = result.output
-    given |= {"members": dict(sorted(members.items())), "tools": tuple(uses)} if uses else {"members": dict(members)}
+    given["members"] = dict(sorted(members.items()))
+    if uses:
+        given["tools"] = tuple(uses)
     if verdicts:
         given["verdicts"] = tuple(one for _, one in sorted(verdicts, key=lambda one: natural_key(one[0])))
     given["tokens"] = ExpectedTokens(about=result.usage.total_tokens)
     return Expected.model_validate(given)
 
 
+def _plain(
+    value: str | Mapping[str, int] | Sequence[ExpectedVerdict] | None,
+) -> str | list[str] | dict[str, int] | None:
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, Mapping):
+        return dict(value)
+    return [f"{one.member} {one.outcome}" for one in value]
+
+
 def _mapping(value: JsonValue) -> dict[str, JsonValue]:
     return value if isinstance(value, dict) else {"": value}
 
 
-def differences(expected: Expected, found: Expected) -> Iterator[Finding]:
+def differences(expected: Expected, found: Expected) -> Iterator[CaseFinding]:
     """Yield how a run differs from what its case expects."""
     for name in ("status", "stop_reason", "members", "verdicts"):
-        wanted, had = getattr(expected, name), getattr(found, name)
+        wanted, had = _plain(getattr(expected, name)), _plain(getattr(found, name))
         if wanted is not None and wanted != (had or type(wanted)()):
-            yield Finding("", f"{name}: expected {_shown(wanted)}, found {_shown(had)}")
+            yield CaseFinding("", f"{name}: expected {_shown(wanted)}, found {_shown(had)}")
     yield from _output_difference(expected, found)
     if expected.tools is not None:
         yield from _tool_differences(expected.tools, found.tools or ())
     if expected.tokens is not None and found.tokens is not None:
         about, margin, had = expected.tokens.about, expected.tokens.margin, found.tokens.about
         if abs(had - about) > about * margin:
-            yield Finding("", f"tokens: expected {about} within {margin:.0%}, found {had}")
+            yield CaseFinding("", f"tokens: expected {about} within {margin:.0%}, found {had}")
 
 
-def _output_difference(expected: Expected, found: Expected) -> Iterator[Finding]:
+def _output_difference(expected: Expected, found: Expected) -> Iterator[CaseFinding]:
     if expected.data is not None and expected.data != found.data:
-        yield Finding("", "data: the result differs", text_difference(_pretty(expected.data), _pretty(found.data)))
+        yield CaseFinding("", "data: the result differs", text_difference(_pretty(expected.data), _pretty(found.data)))
     text = found.output if isinstance(found.output, str) else "" if found.data is None else _shown(found.data)
     match expected.output:
         case ExpectedText(match=match) if not PatternSearch().found(match, text):
-            yield Finding("", f"output: {match!r} matches nothing in it", tuple(text.splitlines()))
+            yield CaseFinding("", f"output: {match!r} matches nothing in it", tuple(text.splitlines()))
         case str() as wanted if wanted != text:
-            yield Finding("", "output: the answer differs", text_difference(wanted, text))
+            yield CaseFinding("", "output: the answer differs", text_difference(wanted, text))
         case _:
             pass
 
 
-def _tool_differences(expected: Sequence[ExpectedTool], found: Sequence[ExpectedTool]) -> Iterator[Finding]:
+def _tool_differences(expected: Sequence[ExpectedTool], found: Sequence[ExpectedTool]) -> Iterator[CaseFinding]:
     left = list(found)
     missing: list[ExpectedTool] = []
     for one in expected:
@@ -108,8 +120,8 @@ def _tool_differences(expected: Sequence[ExpectedTool], found: Sequence[Expected
             missing.append(one)
         else:
             left.remove(same)
-    yield from (Finding("", f"tools: expected a call that was not made: {_call(one)}") for one in missing)
-    yield from (Finding("", f"tools: a call was made that is not expected: {_call(one)}") for one in left)
+    yield from (CaseFinding("", f"tools: expected a call that was not made: {_call(one)}") for one in missing)
+    yield from (CaseFinding("", f"tools: a call was made that is not expected: {_call(one)}") for one in left)
 
 
 def _is_call(expected: ExpectedTool, found: ExpectedTool) -> bool:
@@ -133,10 +145,8 @@ def _pretty(value: JsonValue) -> str:
 
 def _shown(value: object) -> str:
     match value:
-        case dict():
+        case dict() | list():
             return to_json(value).decode()
-        case tuple():
-            return ", ".join(f"{one.member} {one.outcome}" if isinstance(one, ExpectedVerdict) else str(one) for one in value) or "none"
         case None:
             return "nothing"
         case _:

@@ -21,7 +21,7 @@ from teamwright.agents.contract.effect import Attempt, Effect, Returned, SentReq
 from teamwright.agents.contract.retry import recorded_error
 from teamwright.errors import AgentError, ToolError
 from teamwright.runtime.run_state import ReplayObserver
-from teamwright.testing.cases.expectations import Finding, text_difference
+from teamwright.testing.cases.expectations import CaseFinding, text_difference
 from teamwright.testing.cases.recorded_replies import CALL, Cleaner
 from teamwright.testing.cases.recording import CallResult, FailedAttempt, RecordedReply, Recording, SentPrompt
 from teamwright.values.events.agent import AgentCallFailed, AgentReturned
@@ -41,7 +41,7 @@ MOST_COMPARED = 2_000
 """How many characters of prompts are compared to find the nearest call."""
 
 
-class Live(Struct, frozen=True):
+class LiveCalls(Struct, frozen=True):
     """What is called for real: models, or tools and functions."""
 
     models: bool = False
@@ -53,14 +53,17 @@ class Live(Struct, frozen=True):
         return self.models or self.tools
 
 
+NOTHING_LIVE = LiveCalls()
+
+
 class Player(ReplayObserver):
     """Plays the recording of one case to one run, from its start or from a record that a crash has left."""
 
     def __init__(
-        self, recording: Recording, cleaner: Cleaner, live: Live = Live(), record: Sequence[Event] = ()
+        self, recording: Recording, cleaner: Cleaner, live: LiveCalls = NOTHING_LIVE, record: Sequence[Event] = ()
     ) -> None:
         self._recording, self._cleaner, self._live = recording, cleaner, live
-        self.findings: list[Finding] = []
+        self.findings: list[CaseFinding] = []
         self.sent: dict[str, SentPrompt] = {}
         """What the calls of the run have sent, by key."""
         self.halted = asyncio.Event()
@@ -72,36 +75,48 @@ class Player(ReplayObserver):
         self._returned = {event.key for event in record if isinstance(event.fact, AgentReturned)}
         self._uses: Counter[str] = Counter()
 
-    def unasked(self) -> Iterator[Finding]:
+    def unasked(self) -> Iterator[CaseFinding]:
         """Yield the recorded replies that the run did not ask for."""
         for key, reply in self._recording.replies.items():
             if reply.is_answered and key not in self.sent:
-                yield Finding(key, f"no call asked for the recorded reply of {_called(reply)}")
+                yield CaseFinding(key, f"no call asked for the recorded reply of {_called(reply)}")
             elif self._attempts[key] < len(reply.failures) + (reply.result is not None) and not self._live.is_any:
-                yield Finding(key, f"{_called(reply)} was asked {self._attempts[key]} times, and recorded more often")
+                yield CaseFinding(
+                    key, f"{_called(reply)} was asked {self._attempts[key]} times, and recorded more often"
+                )
+
+    async def begin(self, key: str) -> None:
+        """Let a turn begin when it began then: what it knows of the budget depends on what was spent."""
+        await self._wait_until(self._recording.turns.get(key, 0.0))
 
     async def turn(self, key: str, member: Agent, turn: Turn) -> None:
         """Keep what a member is asked, which is all that a function is sent."""
         self._turns[key] = turn
 
     async def call(self, key: str, effect: Effect, *, is_recorded: bool) -> None:
-        """Compare what a call sends with what was sent then; a call that the case does not know ends the run."""
+        """Compare what a call sends with what was sent then, and let it begin when it began then.
+
+        A call that the case does not know ends the run.
+        """
         self.sent[key] = sent = self._prompt(key, effect)
         if is_recorded or self._is_live(effect) or self._live.models:
             return
         reply = self._recording.replies.get(key)
         if reply is None:
             await self._halt(self._unknown(key, effect, sent))
-        elif reply.name != effect.name and effect.kind == "tool":
-            self.findings.append(Finding(key, f"the tool {effect.name!r} is called, and {reply.name!r} was then"))
+        await self._wait_until(reply.began)
+        if reply.name != effect.name and effect.kind == "tool":
+            self.findings.append(CaseFinding(key, f"the tool {effect.name!r} is called, and {reply.name!r} was then"))
         elif not self._is_same(reply, sent):
             difference = text_difference(_text(self._recording.prompt(reply)), _text(sent.texts))
-            self.findings.append(Finding(key, f"{_called(reply)} is sent something else", difference))
+            self.findings.append(CaseFinding(key, f"{_called(reply)} is sent something else", difference))
 
     def call_of(self, key: str, effect: Effect) -> Call:
         """Return what makes a call: the effect itself where it is live, else its recorded reply."""
         if key in self._returned:
-            self.findings.append(Finding(key, f"the call of {effect.name!r} is made again, and its result is recorded"))
+            self.findings.append(
+                CaseFinding(key, f"the call of {effect.name!r} is made again, and its result is recorded")
+            )
         if self._is_live(effect):
             return effect.call
         if self._live.models:
@@ -124,15 +139,14 @@ class Player(ReplayObserver):
         self._attempts[reply.key] += 1
         if number < len(outcomes):
             outcome = outcomes[number]
-            if not self._live.is_any:
-                await anyio.sleep(max(0.0, outcome.at - self.seconds()))
+            await self._wait_until(outcome.at)
             if isinstance(outcome, FailedAttempt):
                 raise _failure(outcome)
             return self._returned_value(outcome)
         if outcomes:
-            await self._halt(Finding(reply.key, f"{_called(reply)} is asked once more than was recorded"))
+            await self._halt(CaseFinding(reply.key, f"{_called(reply)} is asked once more than was recorded"))
         await anyio.sleep(END_OF_RECORD)  # a deadline or another branch stops it, as it did then
-        return await self._halt(Finding(reply.key, f"{_called(reply)} never replied, and nothing stops the wait"))
+        return await self._halt(CaseFinding(reply.key, f"{_called(reply)} never replied, and nothing stops the wait"))
 
     async def _reply_to_same(self, effect: Effect, _: Attempt) -> Returned:
         """Return the recorded result of a tool or function that was called with the same; models are live."""
@@ -171,7 +185,12 @@ class Player(ReplayObserver):
         content = content_of(self._recording.files[artifact.hash])
         return Attachment(content, artifact.name, artifact.media_type)
 
-    async def _halt(self, finding: Finding) -> NoReturn:
+    async def _wait_until(self, second: float) -> None:
+        """Wait until this second of the run, so that all happens in the order of the record."""
+        if not self._live.is_any and (wait := second - self.seconds()) > 0.0:
+            await anyio.sleep(wait)
+
+    async def _halt(self, finding: CaseFinding) -> NoReturn:
         self.findings.append(finding)
         self.halted.set()
         await anyio.sleep_forever()
@@ -197,14 +216,14 @@ class Player(ReplayObserver):
             return False
         return reply.request == sent.request or any(map(self._cleaner.has_removed, sent.texts))
 
-    def _unknown(self, key: str, effect: Effect, sent: SentPrompt) -> Finding:
+    def _unknown(self, key: str, effect: Effect, sent: SentPrompt) -> CaseFinding:
         near = self._nearest(key, effect, sent)
         text = f"the case has no reply to this call of {effect.kind} {effect.name!r}"
         if near is None:
-            return Finding(key, text, text_difference("", _text(sent.texts)))
+            return CaseFinding(key, text, text_difference("", _text(sent.texts)))
         difference = text_difference(_text(self._recording.prompt(near)), _text(sent.texts))
         then = "it is sent the same" if not difference else "it was sent"
-        return Finding(key, f"{text}; the nearest is {_called(near)} at {near.key!r}, {then}", difference)
+        return CaseFinding(key, f"{text}; the nearest is {_called(near)} at {near.key!r}, {then}", difference)
 
     def _nearest(self, key: str, effect: Effect, sent: SentPrompt) -> RecordedReply | None:
         """Return the recorded call that is most alike, one that was not asked for yet if there is any."""

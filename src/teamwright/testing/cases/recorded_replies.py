@@ -5,7 +5,6 @@ Seconds in which the run had no driver don't count. Secrets and the paths of thi
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -18,7 +17,7 @@ from teamwright.history.run_history import RunHistory
 from teamwright.journal.codec import decode_body
 from teamwright.journal.protocol import Journal
 from teamwright.runtime.driver.redaction import Redactor
-from teamwright.testing.cases.case_file import GivenAnswer
+from teamwright.testing.cases.case_file import AnswerOfCase
 from teamwright.testing.cases.recording import (
     FORMAT,
     CallResult,
@@ -28,7 +27,15 @@ from teamwright.testing.cases.recording import (
     Recording,
     SentToRun,
 )
-from teamwright.values.events.agent import AgentCalled, AgentCallFailed, AgentReplied, AgentReturned
+from teamwright.values.events.agent import (
+    AgentAsked,
+    AgentCalled,
+    AgentCallFailed,
+    AgentReplied,
+    AgentReturned,
+    ValueForm,
+)
+from teamwright.values.events.budget import BudgetRefused
 from teamwright.values.events.event import Event
 from teamwright.values.events.run import PersonAnswered, RunIntervened, RunResumed
 from teamwright.values.key import SEPARATOR, join_key, key_and_parents, key_segments, split_attempt, with_attempt
@@ -38,6 +45,11 @@ from teamwright.values.turns.messages import Message
 from teamwright.values.turns.turn import Reply
 from teamwright.values.value import JsonValue
 
+APART, TOGETHER, DIGITS = 2e-6, 1e-9, 9
+"""Seconds between two events at least: more than what counts as the same instant in virtual time, and less."""
+INPUTS = AgentReturned, AgentCallFailed, PersonAnswered, RunIntervened
+UNSENT = Pause, Mark, Undo
+"""What people sent to a run that changes nothing of what its team does."""
 CALL = "call"
 """The place of a call that its ask announced, so that the record has no events of its own for it."""
 
@@ -82,15 +94,15 @@ class Cleaner:
 
 async def recording_of(
     journal: Journal, history: RunHistory, cleaner: Cleaner
-) -> tuple[Recording, dict[str, GivenAnswer]]:
+) -> tuple[Recording, dict[str, AnswerOfCase]]:
     """Return the recording of a run, still without prompts, and the answers of people by key.
 
     Raises `UsageError` if a run can't be a case.
     """
     if history.started.placed is not None or any(_is_placed(event) for event in history.events):
         raise UsageError(
-            f"Branches of the run {history.started.team!r} were placed on workers, and a case replays one record: run it"
-            " here, with teamwright run."
+            f"Branches of this run of {history.started.team!r} were placed on workers, and a case replays one record:"
+            " run it here, with  teamwright run"
         )
     needed = {body for event in history.events for body in bodies_of(event)}
     bodies = RecordedBodies(await journal.bodies(needed))
@@ -110,7 +122,7 @@ async def recording_of(
         ),
         attachments=started.attachments,
     )
-    return Recording(start, replies, tuple(run.sent()), {}, contents), dict(run.answers())
+    return Recording(start, replies, tuple(run.sent()), {}, contents, run.turns()), dict(run.answers())
 
 
 def _is_placed(event: Event) -> bool:
@@ -118,14 +130,20 @@ def _is_placed(event: Event) -> bool:
 
 
 def _clock(events: Sequence[Event]) -> Callable[[Event], float]:
-    """Return at which second of the run an event was; the time between two drivers does not count."""
+    """Return at which second of the run an event was; the time between two drivers does not count.
+
+    No two events have the same time, so that their order is that of the record. What came in together, before the
+    team did anything about it, is within one instant of virtual time.
+    """
     seconds: dict[int, float] = {}
-    began, before = events[0].time, events[0].time
+    began, before, last = events[0].time, events[0].time, 0.0
     for event in events:
         if isinstance(event.fact, RunResumed):
             began += event.time - before
         before = max(before, event.time)
-        seconds[event.number] = round(max(0.0, event.time - began), 6)
+        is_next = isinstance(event.fact, INPUTS) and seconds and isinstance(events[event.number - 2].fact, INPUTS)
+        last = max(last + (TOGETHER if is_next else APART), event.time - began)
+        seconds[event.number] = last = round(last, DIGITS)
     return lambda event: seconds[event.number]
 
 
@@ -133,6 +151,7 @@ class _Call(Struct):
     """A call as far as it was read."""
 
     called: AgentCalled
+    began: float
     failures: list[FailedAttempt]
     result: CallResult | None = None
 
@@ -145,6 +164,8 @@ class _RunReplies:
     ) -> None:
         self._events, self._record = history.events, history.record
         self._bodies, self._cleaner, self._clock = bodies, cleaner, clock
+        asked = (event.fact for event in self._events if isinstance(event.fact, AgentAsked))
+        self._is_limited = any(one.left is not None for one in asked)
         self._confirmation = confirmation_key(history.started.team)
         record = history.record
         self._superseded = superseded_asks(record.asks, record.recovered, record.inherited) if record.inherited else ()
@@ -155,13 +176,18 @@ class _RunReplies:
         for event in self._events:
             match event.fact:
                 case AgentCalled() as called:
-                    calls.setdefault(event.key, _Call(called, [])).called = called
+                    calls.setdefault(event.key, _Call(called, self._clock(event), [])).called = called
+                case BudgetRefused():
+                    refused = AgentCalled(effect="model", name="", request="")
+                    calls.setdefault(event.key, _Call(refused, self._clock(event), []))
                 case AgentReturned() as fact if event.key in calls:
                     calls[event.key].result = self._result(event, fact)
                 case AgentReturned() as fact:
-                    calls[event.key] = _Call(self._announced(event), [], self._result(event, fact))
+                    calls[event.key] = _Call(
+                        self._announced(event), self._began(event.scope), [], self._result(event, fact)
+                    )
                 case AgentCallFailed() as fact:
-                    call = calls.setdefault(event.key, _Call(self._announced(event), []))
+                    call = calls.setdefault(event.key, _Call(self._announced(event), self._began(event.scope), []))
                     call.failures.append(self._failure(event, fact))
                 case AgentReplied() if (made := self._announced_result(event, calls)) is not None:
                     calls[join_key(event.key, CALL)] = made
@@ -170,16 +196,22 @@ class _RunReplies:
         found = (self._reply(key, call) for key, call in calls.items() if not self._is_superseded(key))
         return {one.key: one for one in found}
 
-    def answers(self) -> Iterator[tuple[str, GivenAnswer]]:
+    def turns(self) -> dict[str, float]:
+        """Return when turns began that knew what was left of a budget."""
+        return {
+            self._key(event.key): self._clock(event)
+            for event in self._events
+            if isinstance(event.fact, AgentAsked) and event.fact.left is not None and not self._is_superseded(event.key)
+        }
+
+    def answers(self) -> Iterator[tuple[str, AnswerOfCase]]:
         """Yield what people answered, by key."""
         for event in self._events:
             if isinstance(event.fact, PersonAnswered) and self._counts(event.key):
                 given, cleaner = event.fact.answer, self._cleaner
                 fields = {"text": cleaner.text(given.text), "data": cleaner.value(given.data), "by": given.by}
-                yield (
-                    self._key(event.key),
-                    GivenAnswer.model_validate({one: value for one, value in fields.items() if value or one == "text"}),
-                )
+                said = {one: value for one, value in fields.items() if value or one == "text"}
+                yield self._key(event.key), AnswerOfCase.model_validate(said)
 
     def sent(self) -> Iterator[SentToRun]:
         """Yield what people sent, in order; how they paused the run and looked at it changes nothing."""
@@ -187,7 +219,7 @@ class _RunReplies:
             match event.fact:
                 case PersonAnswered() if self._counts(event.key):
                     yield SentToRun(at=self._clock(event), answers=self._key(event.key))
-                case RunIntervened(intervention=steer) if not isinstance(steer, Pause | Mark | Undo):
+                case RunIntervened(intervention=steer) if not isinstance(steer, UNSENT):
                     yield SentToRun(at=self._clock(event), intervention=steer)
                 case _:
                     pass
@@ -207,6 +239,7 @@ class _RunReplies:
             arguments=self._cleaner.value(arguments),
             failures=tuple(call.failures),
             result=call.result,
+            began=call.began if self._is_limited else 0.0,
         )
 
     def _result(self, event: Event, fact: AgentReturned) -> CallResult:
@@ -232,6 +265,10 @@ class _RunReplies:
             usage=fact.usage,
         )
 
+    def _began(self, turn: str) -> float:
+        """Return at which second a turn began."""
+        return self._clock(self._events[self._record.asks[turn].number - 1])
+
     def _announced(self, event: Event) -> AgentCalled:
         """Return the call that an ask announced; its ending or its failure is the first that the record has of it."""
         asked = self._record.asks[event.scope].asked
@@ -246,9 +283,9 @@ class _RunReplies:
         value, form = self._said(ask)
         called = AgentCalled(effect="function", name=ask.asked.member, request=ask.asked.digest)
         result = CallResult(at=self._clock(event), value=self._cleaner.value(value), form=form)
-        return _Call(called, known.failures if known is not None else [], result)
+        return _Call(called, self._began(event.key), known.failures if known is not None else [], result)
 
-    def _said(self, ask: RecordedAsk) -> tuple[JsonValue, str | None]:
+    def _said(self, ask: RecordedAsk) -> tuple[JsonValue, ValueForm | None]:
         """Return what a function returned: the reply that is recorded, as a text where that is all it has."""
         reply = recorded_reply(ask, self._bodies, lambda _text, _body: None)
         assert isinstance(reply, Reply)
@@ -278,4 +315,3 @@ class _RunReplies:
             found.append(with_attempt(first, attempt - lost))
             before = join_key(before, segment)
         return SEPARATOR.join(found)
-

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from msgspec import DecodeError, Struct, json
+from msgspec import DecodeError, Struct, json, structs
 
 from teamwright.documents.nodes import Place, ProblemReport
 from teamwright.documents.reader import ReadLimits, read_text
@@ -68,7 +68,8 @@ class CallResult(Record, frozen=True):
 class RecordedReply(Record, frozen=True, tag="reply"):
     """The reply of a model, a tool or a function to the call with a key: failed attempts, then a result.
 
-    One without a result was stopped before it had any, or failed for good. `prompt` names the texts that were sent.
+    One without a result was stopped before it had any, failed for good, or was refused by a limit. `prompt` names the
+    texts that were sent. In a run with a budget, the call began at the second `began`.
     """
 
     key: str
@@ -80,11 +81,19 @@ class RecordedReply(Record, frozen=True, tag="reply"):
     failures: tuple[FailedAttempt, ...] = ()
     result: CallResult | None = None
     prompt: tuple[str, ...] = ()
+    began: float = 0.0
 
     @property
     def is_answered(self) -> bool:
         """Whether anything came back: then a replay must ask for it."""
         return self.result is not None or bool(self.failures)
+
+
+class BegunTurn(Record, frozen=True, tag="turn"):
+    """A turn that began at this second, with what was left of a budget."""
+
+    key: str
+    began: float
 
 
 class SentToRun(Record, frozen=True, tag="sent"):
@@ -109,7 +118,7 @@ class StoredFile(Record, frozen=True, tag="file"):
     content: JsonValue
 
 
-Line = CaseStart | RecordedReply | SentToRun | PromptText | StoredFile
+Line = CaseStart | RecordedReply | BegunTurn | SentToRun | PromptText | StoredFile
 _DECODER: json.Decoder[Line] = json.Decoder(Line)
 
 
@@ -121,6 +130,8 @@ class Recording(Struct, frozen=True):
     sent: tuple[SentToRun, ...] = ()
     texts: Mapping[str, str] = {}
     files: Mapping[str, JsonValue] = {}
+    turns: Mapping[str, float] = {}
+    """When turns began that knew what was left of a budget, by key."""
 
     def prompt(self, reply: RecordedReply) -> list[str]:
         """The texts that a call sent."""
@@ -136,12 +147,13 @@ class Recording(Struct, frozen=True):
         }
         used = {one: text for sent in prompts.values() for text in sent.texts if (one := text_id(text))}
         kept = {one: self.texts[one] for reply in replies.values() for one in reply.prompt if one in self.texts}
-        return Recording(self.start, replies, self.sent, kept | used, self.files)
+        return structs.replace(self, replies=replies, texts=kept | used)
 
     def to_text(self) -> str:
         """Return the file: a line each for the start, replies in the order of their keys, and what they refer to."""
         lines: list[Line] = [self.start, *self.sent]
         lines += sorted(self.replies.values(), key=lambda one: natural_key(one.key))
+        lines += [BegunTurn(key=key, began=began) for key, began in self.turns.items()]
         needed = dict.fromkeys(one for line in lines if isinstance(line, RecordedReply) for one in line.prompt)
         lines += [PromptText(id=one, text=self.texts[one]) for one in needed if one in self.texts]
         lines += [StoredFile(hash=one, content=content) for one, content in sorted(self.files.items())]
@@ -174,7 +186,7 @@ def read_recording(path: Path, report: ProblemReport) -> Recording | None:
     before, found = len(report.problems), list(_lines(text, path, report))
     starts = [line for line in found if isinstance(line, CaseStart)]
     if len(starts) != 1 and len(report.problems) == before:
-        report.problem(Place(str(path)), f"It has {len(starts)} lines with \"type\":\"start\"", "it needs one")
+        report.problem(Place(str(path)), f'It has {len(starts)} lines with "type":"start"', "it needs one")
     elif starts and starts[0].format > FORMAT:
         report.problem(Place(str(path)), f"It has the format {starts[0].format}, and this version reads {FORMAT}")
     if len(report.problems) > before:
@@ -185,6 +197,7 @@ def read_recording(path: Path, report: ProblemReport) -> Recording | None:
         tuple(line for line in found if isinstance(line, SentToRun)),
         {line.id: line.text for line in found if isinstance(line, PromptText)},
         {line.hash: line.content for line in found if isinstance(line, StoredFile)},
+        {line.key: line.began for line in found if isinstance(line, BegunTurn)},
     )
 
 

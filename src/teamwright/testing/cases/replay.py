@@ -6,13 +6,15 @@ With anything live, time is real. Nothing is written to the user's journal.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections import Counter
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 import anyio
+import anyio.lowlevel
 from typing_extensions import override
 
 from teamwright.agents.clients.client_pool import Models
@@ -27,20 +29,24 @@ from teamwright.teams.manifests.environment_variables import lenient_environment
 from teamwright.teams.team import Team
 from teamwright.teams.team_loader import read_manifest, source_of, team_from_source
 from teamwright.testing.cases.case_file import Expected, LoadedCase, read_case
-from teamwright.testing.cases.expectations import Finding, differences, observed
-from teamwright.testing.cases.player import Live, Player
-from teamwright.testing.cases.recorded_replies import Cleaner, recording_of
+from teamwright.testing.cases.expectations import CaseFinding, differences, observed
+from teamwright.testing.cases.player import NOTHING_LIVE, LiveCalls, Player
+from teamwright.testing.cases.recorded_replies import UNSENT, Cleaner, recording_of
 from teamwright.testing.cases.recording import Recording, SentPrompt, SentToRun
 from teamwright.testing.virtual_loop import run_virtually
+from teamwright.values.events.agent import AgentCalled, AgentCallFailed, AgentReturned
 from teamwright.values.events.event import Event
 from teamwright.values.events.run import PersonAnswered, RunIntervened
 from teamwright.values.limits import Limits
-from teamwright.values.people import Answer, Answered, Mark, Pause, Undo
+from teamwright.values.people import Answer, Answered
 from teamwright.values.specs.manifest import Source
+from teamwright.values.text.display import count_text
 from teamwright.values.turns.results import RunResult
 from teamwright.values.value import JsonValue
 
 RUN_ID = "case"
+MOST_LINES = 40
+"""At most so many lines of one difference are shown."""
 T = TypeVar("T")
 
 
@@ -49,7 +55,7 @@ class CaseResult:
     """What the replay of a case has found; it passes if that is nothing."""
 
     name: str
-    findings: tuple[Finding, ...]
+    findings: tuple[CaseFinding, ...]
     seconds: float = 0.0
     kills: int = 0
     """At how many writes it was cut off and resumed."""
@@ -71,6 +77,14 @@ class CaseResult:
     def status(self) -> str:
         """The word for it."""
         return "passed" if self.passes else "failed"
+
+    def lines(self) -> Iterator[str]:
+        """Yield the lines that say what differs."""
+        for one in self.findings:
+            yield f"  {one.key}: {one.text}" if one.key else f"  {one.text}"
+            yield from (f"    {line}" for line in one.difference[:MOST_LINES])
+            if len(one.difference) > MOST_LINES:
+                yield f"    … and {count_text(len(one.difference) - MOST_LINES, 'more line')}"
 
     def to_json(self) -> dict[str, JsonValue]:
         """The fields that a report shows, as JSON data."""
@@ -99,12 +113,12 @@ class CaseJournal(MemoryJournal):
         super().append(batch, done)
 
 
-def run_case(path: Path, live: Live = Live(), *, kill: bool = False) -> CaseResult:
+def run_case(path: Path, live: LiveCalls = NOTHING_LIVE, *, kill: bool = False) -> CaseResult:
     """Read a case and replay it; a case that can't be read fails with every mistake in it."""
     try:
         case = read_case(path)
     except ManifestError as error:
-        return CaseResult(str(path), tuple(Finding("", str(one)) for one in error.problems))
+        return CaseResult(str(path), tuple(CaseFinding("", str(one)) for one in error.problems))
     return replace(replay_case(case, live, kill=kill), name=str(path))
 
 
@@ -117,7 +131,7 @@ def source_of_case(case: LoadedCase) -> Source:
     return source_of(loaded, team=case.case.team or None, model=model)
 
 
-def replay_case(case: LoadedCase, live: Live = Live(), *, kill: bool = False) -> CaseResult:
+def replay_case(case: LoadedCase, live: LiveCalls = NOTHING_LIVE, *, kill: bool = False) -> CaseResult:
     """Replay a case, and return what differs; with `kill`, also cut it off at each write and resume it."""
     began = time.monotonic()
     try:
@@ -129,19 +143,25 @@ def replay_case(case: LoadedCase, live: Live = Live(), *, kill: bool = False) ->
     except NonDeterminism as error:
         found = CaseResult(case.name, (_non_determinism(error),))
     except TeamwrightError as error:
-        found = CaseResult(case.name, (Finding("", str(error)),))
+        found = CaseResult(case.name, (CaseFinding("", str(error)),))
     return replace(found, seconds=time.monotonic() - began)
 
 
-def run_now(main: Callable[[], Coroutine[Any, Any, T]], live: Live) -> T:
+def run_now(main: Callable[[], Coroutine[Any, Any, T]], live: LiveCalls) -> T:
     """Run a coroutine in virtual time, or in real time if anything is live."""
     return anyio.run(main) if live.is_any else run_virtually(main, patient=True)
 
 
 def _killed(replay: CaseReplay, whole: CaseResult) -> CaseResult:
-    """Cut the run off after each write but the last; the first way in which it ends otherwise is the finding."""
-    writes = replay.writes
+    """Cut the run off after each write but the last; the first way in which it ends otherwise is the finding.
+
+    A call in flight is charged in full when it is killed, so a run with a budget is cut off only between calls.
+    """
+    writes, kills = replay.writes, 0
     for number in range(1, len(writes)):
+        if replay.has_budget and _is_calling(writes[:number]):
+            continue
+        kills += 1
         try:
             findings = run_virtually(partial(replay.resume, writes[:number], whole), patient=True)
         except NonDeterminism as error:
@@ -150,17 +170,25 @@ def _killed(replay: CaseReplay, whole: CaseResult) -> CaseResult:
             last = writes[number - 1].events[-1]
             where = f"killed after write {number} of {len(writes)} ({last.kind} at {last.key!r})"
             return replace(whole, findings=tuple(replace(one, text=f"{where}: {one.text}") for one in findings))
-    return replace(whole, kills=max(0, len(writes) - 1))
+    return replace(whole, kills=kills)
 
 
-def _non_determinism(error: NonDeterminism) -> Finding:
-    return Finding("", f"the record has {error.recorded}, and the team now {error.replayed}")
+def _is_calling(writes: Sequence[Batch]) -> bool:
+    """Whether a call is in flight after these writes."""
+    facts = [(event.key, event.fact) for batch in writes for event in batch.events]
+    called = Counter(key for key, fact in facts if isinstance(fact, AgentCalled))
+    called.subtract(key for key, fact in facts if isinstance(fact, AgentReturned | AgentCallFailed))
+    return any(count > 0 for count in called.values())
+
+
+def _non_determinism(error: NonDeterminism) -> CaseFinding:
+    return CaseFinding("", f"the record has {error.recorded}, and the team now {error.replayed}")
 
 
 class CaseReplay:
     """The replay of one case."""
 
-    def __init__(self, case: LoadedCase, source: Source, live: Live = Live()) -> None:
+    def __init__(self, case: LoadedCase, source: Source, live: LiveCalls = NOTHING_LIVE) -> None:
         self._case, self._source, self._live = case, source, live
         self.writes: list[Batch] = []
         """The writes of the run, once it has run."""
@@ -168,6 +196,11 @@ class CaseReplay:
     @property
     def _recording(self) -> Recording:
         return self._case.recording
+
+    @property
+    def has_budget(self) -> bool:
+        """Whether turns of the run knew what was left of a budget."""
+        return bool(self._recording.turns)
 
     def _team(self, models: Models | None = None) -> Team:
         environment = None if self._live.is_any else lenient_environment(self._source.manifest)
@@ -199,7 +232,7 @@ class CaseReplay:
             was_halted=player.halted.is_set(),
         )
 
-    async def resume(self, writes: Sequence[Batch], whole: CaseResult) -> tuple[Finding, ...]:
+    async def resume(self, writes: Sequence[Batch], whole: CaseResult) -> tuple[CaseFinding, ...]:
         """Resume a run of which these writes are left, and return how it differs from the whole run."""
         events = [event for batch in writes for event in batch.events]
         items = (event.fact.inbox_id for event in events if isinstance(event.fact, RunIntervened))
@@ -231,9 +264,9 @@ class CaseReplay:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._send_all, journal, player, handle, record)
                 tasks.start_soon(_interrupt_halted, player, handle)
-                result = await handle.result()
+                await handle.result()
                 tasks.cancel_scope.cancel()
-            return result, await engine.runs.history(RUN_ID)
+            return await handle.result(), await engine.runs.history(RUN_ID)
 
     async def _start(self, engine: Engine, player: Player, *, resumes: bool) -> Handle:
         team = self._team(engine.models)
@@ -260,7 +293,7 @@ class CaseReplay:
                 given = self._case.case.answers[one.answers]
                 answer = Answer(text=given.text, data=given.data, by=given.by)
                 await journal.send(RUN_ID, Answered(key=one.answers, answer=answer))
-        await anyio.sleep(0)
+        await anyio.lowlevel.checkpoint()
         handle.set_interactive(False)
 
     def _unsent(self, record: Sequence[Event]) -> list[SentToRun]:
@@ -268,8 +301,8 @@ class CaseReplay:
         timed = {one.answers for one in self._recording.sent}
         known = [SentToRun(at=0.0, answers=key) for key in self._case.case.answers if key not in timed]
         answered = {event.key for event in record if isinstance(event.fact, PersonAnswered)}
-        steers = [event for event in record if isinstance(event.fact, RunIntervened)]
-        received = sum(not isinstance(one.fact.intervention, Pause | Mark | Undo) for one in steers)  # pyright: ignore[reportAttributeAccessIssue]
+        facts = (event.fact for event in record)
+        received = sum(isinstance(one, RunIntervened) and not isinstance(one.intervention, UNSENT) for one in facts)
         found: list[SentToRun] = []
         for one in (*known, *self._recording.sent):
             if one.intervention is None:

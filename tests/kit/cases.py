@@ -1,0 +1,58 @@
+"""Cases of runs that tests make: a team in a folder is run, and its run becomes a case beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import anyio
+
+from teamwright import Engine, Limits, load_team
+from teamwright.testing.cases.case_file import LoadedCase, read_case
+from teamwright.testing.cases.case_of_run import case_of_run, with_recording, write_case
+from teamwright.testing.cases.player import LiveCalls
+from teamwright.testing.cases.recording import RecordedReply
+from teamwright.testing.cases.replay import CaseReplay, run_now
+from teamwright.values.people import Answer
+from teamwright.values.specs.manifest import Source
+
+MOST_PAUSES = 9
+
+
+def made_case(folder: Path, task: str, limits: Limits | None = None) -> LoadedCase:
+    """Run the team of a folder, answering each question with its first choice, and return the case of the run."""
+    case, source = anyio.run(_run, folder, task, limits)
+    replayed = run_now(CaseReplay(case, source).run, LiveCalls())
+    assert replayed.findings == ()
+    case.path.parent.mkdir(parents=True, exist_ok=True)
+    write_case(with_recording(case, case.recording.with_prompts(replayed.sent)))
+    return read_case(case.path)
+
+
+async def _run(folder: Path, task: str, limits: Limits | None) -> tuple[LoadedCase, Source]:
+    async with Engine("memory") as engine:
+        result = await engine.run(load_team(folder), task, run_id="r", limits=limits)
+        for _ in range(MOST_PAUSES):
+            if result.status != "paused":
+                break
+            for key, question in (await engine.runs.history("r")).questions().items():
+                await engine.runs.answer("r", key, Answer(text=(question.choices or ("yes",))[0], by="ada"))
+            result = await engine.resume("r", team=load_team(folder))
+        history, path = await engine.runs.history("r"), folder / "tests" / "cases" / "one.yaml"
+        case, source, _ = await case_of_run(engine.journal, history, await engine.runs.result("r"), path)
+        return case, source
+
+
+def changed_reply(case: LoadedCase, key: str, change: Callable[[RecordedReply], RecordedReply | None]) -> LoadedCase:
+    """Return the case with one recorded reply changed, or left out."""
+    replies = dict(case.recording.replies)
+    if (new := change(replies.pop(key))) is not None:
+        replies[new.key] = new
+    recording = case.recording
+    return replace(
+        case,
+        recording=type(recording)(
+            recording.start, replies, recording.sent, recording.texts, recording.files, recording.turns
+        ),
+    )
