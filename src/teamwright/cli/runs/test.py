@@ -6,7 +6,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import anyio.to_thread
 import typer
 
 from teamwright.cli.terminal.command_setup import extend_sys_path, with_run
@@ -46,6 +45,8 @@ def make_case(
     out.parent.mkdir(parents=True, exist_ok=True)
     check_out(out)
 
+    import anyio.to_thread
+
     async def work(engine: Engine, found: RunSummary) -> int:
         extend_sys_path()
         case, changed = await _make(engine, found, out, manifest)
@@ -56,6 +57,8 @@ def make_case(
 
 async def _make(engine: Engine, found: RunSummary, out: Path, manifest: Path | None) -> tuple[LoadedCase, str]:
     """Write the case of a run, with what its calls sent as the team was then; returns it with what has changed."""
+    import anyio.to_thread
+
     from teamwright.testing.cases.case_of_run import case_of_run, with_recording, write_case
     from teamwright.testing.cases.player import LiveCalls
     from teamwright.testing.cases.replay import CaseReplay, run_now

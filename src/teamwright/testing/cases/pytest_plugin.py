@@ -40,7 +40,10 @@ class CaseTest(pytest.Item):
 
     @override
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: object = None) -> str:
-        """Return what differs, without the traceback of the replay."""
+        """Return what differs, without the traceback of the replay.
+
+        Another exception is a mistake in the replay itself, and keeps its traceback.
+        """
         if isinstance(excinfo.value, CaseDiffers):
             return str(excinfo.value)
         return str(super().repr_failure(excinfo))
