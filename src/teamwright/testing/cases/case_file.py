@@ -86,7 +86,7 @@ class Expected(Value):
     tokens: ExpectedTokens | None = None
 
 
-class Case(Value):
+class RunCase(Value):
     """A case; paths are relative to its file."""
 
     manifest: str
@@ -106,7 +106,7 @@ class LoadedCase:
     """A case, where it is, and its recording."""
 
     path: Path
-    case: Case
+    case: RunCase
     recording: Recording
 
     @property
@@ -133,8 +133,8 @@ def is_case(path: Path) -> bool:
 def read_case(path: Path) -> LoadedCase:
     """Read a case and its recording; raises `ManifestError` with every mistake in them."""
     report = ProblemReport()
-    documents = read_file(path, report, ROOM, form=mapping_form(Case.model_fields, NO_CASE))
-    case: Case | None = None
+    documents = read_file(path, report, ROOM, form=mapping_form(RunCase.model_fields, NO_CASE))
+    case: RunCase | None = None
     for extra in documents[1:]:
         report.problem(extra.place, "A case is one document, and this is a further one", "remove it")
     if documents and isinstance(documents[0], Fields):
@@ -150,16 +150,16 @@ def read_case(path: Path) -> LoadedCase:
 
 @cache
 def _schema() -> Mapping[str, JsonValue]:
-    return cast("Mapping[str, JsonValue]", Case.model_json_schema())
+    return cast("Mapping[str, JsonValue]", RunCase.model_json_schema())
 
 
-def _build(root: Fields, report: ProblemReport) -> Case | None:
+def _build(root: Fields, report: ProblemReport) -> RunCase | None:
     before = len(report.problems)
     SchemaCheck("the case", report, cast("Mapping[str, JsonValue]", _schema()["$defs"])).check(root, _schema())
     faulty = {(one.line, one.column) for one in report.problems[before:]}
     data = plain(root)
     try:
-        return Case.model_validate(data)
+        return RunCase.model_validate(data)
     except ValidationError as error:
         for one in misfits_of(error, data):
             place = place_at(root, one.at)
@@ -174,7 +174,7 @@ def _check_manifest(path: Path, root: Fields, report: ProblemReport) -> None:
         report.problem(named.place, f"manifest: there is no {str(named.value)!r} beside the case")
 
 
-def _check_sent(recording: Recording, case: Case, root: Node, report: ProblemReport) -> None:
+def _check_sent(recording: Recording, case: RunCase, root: Node, report: ProblemReport) -> None:
     """Report answers that were taken out of the case and are still in the recording."""
     for one in recording.sent:
         if one.answers and one.answers not in case.answers:

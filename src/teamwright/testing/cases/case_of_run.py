@@ -18,7 +18,7 @@ from teamwright.journal.protocol import Journal
 from teamwright.teams.builder import SCRIPTED
 from teamwright.teams.manifests.environment_variables import secrets_of
 from teamwright.teams.team_loader import read_manifest, source_of
-from teamwright.testing.cases.case_file import Case, Expected, ExpectedText, LoadedCase, read_case, recording_path
+from teamwright.testing.cases.case_file import Expected, ExpectedText, LoadedCase, RunCase, read_case, recording_path
 from teamwright.testing.cases.expectations import observed
 from teamwright.testing.cases.recorded_replies import Cleaner, recording_of
 from teamwright.testing.cases.recording import Recording
@@ -57,7 +57,7 @@ async def case_of_run(
     if answers:
         written["answers"] = {key: one.model_dump(exclude_unset=True) for key, one in answers.items()}
     written["expect"] = expect.model_dump(exclude_unset=True)
-    return LoadedCase(path, Case.model_validate(written), recording), source, found
+    return LoadedCase(path, RunCase.model_validate(written), recording), source, found
 
 
 def find_team(source: Source, manifest: Path | None) -> FoundTeam:
@@ -138,7 +138,7 @@ def rewrite_case(path: Path, result: CaseResult) -> None:
     assert result.now is not None
     recording = result.recorded or _asked_for(case.recording, result).with_prompts(result.sent)
     expect = _expected(case.case.expect, result.now)
-    changed = Case.model_validate({**case.case.model_dump(exclude_unset=True), "expect": expect})
+    changed = RunCase.model_validate({**case.case.model_dump(exclude_unset=True), "expect": expect})
     write_case(LoadedCase(path, changed, recording))
 
 
