@@ -1,6 +1,9 @@
 from __future__ import annotations
 
 import json
+import os
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -139,3 +142,17 @@ def test_what_can_not_be_measured_is_refused(
     done = call("eval", *arguments)
     assert done.code == 2
     assert message in done.err
+
+
+def test_a_record_that_can_not_be_read_is_named_and_skipped(call: Call, desk: Path, tmp_path: Path) -> None:
+    call("run", desk, "What is the capital of France?", "--run-id", "one")
+    call("run", desk, "What is the capital of Chile?", "--run-id", "two")
+    journal = next(Path(os.environ["TEAMWRIGHT_HOME"]).rglob("*.db"))
+    with closing(sqlite3.connect(journal)) as database, database:
+        database.execute(
+            "UPDATE events SET data = '{' WHERE position >> 32 = (SELECT place FROM runs WHERE id = 'two')"
+        )
+    done = call("eval", "--from-runs", "all", "--out", tmp_path / "cases.jsonl")
+    assert done.code == 1
+    assert "left out: two: " in done.err
+    assert [json.loads(line)["id"] for line in (tmp_path / "cases.jsonl").read_text().splitlines()] == ["one"]

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from teamwright.cli.terminal.command_setup import extend_sys_path, recorded_source, with_run
-from teamwright.cli.terminal.interrupts import raise_on_interrupt
 from teamwright.cli.terminal.options import Run
 from teamwright.cli.terminal.output import Json, Out, check_out, columns, write_json, write_result
 from teamwright.errors import UsageError
+from teamwright.lab.commands.eval import goes_on
 from teamwright.values.text.display import NOTHING, cut
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def blame(
             write_result(_text(blamed, fixed), out)
         return 0
 
-    with raise_on_interrupt():
+    with goes_on():
         return with_run(run, work)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as json_reader
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -28,7 +29,7 @@ from teamwright.cli.terminal.output import (
 from teamwright.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Generator, Iterator, Sequence
 
     from teamwright.lab.experiments.dataset import DataSet
     from teamwright.lab.experiments.experiment import CaseAttempt, Variant
@@ -123,8 +124,19 @@ def evaluate(
     other = None if against is None else Chosen(against, (), None, model)
     if ablate and against is not None:
         raise UsageError("--ablate compares a team with itself; leave out --against.")
-    with raise_on_interrupt():
+    with goes_on():
         return with_engine(lambda engine: wanted.run(engine, first, other, gates, json=json, out=out))
+
+
+@contextmanager
+def goes_on() -> Generator[None]:
+    """Say on Ctrl-C, which interrupts the runs under way, that nothing is lost."""
+    with raise_on_interrupt():
+        try:
+            yield
+        except KeyboardInterrupt:
+            say("interrupted — the same command goes on where it stopped, and pays for nothing twice")
+            raise
 
 
 @dataclass(frozen=True, slots=True)

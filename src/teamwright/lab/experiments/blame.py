@@ -14,7 +14,7 @@ from teamwright.errors import UsageError
 from teamwright.history.kpis import turns_of
 from teamwright.history.run_history import RunHistory
 from teamwright.lab.experiments.dataset import Case
-from teamwright.lab.experiments.experiment import SETTLED, Experiment, OutOfBudget
+from teamwright.lab.experiments.experiment import Experiment, OutOfBudget
 from teamwright.lab.experiments.statistics import Interval, wilson
 from teamwright.lab.experiments.suspects import StepText, Suspect, suspects
 from teamwright.values.events.agent import AgentAsked, AgentCalled, AgentCallFailed, AgentFailed
@@ -23,7 +23,7 @@ from teamwright.values.key import join_key, without_attempts
 from teamwright.values.limits import Limits
 from teamwright.values.people import Tell
 from teamwright.values.turns.messages import digest
-from teamwright.values.turns.results import RunResult
+from teamwright.values.turns.results import FINAL, RunResult
 from teamwright.values.value import Record
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ class Blame:
     async def check(self) -> None:
         """Raise `UsageError` if the run has not ended, or its end is good."""
         result = self.history.result("running")
-        if result.status not in SETTLED:
+        if result.status not in FINAL:
             raise UsageError(
                 f"Run {self.run_id!r} has not ended ({result.status}), so nothing can be blamed for its end."
             )

@@ -40,7 +40,6 @@ PREFIX = "eval"
 WORTH_IT = 1.5
 """A run that was cut goes on if it may then spend so many times as much."""
 LONGEST_SLUG, DIGITS, CASE_DIGITS = 20, 8, 6
-SETTLED: frozenset[Status] = FINAL | frozenset[Status](("paused",))
 _T = TypeVar("_T")
 Progress = Callable[[int, int], None]
 
@@ -149,8 +148,8 @@ class Experiment:
     async def run(self) -> list[CaseAttempt]:
         """Carry out what is not recorded yet, and return all trials in the order of the cases."""
         jobs = list(self._jobs())
-        for variant, case, attempt in jobs:
-            await self._count(variant.run_id(case, attempt), case)
+        if self.most_usd is not None:
+            await self._count_recorded(jobs)
         found: list[CaseAttempt] = []
         for forks in (False, True):  # a fork needs the run that it continues
             due = [job for job in jobs if (job[0].forks is not None) == forks]
@@ -176,7 +175,7 @@ class Experiment:
             for case in self.data.cases
             if case.is_labelled and (declared := self.data.evaluation(case) or self.judged_by) is not None
         ]
-        return await self.side_by_side(jobs)
+        return [one for one in await self.side_by_side(jobs) if one is not None]
 
     async def side_by_side(self, jobs: Sequence[Callable[[], Awaitable[_T]]]) -> list[_T]:
         """Do the jobs, `limit` of them at once."""
@@ -211,6 +210,8 @@ class Experiment:
                 begin = partial(self._fork, variant, sources[-1], run_id)
             result = await self.carry_out(run_id, variant.make, begin)
             run_id = result.run_id
+            if result.stop_reason == "quota":
+                return trial.changed(run_id=run_id, status=result.status, reason="it waits for a provider's limit")
             grade, judge_usd = await self.grade(case, result, run_id)
         except OutOfBudget:
             return trial
@@ -267,7 +268,7 @@ class Experiment:
         self, run_id: str, make: Callable[[], Team], begin: Callable[[Limits | None], Awaitable[Handle]]
     ) -> RunResult:
         known = await self.engine.journal.find(run_id)
-        if known is not None and known.status in SETTLED:
+        if known is not None and known.status in FINAL:
             return await self.engine.runs.result(run_id)
         limits = self.purse.reserve(run_id)
         try:
@@ -287,13 +288,28 @@ class Experiment:
             found.append(run_id if not found else f"{run_id}-{len(found) + 1}")
         return found
 
+    async def _count_recorded(self, jobs: Sequence[tuple[Variant, Case, int]]) -> None:
+        for variant, case, attempt in jobs:
+            await self._count(variant.run_id(case, attempt), case)
+        for case in self.data.cases:
+            if case.is_labelled and (declared := self.data.evaluation(case) or self.judged_by) is not None:
+                await self._count_grades(_label_id(case), declared)
+                await self._count_grades(_label_id(case), _turned(declared))
+
     async def _count(self, run_id: str, case: Case) -> None:
-        """Count what recorded runs have cost, before any other one is begun."""
+        """Count what a run and its grades have cost already, before any other one is begun."""
         declared = self.data.evaluation(case)
-        for one in await self._chain(run_id) if self.most_usd is not None else ():
-            grades = [] if declared is None else await self._chain(_grading_id(one, declared))
-            for known in (one, *grades):
-                self.purse.settle(known, await self._spent(known))
+        for one in await self._chain(run_id):
+            await self._count_run(one)
+            if declared is not None:
+                await self._count_grades(one, declared)
+
+    async def _count_grades(self, run_id: str, declared: Evaluate) -> None:
+        for one in await self._chain(_grading_id(run_id, declared)):
+            await self._count_run(one)
+
+    async def _count_run(self, run_id: str) -> None:
+        self.purse.settle(run_id, await self._spent(run_id))
 
     async def _spent(self, run_id: str) -> float:
         """What the calls of a run cost, without those that a fork inherited."""
@@ -325,18 +341,32 @@ class Experiment:
 
         return await self.carry_out(grading, make, begin)
 
-    async def _label(self, case: Case, declared: Evaluate) -> JudgedLabel:
-        work = case.output or ""
-        named = f"{PREFIX}-label-{digest(case.task, work)[:DIGITS]}"
+    async def _label(self, case: Case, declared: Evaluate) -> JudgedLabel | None:
+        """What the judge says of a labelled answer; `None` where the budget does not suffice."""
+        try:
+            return await self._judged_label(case, declared)
+        except OutOfBudget:
+            return None
+
+    async def _judged_label(self, case: Case, declared: Evaluate) -> JudgedLabel:
+        work, named = case.output or "", _label_id(case)
         grade = verdict_grade(await self._graded(declared, named, case.task, work))
         other: bool | None = None
         if sum(one.judge is not None for one in declared.criteria) > 1:
-            turned = declared.model_copy(update={"criteria": declared.criteria[::-1]})
-            other = verdict_grade(await self._graded(turned, named, case.task, work)).passed
+            other = verdict_grade(await self._graded(_turned(declared), named, case.task, work)).passed
         return JudgedLabel(
             case=case.id, author=case.author, label=case.label == "pass", passed=grade.passed, score=grade.score,
             reversed_passed=other,
         )  # fmt: skip
+
+
+def _turned(declared: Evaluate) -> Evaluate:
+    """The same criteria in reverse order."""
+    return declared.model_copy(update={"criteria": declared.criteria[::-1]})
+
+
+def _label_id(case: Case) -> str:
+    return f"{PREFIX}-label-{digest(case.task, case.output or '')[:DIGITS]}"
 
 
 def _grading_id(run_id: str, declared: Evaluate) -> str:

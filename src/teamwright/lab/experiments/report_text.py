@@ -81,7 +81,8 @@ def _notes(report: ExperimentReport) -> Iterator[str]:
             shown = ", ".join(one.flaky[:10]) + (" …" if len(one.flaky) > 10 else "")
             yield f"{name}{count_text(len(one.flaky), 'flaky case')}: {shown}"
         if one.unmeasured:
-            yield f"{name}not measured, because the budget is spent: {count_text(one.unmeasured, 'run')}"
+            why = next(trial.reason for trial in report.trials if trial.variant == one.variant and trial.passed is None)
+            yield f"{name}not measured: {count_text(one.unmeasured, 'run')}, {why}"
         if one.waiting:
             yield f"{name}not passed, because they wait for a person: {count_text(one.waiting, 'run')}"
     if report.assumed:
