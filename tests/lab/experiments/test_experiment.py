@@ -19,6 +19,7 @@ from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team
 from teamwright.values.events.agent import AgentReturned
 from teamwright.values.limits import Rate, Usage
+from teamwright.values.people import Question
 from teamwright.values.specs.evaluation import Criterion, Evaluate, Length
 from teamwright.values.turns.messages import digest
 from teamwright.values.turns.turn import Reply, Turn
@@ -130,3 +131,45 @@ async def test_the_budget_of_the_whole_is_never_exceeded_and_what_it_cut_off_cou
     more = await carried_out(journal, [member], usd=1.0)
     assert all(one.passed is not None for one in more)
     assert len(member.calls) == 8
+
+
+@dataclass
+class Asker(Agent):
+    """Asks a person, and passes on the answer."""
+
+    name: str
+    kind: str = "model"
+
+    async def respond(self, turn: Turn, ctx: Context) -> Reply:
+        answer = await ctx.ask_person(Question(text="May I?"), key="question")
+        return Reply.of(self.name, f"The answer is {answer.text}.")
+
+
+async def test_a_run_that_waits_for_a_person_does_not_pass_and_goes_on_once_it_was_answered() -> None:
+    team = Team("desk", members=[Asker("clerk")])
+    data = DataSet(cases=(Case(id="one", task="Ask", expected="yes"),))
+    variant, found = Variant("desk", lambda: team, digest("desk")), list[CaseAttempt]()
+    async with Engine("memory") as engine:
+        for _ in range(2):
+            trials = await Experiment(engine, data, [variant], Judges(team.source).team).run()
+            found += trials
+            for key in (await engine.runs.history(trials[0].run_id)).questions():
+                if trials[0].status == "paused":
+                    await engine.runs.answer(trials[0].run_id, key, "yes")
+    assert [(one.status, one.passed) for one in found] == [("paused", False), ("completed", True)]
+    assert report_of(found[:1], data.cases).variants[0].waiting == 1
+
+
+@pytest.mark.parametrize("usd", [0.0, 0.05])
+async def test_labels_are_judged_within_the_same_budget(usd: float) -> None:
+    judge = Gambler("judge")
+    case = Case(id="one", task="Add", output="good", label="pass")
+
+    def grader(declared: Evaluate, task: str, data: object) -> Team:
+        return Team("grading", members=[judge])
+
+    async with Engine("memory") as engine:
+        declared = DATA.evaluate
+        found = Experiment(engine, DataSet(evaluate=declared, cases=(case,)), [], grader, most_usd=usd)
+        assert len(await found.labels()) == (1 if usd else 0)
+    assert PRICE * len(judge.calls) <= usd

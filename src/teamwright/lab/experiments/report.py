@@ -278,6 +278,9 @@ def _ablation(name: str, change: Interval, cost: Interval | None, cases: int) ->
     if not change.holds_zero:
         word = "fewer" if change.value < 0 else "more"
         return f"{name}: {price}, passes {100 * abs(change.value):.0f} points {word} ({_between(change)})"
+    if change.value < 0:
+        fewer = f"passes {-100 * change.value:.0f} points fewer"
+        return f"{name}: {price}, {fewer}, which chance may explain ({_between(change)})"
     found = f"{name}: {price}, no loss found in {count_text(cases, 'case')}"
     return found if -change.low < NOTABLE else f"{found}, which could be up to {-100 * change.low:.0f} points"
 

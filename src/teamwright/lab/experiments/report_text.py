@@ -42,7 +42,7 @@ def text_of(report: ExperimentReport) -> str:
     parts = [_aligned([HEADS, *(variant_cells(one) for one in report.variants)])]
     parts.extend("\n".join(lines) for lines in (list(_notes(report)), list(_judge(report.judge))) if lines)
     if report.ablated:
-        parts.append("\n".join(one.sentence for one in report.comparisons))
+        parts.append("\n".join(one.sentence for one in report.comparisons) or "nothing can be left out of this team")
     else:
         parts.extend(comparison_text(one) for one in report.comparisons)
     shown = {one.variant for one in (report.variants[:1] if report.ablated else report.variants)}
@@ -72,8 +72,8 @@ def variant_cells(one: VariantResult) -> tuple[str, ...]:
 
 
 def _notes(report: ExperimentReport) -> Iterator[str]:
-    for one in report.variants:
-        name = f"{one.variant}: " if len(report.variants) > 1 else ""
+    for one in report.variants[:1] if report.ablated else report.variants:
+        name = f"{one.variant}: " if len(report.variants) > 1 and not report.ablated else ""
         if len(one.pass_all) > 1:
             k = len(one.pass_all)
             yield f"{name}pass^{k} {percent(one.pass_all[-1])}, pass@{k} {percent(one.pass_any[-1])}"
