@@ -72,7 +72,7 @@ def doctor(
     json: Json = False,
     out: Out = None,
 ) -> int:
-    """Check this installation: versions, extras, data folder, journal, local model and keys.
+    """Check this installation: versions, extras, data folder, journal, sandboxes, local model and keys.
 
     Examples:
       teamwright doctor

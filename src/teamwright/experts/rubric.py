@@ -31,8 +31,8 @@ from teamwright.agents.functions.imports import load_function, own_folder
 from teamwright.agents.functions.instructions import call_off_loop
 from teamwright.agents.review import is_passing, weighted_score
 from teamwright.agents.sandbox.back_ends import find_sandbox
+from teamwright.agents.sandbox.port import excess_text
 from teamwright.agents.schema_validation import check as check_schema
-from teamwright.agents.tools.shell import excess_text
 from teamwright.errors import AgentError, InvalidOutput, UsageError
 from teamwright.experts.judge import Judge, Judgement
 from teamwright.values.specs.evaluation import Criterion, Evaluate

@@ -127,6 +127,12 @@ class Builder:
             self._sandboxes = team_sandboxes(self.manifest, _helpers)
         return self._resolved_sandbox(name, self._sandboxes.get(name))
 
+    def _function_sandbox(self, name: str, spec: AgentSpec) -> AnySandbox | None:
+        """Return the sandbox of a function: its own, or with a process of its own that of the team."""
+        if spec.sandbox is not None:
+            return self._resolved_sandbox(name, spec.sandbox)
+        return self._sandbox(name) if spec.isolate == "process" else None
+
     def _resolved_sandbox(self, owner: str, sandbox: AnySandbox | None) -> AnySandbox | None:
         if not isinstance(sandbox, SandboxSettings):
             return sandbox
@@ -185,6 +191,7 @@ class Builder:
                 name,
                 load_function(spec.function, f"the agent {name!r}"),
                 isolate=spec.isolate,
+                sandbox=self._function_sandbox(name, spec),
                 can_terminate=TERMINATE in spec.tools,
                 **_keywords(spec),
             )

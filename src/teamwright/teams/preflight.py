@@ -11,6 +11,7 @@ from teamwright.agents.attachments import Attachment, why_not_taken
 from teamwright.agents.clients.client_pool import Models
 from teamwright.agents.contract.agent import Agent, Preflight, check_ignored, declaration_of, has_policy, require_agent
 from teamwright.agents.evaluators import check_evaluations
+from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.agents.model.agent import ModelAgent
 from teamwright.agents.reference_graph import MOST_NESTED, cycle_text, find_cycles
 from teamwright.agents.sandbox.back_ends import sandbox_problem
@@ -176,6 +177,8 @@ def _sandboxes(team: Team) -> Iterator[tuple[str, SandboxSettings]]:
     for agent in team.roster.agents:
         if agent.kind in WITH_TOOLS and isinstance(agent, ToolUser):
             yield from ((f"the agent {agent.name!r}", one) for one in agent.toolbox.sandboxes)
+        if isinstance(agent, FunctionAgent) and agent.sandbox is not None:
+            yield f"the agent {agent.name!r}", agent.sandbox
         if has_policy(agent) and agent.policy.evaluate is not None:
             evaluations.append((agent.name, declaration_of(agent.policy.evaluate)))
     for one in team.roster.teams:

@@ -1,4 +1,4 @@
-"""Gives the sandbox of a team to what its members start: commands, MCP servers, and programs that check work.
+"""Gives the sandbox of a team to what its members start: commands, MCP servers, isolated functions, and checks.
 
 What has a sandbox of its own keeps it, and so does a team within the team. Nothing else starts a program in one.
 """
@@ -120,6 +120,8 @@ def unconfined(manifest: Manifest, helpers: Callable[[TeamSpec], Iterable[str]])
 
 
 def _programs(agent: AgentSpec, manifest: Manifest, sandbox: AnySandbox | None) -> Iterator[str]:
+    if agent.isolate == "process" and agent.sandbox is None and sandbox is None:
+        yield "the function"
     for tool in agent.tools:
         declared = manifest.tools.get(tool, tool) if isinstance(tool, str) else tool
         match confined_tool(declared, sandbox):

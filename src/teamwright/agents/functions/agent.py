@@ -20,6 +20,7 @@ from teamwright.agents.contract.agent import ONE_CALL, Agent, Context, Policy
 from teamwright.agents.contract.constructor_arguments import Mistakes, checked_call
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
 from teamwright.agents.contract.settings import AgentKeywords, shared_settings
+from teamwright.agents.functions.confined import run_in_sandbox
 from teamwright.agents.functions.imports import Function, import_path
 from teamwright.agents.functions.threads import await_steps, blocked_text, is_async, run_in_process, run_in_thread
 from teamwright.agents.schema_validation import check_input, with_data, with_preferred_data
@@ -29,6 +30,7 @@ from teamwright.values.events.agent import AgentAbandoned
 from teamwright.values.events.run import RunLogged
 from teamwright.values.names import check_name
 from teamwright.values.specs.manifest import AgentSpec
+from teamwright.values.specs.sandbox import AnySandbox, SandboxSettings, sandbox_settings
 from teamwright.values.specs.tools import TERMINATE
 from teamwright.values.text.display import error_text
 from teamwright.values.turns.messages import Message
@@ -55,6 +57,7 @@ class FunctionAgent(Agent):
         function: Function,
         *,
         isolate: Literal["thread", "process"] = "thread",
+        sandbox: AnySandbox | None = None,
         can_terminate: bool | None = None,
         **settings: Unpack[AgentKeywords],
     ) -> None:
@@ -65,9 +68,10 @@ class FunctionAgent(Agent):
         self._wants_text = bool(parameters) and parameters[0].annotation in (str, "str")
         one_call = None if self._wants_context else True
         own = {"can_terminate": can_terminate, "one_call": one_call}
-        shared = shared_settings(name, settings, mistakes, {"isolate": isolate}, **own)
+        shared = shared_settings(name, settings, mistakes, {"isolate": isolate, "sandbox": sandbox}, **own)
         self.policy, self._input_schema, self._output_schema = shared.policy, shared.input_schema, shared.output_schema
         collect(_check_no_tools, owner, self.policy)
+        self.sandbox = None if sandbox is None else collect(self._checked_sandbox, owner, function, isolate, sandbox)
         mistakes.raise_all()
         self.description, self.capabilities = shared.description, shared.capabilities
         self._function, self._async, self._timeout = function, is_async(function), shared.timeout
@@ -80,8 +84,20 @@ class FunctionAgent(Agent):
             "output_schema": self._output_schema,
             "timeout": self._timeout,
             "isolate": isolate if isolate != "thread" else None,
+            "sandbox": sandbox,
         }
         self._declared = {field: value for field, value in declared.items() if value}
+
+    def _checked_sandbox(self, owner: str, function: Function, isolate: str, sandbox: AnySandbox) -> SandboxSettings:
+        """Return the settings of the sandbox; raises `UsageError` if the function can't run in one."""
+        if isolate != "process":
+            raise UsageError(f"{owner}: sandbox goes with  isolate='process'.")
+        if not self._wants_text or is_async(function) or import_path(function) is None:
+            raise UsageError(
+                f"{owner}: a function in a sandbox is importable, not async, and takes the text of the turn; write"
+                "  def f(text: str)"
+            )
+        return sandbox_settings(sandbox)
 
     @property
     def spec(self) -> AgentSpec:
@@ -146,6 +162,8 @@ class FunctionAgent(Agent):
         return Returned(recordable, form="data")
 
     async def _call_off_loop(self, argument: object, ctx: Context) -> object:
+        if self.sandbox is not None:
+            return await run_in_sandbox(self._function, str(argument), self.sandbox)
         if self._isolate == "process":
             return await run_in_process(self._function, argument)
 

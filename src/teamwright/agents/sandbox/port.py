@@ -166,6 +166,23 @@ async def _end(process: asyncio.subprocess.Process) -> None:
         await process.wait()
 
 
+def excess_text(excess: Excess, settings: SandboxSettings) -> str:
+    """Return why a command was ended, in words."""
+    match excess:
+        case "seconds":
+            return f"it took longer than {settings.seconds:g} seconds"
+        case "memory":
+            return f"it used more than {settings.megabytes} MB of memory"
+        case "processes":
+            return f"it had more than {settings.processes} processes"
+        case "disk":
+            return "it left too little room on the disk"
+        case "output":
+            return "it printed without end"
+        case "stopped":
+            return "it was stopped"
+
+
 class _Ends:
     """Keeps the two ends of an output, and counts what is between them."""
 

@@ -15,7 +15,7 @@ from pydantic import JsonValue
 
 from teamwright.agents.contract.agent import Context
 from teamwright.agents.sandbox.back_ends import find_sandbox, sandbox_problem
-from teamwright.agents.sandbox.port import CommandOutcome, Excess
+from teamwright.agents.sandbox.port import CommandOutcome, excess_text
 from teamwright.agents.tools.protocol import BuildOptions, CallPolicy, ToolContext, ToolDefinition, ToolKind, ToolSource
 from teamwright.agents.tools.python import MethodSource
 from teamwright.documents.nodes import Fields
@@ -72,23 +72,6 @@ def refused_line(outcome: CommandOutcome) -> str | None:
     """Return the line with which a command that failed says that it was refused something."""
     found = REFUSED.search(outcome.output) if outcome.exit_code else None
     return None if found is None else cut(found.group().strip(), LONGEST_SHOWN)
-
-
-def excess_text(excess: Excess, settings: SandboxSettings) -> str:
-    """Return why a command was ended, in words."""
-    match excess:
-        case "seconds":
-            return f"it took longer than {settings.seconds:g} seconds"
-        case "memory":
-            return f"it used more than {settings.megabytes} MB of memory"
-        case "processes":
-            return f"it had more than {settings.processes} processes"
-        case "disk":
-            return "it left too little room on the disk"
-        case "output":
-            return "it printed without end"
-        case "stopped":
-            return "it was stopped"
 
 
 def rights_text(settings: SandboxSettings) -> str:

@@ -109,6 +109,11 @@ class AgentSpec(AgentSettings):
         default=None, description="an agent or team that is asked when this one fails, or {model: …} for another model"
     )
     isolate: Literal["thread", "process"] = Field(default="thread", description="where a synchronous function runs")
+    sandbox: AnySandbox | None = Field(
+        default=None,
+        description="with `isolate: process`, the sandbox of the process: a back end by name, or settings; that of the"
+        " team by default",
+    )
     evaluate: Evaluate | None = Field(default=None, description=EVALUATE)
     expert: ExpertName | ExpertProfile | None = Field(default=None, description=EXPERT)
     simulation: Simulation | None = Field(default=None, description="its behaviour in a simulation")
@@ -160,7 +165,7 @@ class TeamSpec(MemberSettings):
     evaluate: Evaluate | None = Field(default=None, description=EVALUATE)
     sandbox: AnySandbox | None = Field(
         default=None,
-        description="the sandbox of what its members start that has none: commands, MCP servers, programs that check",
+        description="the sandbox of what its members start that has none: commands, servers, functions, checks",
     )
     simulation: Simulation | None = Field(
         default=None, description="the behaviour of members that have no `simulation` themselves"
