@@ -34,7 +34,7 @@ class SandboxSettings(Value):
     writable: tuple[str, ...] = Field(default=(), description="folders that it may read and write, besides its folder")
     protected: tuple[str, ...] = Field(
         default=(".git", ".hg", ".svn"),
-        description="what it may read in these folders and not write, because others run or trust it",
+        description="what it may not write in these folders, nor read with `sandlock`, because others run or trust it",
     )
     network: tuple[str, ...] = Field(
         default=(), description="hosts that it may call, `host` or `host:port`; `*` for all; none by default"
