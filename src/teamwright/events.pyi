@@ -14,6 +14,8 @@ from teamwright.values.events.agent import (
     AgentReturned as AgentReturned,
     WorkspaceConflicted as WorkspaceConflicted,
     WorkspaceKept as WorkspaceKept,
+    WorkspacePatched as WorkspacePatched,
+    WorkspaceRefused as WorkspaceRefused,
     WorkspaceWritten as WorkspaceWritten,
 )
 from teamwright.values.events.budget import (

@@ -44,6 +44,7 @@ from teamwright.values.specs.evaluation import (
     Criterion as Criterion,
     Evaluate as Evaluate,
 )
+from teamwright.values.specs.members import TeamWorkspace as TeamWorkspace
 from teamwright.values.specs.model_settings import ModelSettings as ModelSettings
 from teamwright.values.specs.models import NamedModel as NamedModel, ServerModel as ServerModel
 from teamwright.values.specs.sandbox import SandboxSettings as SandboxSettings

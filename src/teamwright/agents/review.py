@@ -20,6 +20,7 @@ from teamwright.values.events.team import TeamEvaluationResult, TeamEvaluationSt
 from teamwright.values.people import ACCEPT, REVISE, review_question
 from teamwright.values.specs.evaluation import Evaluate
 from teamwright.values.text.display import LONGEST_ERROR, LONGEST_NAME, cut
+from teamwright.values.turns.artifacts import TreeState
 from teamwright.values.turns.messages import History, Message
 from teamwright.values.turns.turn import EvaluatedWork, Failure, Reply, ToolUse, Turn
 from teamwright.values.turns.verdicts import CriterionResult, EvaluationVerdict
@@ -56,14 +57,18 @@ async def ask_evaluated(
     """Ask a member; with an evaluator, its reply has to pass."""
     if evaluator is None:
         return await ctx.ask(member, turn, key=key)
-    turn = reviewed_turn(turn, evaluator)
+    merges, turn = turn.merges, reviewed_turn(turn, evaluator)
     ending = await ctx.ask(member, turn, key=key)
-    return await pass_gate(ctx, member, evaluator, turn, key, ending, partial(_ask, ctx, member))
+    ending = await pass_gate(ctx, member, evaluator, turn, key, ending, partial(_ask, ctx, member))
+    return await ctx.merge(member, turn, ending, key=key) if merges else ending
 
 
 def reviewed_turn(turn: Turn, evaluator: Evaluator) -> Turn:
-    """Return the turn of work that is reviewed: its reply keeps the tool calls, for a judge and for a revision."""
-    return replace(turn, keeps_tool_uses=True) if evaluator.declaration.reviews else turn
+    """Return the turn of work that is reviewed: its reply keeps the tool calls, for a judge and for a revision.
+
+    Its changes go to the team's branch only if it passes.
+    """
+    return replace(turn, keeps_tool_uses=evaluator.declaration.reviews or turn.keeps_tool_uses, merges=False)
 
 
 def tool_messages(uses: Sequence[ToolUse], most: int = MOST_TOOL_TEXT) -> list[Message]:
@@ -174,7 +179,10 @@ class EvaluationRounds:
         full = reply.full
         files = (*self._turn.attachments, *full.artifacts)
         work = EvaluatedWork(self.author.name, full.data, files, full.tool_uses)
-        question = Turn(full.text, History.of((asked,)), self._turn.number, "judge", work=work, closing=self._closing)
+        tree = TreeState.after(full.artifacts)
+        question = Turn(
+            full.text, History.of((asked,)), self._turn.number, "judge", work=work, closing=self._closing, tree=tree
+        )
         return _verdict_in(await self._ctx.ask(self._evaluator, question, key=key))
 
     async def settle(self, reply: Reply) -> Reply | Failure | None:
@@ -222,12 +230,13 @@ class EvaluationRounds:
         Before an answer stand the results of the tools that it was made from.
         """
         self._attempts.append(reply.full)
+        tree = TreeState.after(reply.full.artifacts) or self._turn.tree
         self.work, self._revises = f"revision-{len(self.verdicts) + 1}/{self._key}", self.work
         said = "\n\n".join(
             f"Review {number}: {self._review_text(number)}" for number in range(1, len(self.verdicts) + 1)
         )
         task = f"{self._turn.task}\n\n{REVISION}\n\n{said}"
-        return replace(self._turn, task=task, history=History.of(self._history()), since=None)
+        return replace(self._turn, task=task, history=History.of(self._history()), since=None, tree=tree)
 
     def _history(self) -> list[Message]:
         """Return the messages before the first attempt, and the attempts, with the results of the last tool calls."""

@@ -23,6 +23,7 @@ from teamwright.cli import chat, doctor, memory, new, plan, run, show, test, val
 from teamwright.cli.entry import server_options, take_option
 from teamwright.cli.runs import (
     answer,
+    apply,
     conversations,
     delete,
     diff,
@@ -95,6 +96,8 @@ runs.command("cancel")(steer.cancel)
 runs.command("export")(export.export)
 runs.command("trace")(trace.trace)
 runs.command("test")(run_test.make_case)
+runs.command("apply")(apply.apply)
+runs.command("prune")(apply.prune)
 runs.command("delete")(delete.delete)
 
 

@@ -24,7 +24,7 @@ import anyio
 from pydantic import JsonValue
 from pydantic_core import from_json, to_json
 
-from teamwright.agents.contract.agent import Agent, Context, require_agent
+from teamwright.agents.contract.agent import Agent, Context, MemberTree, require_agent
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
 from teamwright.agents.evaluators import EVALUATOR, Evaluator, criteria_problems, verdict_reply
 from teamwright.agents.functions.imports import load_function, own_folder
@@ -46,6 +46,8 @@ from teamwright.values.turns.verdicts import CriterionResult, EvaluationVerdict,
 
 CONTEXT = "context"
 CONTEXT_FILE, FILES = "context.json", "files"
+CONTEXT_VARIABLE = "TEAMWRIGHT_CHECK"
+"""Where a command that works in the tree of the author finds the folder with its context."""
 MOST_NAME_BYTES = 200
 INHERITED = ("HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER")
 """The variables that a program inherits: none of them is a secret."""
@@ -131,19 +133,24 @@ def _plain_name(name: str) -> str:
 EMPTY = CheckContext()
 
 
-async def run_command(command: Sequence[str], text: str, context: CheckContext = EMPTY) -> tuple[int, str]:
-    """Return the exit code of a program that gets this text, and the end of its output; its folder has the context."""
+async def run_command(
+    command: Sequence[str], text: str, context: CheckContext = EMPTY, tree: Path | None = None
+) -> tuple[int, str]:
+    """Return the exit code of a program that gets this text, and the end of its output.
+
+    It works in a folder with the context, or in the tree of the author, and then finds the context by a variable.
+    """
     environment = {name: os.environ[name] for name in INHERITED if name in os.environ}
     with tempfile.TemporaryFile() as output, tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         await anyio.to_thread.run_sync(context.write_to, Path(folder))
         try:
             process = await asyncio.create_subprocess_exec(
                 *_located(command),
-                cwd=folder,
+                cwd=tree or folder,
                 stdin=asyncio.subprocess.PIPE,
                 stdout=output,
                 stderr=output,
-                env=environment,
+                env=environment if tree is None else {**environment, CONTEXT_VARIABLE: folder},
                 start_new_session=True,
             )
         except (OSError, ValueError) as error:
@@ -166,7 +173,11 @@ async def run_command(command: Sequence[str], text: str, context: CheckContext =
 
 
 async def run_confined(
-    command: Sequence[str], text: str, settings: SandboxSettings, context: CheckContext = EMPTY
+    command: Sequence[str],
+    text: str,
+    settings: SandboxSettings,
+    context: CheckContext = EMPTY,
+    tree: Path | None = None,
 ) -> tuple[int, str]:
     """Return what `run_command` does of a program in a sandbox, which may read the folders of its paths in the command.
 
@@ -177,7 +188,10 @@ async def run_confined(
     settings = settings.model_copy(update={"readable": tuple(dict.fromkeys((*settings.readable, *beside)))})
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         await anyio.to_thread.run_sync(context.write_to, Path(folder))
-        outcome = await find_sandbox(settings).run(located, Path(folder), settings, text=text)
+        if tree is not None:
+            readable, env = (*settings.readable, folder), {**settings.env, CONTEXT_VARIABLE: folder}
+            settings = settings.model_copy(update={"readable": readable, "env": env})
+        outcome = await find_sandbox(settings).run(located, tree or Path(folder), settings, text=text)
     if outcome.excess is not None:
         raise AgentError(f"the program {command[0]!r} was ended, because {excess_text(outcome.excess, settings)}")
     return outcome.exit_code, outcome.output.encode()[-SHOWN_BYTES:].decode("utf-8", "replace").strip()
@@ -254,7 +268,7 @@ def _finding(passed: bool, reason: str) -> Finding:
 
 async def _recorded_finding(criterion: Criterion, work: str, open_it: OpenContext, ctx: Context) -> Finding:
     """Make the check as an effect, and return what was found or recorded."""
-    find = _finder(criterion, work, open_it)
+    find = _finder(criterion, work, open_it, ctx.tree)
 
     async def call(_: Attempt) -> Returned:
         score, reason = await find()
@@ -271,9 +285,11 @@ async def _recorded_finding(criterion: Criterion, work: str, open_it: OpenContex
     return float(cast("float", found["score"])), str(found["reason"])
 
 
-def _finder(criterion: Criterion, work: str, open_it: OpenContext) -> Callable[[], Awaitable[Finding]]:
+def _finder(
+    criterion: Criterion, work: str, open_it: OpenContext, tree: MemberTree | None
+) -> Callable[[], Awaitable[Finding]]:
     if criterion.command is not None:
-        return partial(_find_by_command, criterion.command, criterion, work, open_it)
+        return partial(_find_by_command, criterion.command, criterion, work, open_it, tree)
     if criterion.function is not None:
         return partial(_find_by_function, criterion.function, criterion.id, work, open_it)
     if criterion.regex is not None:
@@ -297,13 +313,27 @@ def _fit(schema: dict[str, JsonValue], work: str) -> Finding:
     return 1.0, ""
 
 
-async def _find_by_command(command: tuple[str, ...], criterion: Criterion, work: str, open_it: OpenContext) -> Finding:
-    if criterion.sandbox is None:
-        code, output = await run_command(command, work, await open_it())
+async def _find_by_command(
+    command: tuple[str, ...], criterion: Criterion, work: str, open_it: OpenContext, tree: MemberTree | None
+) -> Finding:
+    """Run the command in a folder of its own, or in the tree of the author, where nothing that it leaves is kept."""
+    context = await open_it()
+    if tree is None:
+        code, output = await _run(command, criterion, work, context, None)
     else:
-        settings = sandbox_settings(criterion.sandbox).model_copy(update={"seconds": criterion.timeout})
-        code, output = await run_confined(command, work, settings, await open_it())
+        async with tree.work() as folder:
+            code, output = await _run(command, criterion, work, context, folder)
+        tree.restore()
     return _finding(code == 0, f"{command[0]} exited with {code}: {output}" if output else f"it exited with {code}")
+
+
+async def _run(
+    command: Sequence[str], criterion: Criterion, work: str, context: CheckContext, tree: Path | None
+) -> tuple[int, str]:
+    if criterion.sandbox is None:
+        return await run_command(command, work, context, tree)
+    settings = sandbox_settings(criterion.sandbox).model_copy(update={"seconds": criterion.timeout})
+    return await run_confined(command, work, settings, context, tree)
 
 
 async def _find_by_function(path: str, name: str, work: str, open_it: OpenContext) -> Finding:

@@ -70,6 +70,8 @@ def _named(event: Event) -> dict[str, agent.Body]:
             named = {"value": body}
         case agent.WorkspaceKept(artifact=artifact):
             named = {"content": artifact.hash}
+        case agent.WorkspacePatched(patch=patch) | agent.WorkspaceRefused(patch=patch):
+            named = {"patch": patch.hash}
         case _:
             named = {}
     return {name: body for name, body in named.items() if body is not None}

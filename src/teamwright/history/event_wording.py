@@ -113,6 +113,7 @@ USUAL = (
     team.TeamDecided, team.TeamEmitted, team.TeamGoalReached, team.TeamHandoff, team.TeamPlanned,
     team.TeamRoleBound, team.TeamChannelOpened, team.TeamChannelClosed, team.StepSkipped, team.StepHeldUp,
     run.RunCheckpoint, run.PersonAnswered, agent.AgentModeRefused, run.RunApplied, team.TeamLife, team.TeamMessage,
+    agent.WorkspacePatched,
 )  # fmt: skip
 
 
@@ -378,8 +379,18 @@ def _note_of_record(event: Event) -> str | None:
         case agent.WorkspaceConflicted(name=name, based_on=base, revision=now, by=by):
             current = f"{now}, written by {by}" if by else f"{now}"
             return f"a write to {name} was refused: it was based on version {base}, but the current one is {current}"
+        case agent.WorkspacePatched(member=name, commit=commit, files=files, added=added, removed=removed):
+            return f"changes by {name} applied: {count_text(len(files), 'file')}, +{added} -{removed} ({commit[:12]})"
+        case agent.WorkspaceRefused(member=name, reason=reason, files=files, resolver=resolver):
+            then = f"; {resolver} gets them back" if resolver else ""
+            return f"changes by {name} refused ({reason.replace('_', ' ')}): {', '.join(map(_place, files))}{then}"
         case _:
             return None
+
+
+def _place(file: agent.RefusedFile) -> str:
+    lines = ", ".join(f"{first}-{last}" for first, last in file.lines)
+    return f"{file.path}:{lines}" if lines else file.path
 
 
 def _origin_text(origin: run.Origin) -> str:

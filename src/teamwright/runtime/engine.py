@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from teamwright.runtime.placement import Placement
     from teamwright.runtime.recorded_runs import Runs
     from teamwright.runtime.transport import Transport
+    from teamwright.teams.team import Team
     from teamwright.values.events.event import Delta, Event
     from teamwright.values.turns.results import RunResult
 
@@ -186,9 +187,8 @@ class Engine:
         files = await read_files(made, new.attachments, continues=continues is not None)
         run = self.driver.new_run(identity, made)
         self.driver.dependencies.require(made.roster.agents)
-        claim = None
-        if new.budget is not None:
-            claim = await self.driver.tenants.claim(new.budget, new.limits, made.policy.limits)
+        bounds = new.limits, made.policy.limits
+        claim = None if new.budget is None else await self.driver.tenants.claim(new.budget, *bounds)
         forecast, answer = await ConfirmRequest(new.confirm).forecast_and_answer(
             self.journal, made, new.task, new.limits, files[len(made.attachments) if continues is None else 0 :]
         )
@@ -206,6 +206,7 @@ class Engine:
             confirm=forecast,
             confirmation=answer,
             claim=claim,
+            commit="" if made.workspace is None else await _begin_trees(made, identity),
         )
         handle = self.driver.launch(run, made, given)
         try:
@@ -353,3 +354,10 @@ class Engine:
     async def delivered(self) -> None:
         """Wait until no webhook delivery is in flight: each was accepted, or given up after its last attempt."""
         await self.driver.deliveries.wait_settled()
+
+
+async def _begin_trees(team: Team, run_id: str) -> str:
+    """Copy the files of a team's workspace, and return the commit that its branch begins at."""
+    from teamwright.runtime.trees.run_trees import begin_trees
+
+    return await begin_trees(team, run_id)

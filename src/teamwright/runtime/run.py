@@ -15,14 +15,14 @@ import anyio
 from pydantic_core import to_json
 
 from teamwright.agents.functions.imports import modules_of
-from teamwright.errors import NotResumable
+from teamwright.errors import NotResumable, UsageError
 from teamwright.history.record.run_record import RunRecord
 from teamwright.journal.protocol import Batch, Journal, driver_lock
 from teamwright.runtime.budget.prompt_meter import PromptMeter
 from teamwright.runtime.budget.rate_limiter import RateLimiters
 from teamwright.runtime.context.context import RunContext
 from teamwright.runtime.context.turn_outcome import check_scripts
-from teamwright.runtime.context.workspace import store_file
+from teamwright.runtime.context.workspace import read_patch, store_file
 from teamwright.runtime.driver.tasks import CANCEL_GRACE, ContainedTask
 from teamwright.runtime.event_publisher import Bus
 from teamwright.runtime.people.applied_interventions import apply_pending, refuse_unapplied
@@ -158,6 +158,11 @@ class Run:
 
     def enqueue(self, run_input: RunInput, queue: str, starts: float | None = None) -> Batch:
         """Return the first batch of a run that a worker of this queue will drive; nothing else is recorded here."""
+        if self._team.workspace is not None:
+            raise UsageError(
+                f"The team {self._team.name!r} works on files of this machine, so no worker of a queue can drive it;"
+                " run it here, without a queue."
+            )
         recorder = self._state.recorder
         recorder.held = True
         begin(self._state, self._team, run_input, "")
@@ -195,6 +200,12 @@ class Run:
             if self._parent is not None:
                 self._parent.cancel_stopped()
         self._attachments = turn.attachments
+        if self._record.start.commit:
+            from teamwright.runtime.trees.run_trees import trees_of
+
+            state.trees = trees_of(
+                self.run_id, self._record, self._team, partial(read_patch, state), state.redactor.text
+            )
         lane = state.delivery.open_lane()
         lane.timers = (self._timer,)
         scope = Scope(state, "", lane)
@@ -362,6 +373,7 @@ def begin(state: RunState, team: Team, given: RunInput, driver: str) -> Turn:
         budget=given.claim.budget if given.claim else "",
         placed=placed,
         driver=driver,
+        commit=given.commit,
     )
     recorder.claim = given.claim
     if given.confirmation is not None:

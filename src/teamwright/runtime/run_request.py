@@ -282,6 +282,8 @@ class RunInput(Struct, frozen=True):
     """What the run reserves of a tenant's budget with its first events."""
     placed: PlacedInput | None = None
     """The turn of another run that this run answers."""
+    commit: str = ""
+    """The commit that the team's branch begins at."""
 
 
 async def read_files(team: Team, given: Sequence[AttachmentLike], *, continues: bool = False) -> Sequence[Attachment]:

@@ -37,6 +37,7 @@ from teamwright.values.turns.turn import Failure, MemberRequest, Reply
 
 if TYPE_CHECKING:
     from teamwright.agents.contract.effect import Attempt, Effect, Returned
+    from teamwright.runtime.trees.member_trees import RunTrees
     from teamwright.values.turns.turn import Turn
 
 
@@ -197,6 +198,8 @@ class RunState:
     """Returns the member that answers in place of another, as a run of its own on a worker; `None` without workers."""
     observer: ReplayObserver | None = None
     """What observes a replay from inside; `None` in every run that is driven."""
+    trees: RunTrees | None = None
+    """The trees of members and the team's branch; `None` where the team has no workspace of files."""
     _path_locks: PathLocks | None = None
     _actions: ActionLedger | None = None
 
@@ -361,5 +364,7 @@ class RunState:
         levels = [(level, self.record.charges.by_scope[level.name]) for level in account.chain()] if account else []
         before = [spent.cost for _, spent in levels]
         self.record.supersede(key)
+        if self.trees is not None:
+            self.trees.branch.leave_out(key, self.record.inherited)
         for (level, spent), once in zip(levels, before, strict=True):
             level.correct(once, spent.cost)

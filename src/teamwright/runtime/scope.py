@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from teamwright.agents.contract.agent import UNSET, Agent, Policy
 from teamwright.errors import DuplicateKey
@@ -25,6 +25,9 @@ from teamwright.values.limits import NOTHING, BudgetUnit, Cutback, Limits, Usage
 from teamwright.values.people import Answer, Question
 from teamwright.values.turns.messages import Message
 from teamwright.values.turns.turn import Failure, TalkKind, Tier, Turn
+
+if TYPE_CHECKING:
+    from teamwright.runtime.trees.member_trees import TurnTree
 
 ONE_CALL = Tally(calls=1)
 
@@ -140,6 +143,7 @@ class Scope:
         "talk",
         "team",
         "tier",
+        "tree",
         "usage",
         "wants_whole",
     )  # fmt: skip
@@ -180,7 +184,7 @@ class Scope:
             self.compact = parent.compact
             self.degradation, self.decides_degradation = parent.degradation, parent.decides_degradation
             self.holding, self.in_agent, self.holdback = parent.holding, parent.in_agent, parent.holdback
-            self.team = parent.team
+            self.team, self.tree = parent.team, parent.tree
             self.charges, self.policy, self.tier = parent.charges, parent.policy, parent.tier
             self.may_retry, self.wants_whole, self.talk = parent.may_retry, parent.wants_whole, parent.talk
             return
@@ -190,6 +194,8 @@ class Scope:
         self.fallback: Agent | None = None
         self.holding: Holding | None = None
         self.holdback: Holdback | None = None
+        self.tree: TurnTree | None = None
+        """The files of the turn, where its team has a workspace of files."""
         self.team: Agent | None = None
         """The innermost team around this scope."""
         self.degradation: DegradationLadder | None = None
@@ -216,6 +222,11 @@ class Scope:
         )
         part.places_branches, part.is_placed = self.places_branches, self.is_placed
         return part
+
+    def close_tree(self) -> None:
+        """Let other turns have the folder of this one."""
+        if self.tree is not None and (self.parent is None or self.tree is not self.parent.tree):
+            self.tree.close()
 
     def claim(self, key: str) -> str:
         """Reserve a key of this scope and return its recorded form; raises `DuplicateKey` if it is taken."""

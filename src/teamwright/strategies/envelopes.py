@@ -24,6 +24,7 @@ from teamwright.agents.contract.agent import (
     CheckChange,
     Clock,
     Context,
+    MemberTree,
     Workspace,
 )
 from teamwright.agents.contract.effect import Effect, Returned
@@ -240,6 +241,18 @@ class EnvelopeContext:
     def owned(self) -> Owned:
         """The keys that enclosing steps own."""
         return self._inner.owned
+
+    @property
+    def tree(self) -> MemberTree | None:
+        return self._inner.tree
+
+    async def merge(self, member: Agent, turn: Turn, reply: Reply | Failure, *, key: str) -> Reply | Failure:
+        """Apply the changes of a reply; another one that resolved a conflict is written as an envelope too."""
+        merged = await self._inner.merge(member, turn, reply, key=key)
+        if merged is reply or isinstance(merged, Failure):
+            return merged
+        draft = Draft(merged, member, turn.output_schema)
+        return await self._writer.seal_reply(draft, self._task_id(key), self._inner, f"merged/{key}")
 
     async def ask(self, member: Agent, turn: Turn, *, key: str) -> Reply | Failure:
         """Ask a member. For work the reply contains an envelope; the reply of a coordination turn is not changed.

@@ -32,7 +32,7 @@ from teamwright.teams.sandboxes import confined_evaluation, confined_options, co
 from teamwright.teams.team import Team
 from teamwright.values.specs.evaluation import Evaluate
 from teamwright.values.specs.manifest import AgentSpec, InstructionsByFunction, InstructionsTemplate, Manifest, TeamSpec
-from teamwright.values.specs.members import ExpertProfile, FallbackModel
+from teamwright.values.specs.members import ExpertProfile, FallbackModel, TeamWorkspace
 from teamwright.values.specs.models import AnyModel, NamedModel
 from teamwright.values.specs.sandbox import AnySandbox, SandboxSettings
 from teamwright.values.specs.tools import TERMINATE, AgentTool, memory_specs
@@ -175,6 +175,7 @@ class Builder:
                 notify=spec.notify,
                 optional=spec.optional,
                 critical=spec.critical,
+                workspace=self._workspace(name, spec.workspace),
                 checked=self.recorded,
             )
         if agent := self.manifest.agents.get(name):
@@ -182,6 +183,12 @@ class Builder:
             self._without_fallback.append(leaf)
             return leaf
         raise UnknownName("agent or team", name, [*self.manifest.agents, *self.manifest.teams])
+
+    def _workspace(self, team: str, spec: TeamWorkspace | None) -> TeamWorkspace | None:
+        """Return the workspace of a team with an absolute path, which has to be allowed as that of a tool has."""
+        if spec is None:
+            return None
+        return spec.moved_to(str(checked_workspace(spec.path, self.base, self.roots, team)))
 
     def _build_leaf(self, name: str, spec: AgentSpec) -> LeafAgent:
         if spec.a2a is not None:
@@ -382,6 +389,17 @@ def checked_root(root: str, base: Path, allowed: Sequence[str] | None, agent: st
     raise UsageError(
         f"The tools of the agent {agent!r} would use the folder {str(folder)!r}, which is outside the"
         f" manifest's; if you trust it, allow it with  --allow-root {quote(str(folder))}"
+    )
+
+
+def checked_workspace(path: str, base: Path, allowed: Sequence[str] | None, team: str) -> Path:
+    """Return the folder of a team's workspace, with links resolved; raises `UsageError` if it is not allowed."""
+    folder = _resolved(base / Path(path).expanduser())
+    if VARIABLE in path or _is_allowed(folder, base, allowed):
+        return folder
+    raise UsageError(
+        f"The workspace of the team {team!r} is {str(folder)!r}, which is outside the manifest's folder; if you trust"
+        f" it, allow it with  --allow-root {quote(str(folder))}"
     )
 
 

@@ -44,6 +44,7 @@ def check_team(team: Team) -> tuple[Problem, ...]:
         problems.append(f"the team {team.name!r}: {flaw.text}{hint}")
     warnings = tuple(Problem(f"the team {team.name!r}: {flaw.text}") for flaw in found if flaw.is_warning)
     problems += _unheard(team)
+    problems += _misplaced_workspaces(team)
     fallback = team.policy.recovery.fallback if team.policy.recovery else None
     if fallback and fallback not in Members(team.members, team.helpers).names:
         problems.append(f"the team {team.name!r}: the fallback {fallback!r} is neither a member nor a helper")
@@ -55,6 +56,17 @@ def check_team(team: Team) -> tuple[Problem, ...]:
         raise ManifestError([Problem(text) for text in problems])
     _check_fallbacks(team.roster.settled)
     return warnings
+
+
+def _misplaced_workspaces(team: Team) -> Iterator[str]:
+    """Yield workspaces of teams within this one, which has the only branch of a run, and a merger that is no member."""
+    for inner in team.roster.teams:
+        if inner is not team and inner.workspace is not None:
+            yield f"the team {inner.name!r} can't have a `workspace` within {team.name!r}; set it on {team.name!r}"
+    workspace, names = team.workspace, Members(team.members, team.helpers).names
+    if workspace is not None and workspace.merger is not None and workspace.merger not in names:
+        hint = nearest(workspace.merger, names).rstrip(".")
+        yield f"the team {team.name!r}: the merger {workspace.merger!r} is no member; {hint}"
 
 
 def _unheard(team: Team) -> Iterator[str]:

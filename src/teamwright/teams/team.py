@@ -43,7 +43,7 @@ from teamwright.values.events.team import TeamEnded, TeamStarted
 from teamwright.values.limits import Degradation, Limits
 from teamwright.values.names import check_name
 from teamwright.values.people import Confirm, Notify, signing_key
-from teamwright.values.specs.members import Share
+from teamwright.values.specs.members import Share, TeamWorkspace
 from teamwright.values.text.secret_names import HIDDEN, escape_references
 from teamwright.values.turns.envelope import EnvelopeSettings
 from teamwright.values.turns.turn import Reply, Turn
@@ -79,6 +79,7 @@ class TeamSettings(TypedDict, total=False):
     optional: bool
     critical: bool
     evaluate: Agent | None
+    workspace: TeamWorkspace | None
 
 
 class Team(Agent):
@@ -140,6 +141,7 @@ class Team(Agent):
         collect(check_arguments, owner, TeamSpec, description=description, **given)
         envelope = collect(value_of, owner, "envelope", settings.get("envelope"), EnvelopeSettings)
         collect(check_instance, owner, "options", options, Mapping, Value)
+        self.workspace = collect(_checked_workspace, owner, settings.get("workspace"))
         self.notify = collect(_checked_notify, owner, settings.get("notify"))
         self.attachments = collect(_paths, owner, attachments)
         mistakes.raise_all()
@@ -319,6 +321,8 @@ class Team(Agent):
             rare["attachments"] = tuple(map(str, self.attachments))
         if self.policy.evaluate is not None:
             rare["evaluate"] = declaration_of(self.policy.evaluate)
+        if self.workspace is not None:
+            rare["workspace"] = self.workspace
         return spec.model_copy(update=rare) if rare else spec
 
     @property
@@ -398,6 +402,12 @@ def _checked_notify(owner: str, notify: Notify | None) -> Notify | None:
     if notify is not None and notify.secret and notify.secret != HIDDEN:
         signing_key(notify.secret)
     return notify
+
+
+def _checked_workspace(owner: str, workspace: TeamWorkspace | None) -> TeamWorkspace | None:
+    """Return a workspace with an absolute path."""
+    workspace = value_of(owner, "workspace", workspace, TeamWorkspace)
+    return workspace and workspace.moved_to(str(Path(workspace.path).expanduser().absolute()))
 
 
 def _paths(owner: str, attachments: Iterable[Path | str]) -> tuple[Path | str, ...]:

@@ -283,11 +283,11 @@ async def test_a_write_that_has_begun_ends_before_its_step_does(
     """Or it might be made when another owns the file."""
     replace = file_tools._write_atomically
 
-    def slowly(place: Path, content: bytes, key: str) -> None:
+    def slowly(place: Path, folder: int | None, content: bytes, key: str) -> None:
         import time
 
         time.sleep(0.2)
-        replace(place, content, key)
+        replace(place, folder, content, key)
 
     monkeypatch.setattr(file_tools, "_write_atomically", slowly)
     with anyio.move_on_after(0.05):

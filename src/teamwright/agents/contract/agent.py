@@ -36,6 +36,9 @@ from teamwright.values.turns.artifacts import Artifact, SharedValue
 from teamwright.values.turns.turn import Failure, Reply, Tier, Turn
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from teamwright.agents.attachments import Attachment
     from teamwright.agents.clients.client_pool import Models
     from teamwright.values.specs.evaluation import Evaluate
     from teamwright.values.specs.manifest import AgentSpec, TeamSpec
@@ -286,6 +289,26 @@ def judges_of(agent: Agent) -> tuple[Agent, ...]:
     return getattr(agent.policy.evaluate, "judges", ())
 
 
+class MemberTree(Protocol):
+    """The files of one turn. What a call changes in them is recorded with its result, and otherwise undone."""
+
+    def work(self) -> AbstractAsyncContextManager[Path]:
+        """Hold the folder, with its files as they are recorded; other calls of the turn wait."""
+        ...
+
+    async def changes(self) -> tuple[Attachment, ...]:
+        """Return all changes of the turn so far, if the call that holds the folder has changed anything."""
+        ...
+
+    def note(self, artifacts: Sequence[Artifact]) -> None:
+        """Take over the changes in a recorded result."""
+        ...
+
+    def restore(self) -> None:
+        """Undo what is not recorded, because a call has failed."""
+        ...
+
+
 class Context(Protocol):
     """The operations that an agent or a strategy may perform."""
 
@@ -294,6 +317,11 @@ class Context(Protocol):
 
     @property
     def workspace(self) -> Workspace: ...
+
+    @property
+    def tree(self) -> MemberTree | None:
+        """The files that this turn works on; `None` where the team has no workspace of files."""
+        ...
 
     @property
     def is_stopped(self) -> bool:
@@ -309,6 +337,13 @@ class Context(Protocol):
 
     def effect(self, key: str, effect: Effect) -> Awaitable[Returned]:
         """Make one call to the outside world; the call and its result are recorded, and replays use the record."""
+        ...
+
+    async def merge(self, member: Agent, turn: Turn, reply: Reply | Failure, *, key: str) -> Reply | Failure:
+        """Apply the changes of a reply to the team's branch; `turn` was asked with `merges=False` at this key.
+
+        Refused changes are given back to their author, so it may return another reply, or a failure.
+        """
         ...
 
     async def ask_person(self, question: Question, *, key: str) -> Answer:

@@ -11,9 +11,9 @@ import json
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from msgspec import convert, to_builtins
+from msgspec import convert, structs, to_builtins
 from pydantic import JsonValue
 
 from teamwright.agents.attachments import ToolValue, split_files
@@ -37,10 +37,13 @@ from teamwright.values.key import join_key, repeat_key
 from teamwright.values.limits import Usage
 from teamwright.values.owned_paths import Owned
 from teamwright.values.people import Answer, Question
-from teamwright.values.turns.artifacts import Artifact, SharedValue
+from teamwright.values.turns.artifacts import PATCH, Artifact, SharedValue, patch_in
 from teamwright.values.turns.messages import digest
 from teamwright.values.turns.turn import Failure, Reply
 from teamwright.values.value import plain_json
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 T = TypeVar("T")
 
@@ -142,13 +145,25 @@ class RecordedToolCall:
                 arguments=dict(self._arguments),
                 in_doubt=None if policy.just_repeats else self._in_doubt_policy(member, owned),
             )
-            returned = await self._ctx.effect(effect_key, effect)
+            try:
+                returned = self._with_changes_noted(await self._ctx.effect(effect_key, effect))
+            except AgentError:
+                if self._source.uses_tree and self._ctx.tree is not None:
+                    self._ctx.tree.restore()
+                raise
             if returned.form != "question":
                 return returned
             rounds += 1
             answers = await self._ask(cast("dict[str, JsonValue]", returned.value))
             request += [json.dumps(to_builtins(one), sort_keys=True, ensure_ascii=False) for one in answers]
             effect_key = repeat_key(self._key, rounds)
+
+    def _with_changes_noted(self, returned: Returned) -> Returned:
+        """Return the result without the changes of the member's tree, which take effect here, also on a replay."""
+        if not self._source.uses_tree or patch_in(returned.artifacts) is None or self._ctx.tree is None:
+            return returned
+        self._ctx.tree.note(returned.artifacts)
+        return structs.replace(returned, artifacts=tuple(one for one in returned.artifacts if one.media_type != PATCH))
 
     async def _ask(self, record: dict[str, JsonValue]) -> list[Answer]:
         """Ask a person what an execution has left: the question of a function, or those of a source that goes on."""
@@ -170,8 +185,18 @@ class RecordedToolCall:
         return InDoubtPolicy(repeat=policy.repeats_in_doubt, check=check, action=action, key=self._key)
 
     async def _call(self, member: str, owned: Owned, attempt: Attempt) -> Returned:
+        """Execute the tool; in the member's tree, where it works on files."""
+        tree = self._ctx.tree if self._source.uses_tree else None
+        if tree is None:
+            return await self._execute(member, owned, attempt, None)
+        async with tree.work() as folder:
+            returned = await self._execute(member, owned, attempt, folder)
+            changes = () if returned.form == "question" else await tree.changes()
+        return structs.replace(returned, files=(*returned.files, *changes)) if changes else returned
+
+    async def _execute(self, member: str, owned: Owned, attempt: Attempt, folder: Path | None) -> Returned:
         link = RunLink(self._ctx, self._name, self._shared_workspace, attempt, self._answers)
-        context = self._context(member, owned, attempt, link)
+        context = self._context(member, owned, attempt, link, folder)
         try:
             result = await called(self._name, self._execution(context))
         except asyncio.CancelledError:
@@ -223,9 +248,11 @@ class RecordedToolCall:
                 raise ToolError(f"The tool {self._name!r} returned something that is not JSON: {error}") from error
         return Returned(value, usage=Usage(tool_calls=1), files=files)
 
-    def _context(self, member: str, owned: Owned, attempt: Attempt, link: RunLink) -> ToolContext:
+    def _context(
+        self, member: str, owned: Owned, attempt: Attempt, link: RunLink, folder: Path | None = None
+    ) -> ToolContext:
         idempotency_key = self._first_key or attempt.idempotency_key
-        return ToolContext(idempotency_key, self._key, owned, attempt.run_id, member, link)
+        return ToolContext(idempotency_key, self._key, owned, attempt.run_id, member, link, folder)
 
     def _shared_workspace(self) -> Workspace:
         """The workspace of all executions of this call, which make each write once."""

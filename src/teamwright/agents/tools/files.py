@@ -1,4 +1,4 @@
-"""The built-in tools `files`: read, write, list and search files below one folder, and nothing outside it.
+"""The built-in tools `files`: read, write, edit, list and search files below one folder, and nothing outside it.
 
 If steps own keys, a step may write only what it owns. Docstrings of the public methods of `Files` and the messages of
 `ToolError` are part of prompts: changing one changes effect hashes, and recorded runs would no longer resume.
@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from errno import EISDIR
 from itertools import islice
 from pathlib import Path, PurePosixPath
@@ -23,7 +23,7 @@ from teamwright.errors import ToolError
 from teamwright.values.owned_paths import Owned, covers
 from teamwright.values.specs.tools import FILES, FilesSpec, FilesTool, ToolSpec
 
-NAMES = ("read_file", "write_file", "list_files", "search_files")
+NAMES = ("read_file", "write_file", "edit_file", "list_files", "search_files")
 
 MOST_LINES = 2000
 MOST_LISTED = 500
@@ -32,7 +32,9 @@ LONGEST_LINE = 300
 LINE_ENDS = ("\n", "\r")
 NO_FILE = "is no regular file, but a pipe, a socket or a device, which these tools leave alone."
 NEVER_BLOCK = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
+FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0)
 BINARY = getattr(os, "O_BINARY", 0)
+MOST_EDITED = 4 << 20
 MAX_READ_CHARACTERS = 1 << 20
 """How many characters are read at once: a longer line counts as several."""
 
@@ -59,7 +61,38 @@ class Files:
 
     def write_file(self, path: str, content: str) -> JsonValue:
         """Write a whole text file, in place of what was there. Folders on the way are made."""
+        return self._write(self._resolve(path), content)
+
+    def edit_file(self, path: str, old: str, new: str) -> JsonValue:
+        """Replace one part of a text file. `old` has to stand there once: give enough lines around it.
+
+        Args:
+            path: the file
+            old: the text that goes, exactly as it stands there
+            new: the text that takes its place
+        """
         place = self._resolve(path)
+        if not old:
+            raise ToolError("There is nothing to replace: give the text that goes, or write the file with write_file.")
+        content, name = self._content(place), self._name(place)
+        found = content.count(old)
+        if not found:
+            raise ToolError(f"{name!r} does not contain the text that is to go; read it, and give that text exactly.")
+        if found > 1:
+            raise ToolError(f"{name!r} contains the text {found} times; give more lines around the one that is to go.")
+        return self._write(place, content.replace(old, new))
+
+    def _content(self, place: Path) -> str:
+        """Return the whole text of a file that is small enough to be edited."""
+        pieces, size = list[str](), 0
+        for line in self._lines(place):
+            size += len(line)
+            if size > MOST_EDITED:
+                raise ToolError(f"{self._name(place)!r} is too large to be edited.")
+            pieces.append(line)
+        return "".join(pieces)
+
+    def _write(self, place: Path, content: str) -> JsonValue:
         name = self._name(place)
         if not self._owned.may_write(name):
             raise ToolError(self._owned.refusal(name))
@@ -68,15 +101,16 @@ class Files:
         if place.exists() and not place.is_file():
             raise ToolError(f"{name!r} {NO_FILE}")
         try:
-            place.parent.mkdir(parents=True, exist_ok=True)
-            _write_atomically(place, content.encode(), self._key)
+            size = len(encoded := content.encode())
+            with _open_folder(self._root, place, make=True) as folder:
+                _write_atomically(place, folder, encoded, self._key)
         except (FileExistsError, NotADirectoryError) as error:
             raise ToolError(f"{name!r} can't be written: something on the way to it is a file.") from error
         except UnicodeEncodeError as error:
             raise ToolError(f"What is to stand in {name!r} is no text: {error.reason}.") from error
         except OSError as error:
             raise ToolError(f"{name!r} can't be written: {error.strerror}.") from error
-        return {"path": name, "bytes": place.stat().st_size}
+        return {"path": name, "bytes": size}
 
     def list_files(self, pattern: str = "**") -> JsonValue:
         """List files by a pattern such as src/**/*.py; ** stands for any folders. Hidden ones must be named."""
@@ -123,7 +157,7 @@ class Files:
         """Yield the lines of a text file unchanged, one by one, so that a file of any size can be read."""
         name = self._name(place)
         try:
-            with os.fdopen(_open_file(place, name), encoding="utf-8", newline="") as opened:
+            with os.fdopen(_open_file(self._root, place, name), encoding="utf-8", newline="") as opened:
                 while line := opened.readline(MAX_READ_CHARACTERS):
                     yield line
         except FileNotFoundError as error:
@@ -151,19 +185,21 @@ class Files:
 
 
 class FilesSource(MethodSource):
-    """The `files` tools for one folder; by default the current folder of the process that drives the run."""
+    """The `files` tools for one folder; by default the member's own tree where its team has a workspace of files, else
+    the current folder of the process that drives the run.
+    """
 
     name = kind = FILES
     tool_names = NAMES
     methods = Files
 
     def __init__(self, settings: FilesTool, spec: str | ToolSpec | None = None) -> None:
-        self.settings = settings
+        self.settings, self.uses_tree = settings, settings.root is None
         self.spec = spec if spec is not None else FilesSpec(files=settings)
 
     def bind(self, context: ToolContext) -> Files:
         """Create the tools of one call below the root."""
-        root = Path(self.settings.root) if self.settings.root else None
+        root = Path(self.settings.root) if self.settings.root else context.folder
         return Files(root, context.owned, context.idempotency_key)
 
 
@@ -197,11 +233,37 @@ class FilesKind(ToolKind[FilesTool]):
         return FilesSpec(files=FilesTool(root=str(folder(spec.files.root))))
 
 
-def _open_file(place: Path, name: str) -> int:
+@contextmanager
+def _open_folder(root: Path, place: Path, *, make: bool = False) -> Generator[int | None]:
+    """Hold the folder of a file open, and open each folder on the way without following a link.
+
+    The path was resolved before, so a link on it was put there since. `None` where the system has no such calls.
+    """
+    if os.open not in os.supports_dir_fd:
+        if make:
+            place.parent.mkdir(parents=True, exist_ok=True)
+        yield None
+        return
+    folder = os.open(root, FOLDER)
+    try:
+        for part in place.relative_to(root).parts[:-1]:
+            if make:
+                with suppress(FileExistsError):
+                    os.mkdir(part, dir_fd=folder)
+            inner = os.open(part, FOLDER | NEVER_BLOCK, dir_fd=folder)
+            os.close(folder)
+            folder = inner
+        yield folder
+    finally:
+        os.close(folder)
+
+
+def _open_file(root: Path, place: Path, name: str) -> int:
     """Open a regular file for reading; raises `ToolError` for a pipe, socket or device, which might block forever."""
     if not place.is_dir() and place.exists() and not place.is_file():
         raise ToolError(f"{name!r} {NO_FILE}")
-    opened = os.open(place, os.O_RDONLY | NEVER_BLOCK)
+    with _open_folder(root, place) as folder:
+        opened = os.open(place if folder is None else place.name, os.O_RDONLY | NEVER_BLOCK, dir_fd=folder)
     try:
         # The file may have been replaced since the check.
         if not stat.S_ISREG(mode := os.fstat(opened).st_mode):
@@ -216,20 +278,27 @@ def _open_file(place: Path, name: str) -> int:
     return opened
 
 
-def _write_atomically(place: Path, content: bytes, key: str) -> None:
+def _write_atomically(place: Path, folder: int | None, content: bytes, key: str) -> None:
     """Write a file atomically; the temporary file that a crash leaves has a name that the same call reuses."""
-    draft = place.with_name(f".{place.name[:100]}.{key[:12] or 'draft'}.tmp")
-    mode = place.stat().st_mode & 0o777 if place.exists() else None
+    draft_name = f".{place.name[:100]}.{key[:12] or 'draft'}.tmp"
+    draft, final = (place.with_name(draft_name), place) if folder is None else (Path(draft_name), Path(place.name))
+    try:
+        mode = os.stat(final, dir_fd=folder, follow_symlinks=False).st_mode & 0o777
+    except FileNotFoundError:
+        mode = None
     try:
         # Created exclusively, so that it can't be a pipe or a link that was planted under this name.
-        draft.unlink(missing_ok=True)
-        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | BINARY, 0o666), "wb") as opened:
-            opened.write(content)
-            opened.flush()
-            os.fsync(opened.fileno())
-        if mode is not None:
-            draft.chmod(mode)
-        draft.replace(place)
+        with suppress(FileNotFoundError):
+            os.unlink(draft, dir_fd=folder)
+        opened = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | BINARY, 0o666, dir_fd=folder)
+        with os.fdopen(opened, "wb") as file:
+            file.write(content)
+            file.flush()
+            if mode is not None and folder is not None:
+                os.fchmod(opened, mode)
+            os.fsync(file.fileno())
+        os.replace(draft, final, src_dir_fd=folder, dst_dir_fd=folder)
     except BaseException:
-        draft.unlink(missing_ok=True)
+        with suppress(FileNotFoundError):
+            os.unlink(draft, dir_fd=folder)
         raise

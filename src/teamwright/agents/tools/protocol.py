@@ -75,6 +75,8 @@ class ToolContext(Generic[D_co]):
     run_id: str = ""
     member: str = ""
     _link: CallLink | None = field(default=None, repr=False, compare=False)
+    folder: Path | None = None
+    """The member's own tree, for a tool that `uses_tree`, where the team has a workspace of files."""
 
     @property
     def workspace(self) -> Workspace:
@@ -136,6 +138,9 @@ WITH_TOOLS = ("model", "scripted")
 
 class DeclaredNeeds(Protocol):
     """The tools of an agent."""
+
+    @property
+    def uses_tree(self) -> bool: ...
 
     @property
     def needs(self) -> tuple[type, ...]: ...
@@ -305,8 +310,9 @@ class ToolSource(Protocol):
     to resume a run with a source that has none, pass the team. If a source has a `signal`, calling one of its tools
     ends the turn with that signal, and the call is never made. The tools of a source that `talks` reach other
     members, so its agent has to be in a team whose members talk. A source that `has_context` adds texts to the
-    instructions of a model agent. `sandbox` is the one that its programs run in, if any. The `warnings` of an opened
-    source, once its definitions are known, are those of the turn too.
+    instructions of a model agent. `sandbox` is the one that its programs run in, if any. One that `uses_tree` works in
+    `ToolContext.folder`, where its changes are recorded. The `warnings` of an opened source, once its definitions are
+    known, are those of the turn too.
     """
 
     name: str
@@ -318,6 +324,7 @@ class ToolSource(Protocol):
     has_context: bool = False
     sandbox: SandboxSettings | None = None
     warnings: Sequence[str] = ()
+    uses_tree: bool = False
 
     def problems(self) -> Sequence[str]:
         """Return configuration problems, such as a missing package, without reaching the outside world."""

@@ -85,14 +85,16 @@ def rights_text(settings: SandboxSettings) -> str:
 
 
 class ShellSource(MethodSource):
-    """The `shell` tool for one folder; by default the current folder of the process that drives the run."""
+    """The `shell` tool for one folder; by default the member's own tree where its team has a workspace of files, else
+    the current folder of the process that drives the run.
+    """
 
     name = kind = SHELL
     tool_names = NAMES
     methods = Shell
 
     def __init__(self, settings: ShellTool, spec: str | ToolSpec | None = None) -> None:
-        self.settings = settings
+        self.settings, self.uses_tree = settings, settings.root is None
         self.sandbox: SandboxSettings | None = sandbox_settings(settings.sandbox or AUTO)
         self._confined = self.sandbox
         self.spec = spec if spec is not None else ShellSpec(shell=settings)
@@ -111,7 +113,8 @@ class ShellSource(MethodSource):
 
     def bind(self, context: ToolContext) -> Shell:
         """Create the tool of one call in the folder."""
-        return Shell(Path(self.settings.root or ".").resolve(), self._confined, context)
+        folder = Path(self.settings.root) if self.settings.root else context.folder or Path.cwd()
+        return Shell(folder.resolve(), self._confined, context)
 
 
 class ShellKind(ToolKind[ShellTool]):

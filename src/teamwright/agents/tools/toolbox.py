@@ -105,6 +105,11 @@ class Toolbox:
                 raise UsageError(f"{self._owner!r} has no tool {name!r} to approve; {nearest(name, known)}")
 
     @property
+    def uses_tree(self) -> bool:
+        """Whether a tool works on the files of its team."""
+        return any(one.uses_tree for one in self._sources)
+
+    @property
     def needs(self) -> tuple[type, ...]:
         """The types of the dependencies that the tools declare."""
         return tuple(kind for one in self._sources if isinstance(one, PythonTool) for kind in one.needs)

@@ -114,7 +114,12 @@ async def _delete(journal: Journal, ids: tuple[str, ...], *, yes: bool) -> Delet
         return Deleted(ids, 0, dry_run=is_listed)
     if not yes:
         _confirm(ids)
-    return Deleted(ids, await journal.delete(ids), dry_run=False)
+    freed = await journal.delete(ids)
+    from teamwright.runtime.trees.run_trees import prune_trees
+
+    for place in (await prune_trees(journal, ids)).kept:
+        say(f"kept, since it has changes that no record has: {place}")
+    return Deleted(ids, freed, dry_run=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,12 +4,24 @@ from __future__ import annotations
 
 import textwrap
 from itertools import takewhile
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from teamwright.cli.terminal.command_setup import with_run
-from teamwright.cli.terminal.output import Json, Out, check_out, clean, columns, json_text, write_json, write_result
+from teamwright.cli.terminal.output import (
+    Json,
+    Out,
+    check_out,
+    clean,
+    columns,
+    json_text,
+    say,
+    write_json,
+    write_result,
+)
+from teamwright.errors import UsageError
 from teamwright.values.text.display import NOTHING, count_text, number_text, price_text, seconds_text
 
 if TYPE_CHECKING:
@@ -37,18 +49,26 @@ HOW: dict[DifferenceKind, str] = {
 
 def diff(
     first: Annotated[str, typer.Argument(metavar="A", help="A run's id, a unique prefix of it, or `last`.")],
-    second: Annotated[str, typer.Argument(metavar="B", help="Another run.")],
+    second: Annotated[str | None, typer.Argument(metavar="[B]", help="Another run.")] = None,
+    patch: Annotated[
+        bool, typer.Option("--patch", help="The changes of one run to the files of its workspace, as a diff.")
+    ] = False,
     json: Json = False,
     out: Out = None,
 ) -> int:
-    """Compare two runs, and show where they diverge.
+    """Compare two runs, and show where they diverge; with --patch, the files that one run has changed.
 
     The exit code is 0 whether or not they differ.
 
-    Example:
+    Examples:
       teamwright runs diff before last
+      teamwright runs diff last --patch
     """
     check_out(out)
+    if patch == (second is not None):
+        raise UsageError("Name two runs, A and B, or one run with  --patch")
+    if second is None:
+        return _show_patch(first, json=json, out=out)
 
     async def work(engine: Engine, found: RunSummary) -> int:
         from teamwright.cli.terminal.command_setup import find_run
@@ -64,6 +84,27 @@ def diff(
         return 0
 
     return with_run(first, work)
+
+
+def _show_patch(run: str, *, json: bool, out: Path | None) -> int:
+    """Write the changes of a run to the files of its workspace."""
+
+    async def work(engine: Engine, found: RunSummary) -> int:
+        from teamwright.runtime.run_reader import read_record
+        from teamwright.runtime.trees.apply import RecordedBranch
+
+        recorded = RecordedBranch(engine.journal, await read_record(engine.journal, found.id))
+        patch, chain = await recorded.patch(), recorded.branch.chain()
+        if json:
+            commits: list[JsonValue] = [one.to_json() for one in chain]
+            write_json({"run_id": found.id, "base": recorded.branch.base, "commits": commits, "patch": patch}, out)
+            return 0
+        for one in chain:
+            say(f"{one.commit[:12]} {one.member}: {count_text(len(one.files), 'file')} (+{one.added} -{one.removed})")
+        write_result(patch.rstrip("\n"), out, exact=True)
+        return 0
+
+    return with_run(run, work)
 
 
 def comparison_text(found: RunDiff) -> str:

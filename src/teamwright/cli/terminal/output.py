@@ -98,9 +98,10 @@ def say(text: str) -> None:
         _write(sys.stderr, clean(text) + "\n")
 
 
-def write_result(text: str, out: Path | None = None) -> None:
-    """Write a result as text, to stdout or a file."""
-    _deliver(clean(text), out)
+def write_result(text: str, out: Path | None = None, *, exact: bool = False) -> None:
+    """Write a result as text, to stdout or a file; an `exact` one is cleaned for a terminal alone."""
+    keeps = exact and (out is not None or not sys.stdout.isatty())
+    _deliver(text if keeps else clean(text), out)
 
 
 def write_text(text: str) -> None:

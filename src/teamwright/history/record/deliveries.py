@@ -15,7 +15,7 @@ from typing import NamedTuple
 from pydantic import JsonValue
 
 from teamwright.history.record.asks import RecordedBodies
-from teamwright.values.events.agent import Body, WorkspaceKept, WorkspaceWritten
+from teamwright.values.events.agent import Body, WorkspaceKept, WorkspacePatched, WorkspaceWritten
 from teamwright.values.events.event import Event
 from teamwright.values.events.run import RunApplied, RunIntervened, RunRefused, RunStarted
 from teamwright.values.key import parent_key
@@ -166,17 +166,21 @@ class Store:
 class RecordedWorkspace:
     """What members have shared: writes by key, the artifacts that members may open, and those that members kept."""
 
-    __slots__ = ("artifacts", "kept", "writes")
+    __slots__ = ("artifacts", "kept", "patched", "writes")
 
     def __init__(self) -> None:
         self.writes: dict[str, Event] = {}
         self.artifacts: set[Body] = set()
         self.kept: list[WorkspaceKept] = []
+        self.patched: list[tuple[int, WorkspacePatched]] = []
+        """The changes that were applied to the team's branch, with the numbers of their events."""
 
     def apply(self, event: Event) -> None:
         if isinstance(fact := event.fact, WorkspaceKept):
             self.artifacts.add(fact.artifact.hash)
             self.kept.append(fact)
+        elif isinstance(fact, WorkspacePatched):
+            self.patched.append((event.number, fact))
         else:
             self.writes[event.key] = event
 

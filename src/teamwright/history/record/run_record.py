@@ -32,6 +32,7 @@ from teamwright.values.events.agent import (
     Body,
     WorkspaceConflicted,
     WorkspaceKept,
+    WorkspacePatched,
     WorkspaceWritten,
 )
 from teamwright.values.events.budget import (
@@ -416,7 +417,7 @@ def _reopened(record: RunRecord, event: Event, _: TeamReopened) -> None:
     record.deliveries.add(event, event.key)
 
 
-def _kept(record: RunRecord, event: Event, fact: WorkspaceKept) -> None:
+def _kept(record: RunRecord, event: Event, fact: WorkspaceKept | WorkspacePatched) -> None:
     record.workspace.apply(event)
     record.emitted.add((fact.kind, event.scope, event.place))
 
@@ -463,5 +464,6 @@ _REDUCERS: dict[type[object], Callable[[RunRecord, Event, Any], None]] = {
     WorkspaceWritten: _written,
     WorkspaceConflicted: _written,
     WorkspaceKept: _kept,
+    WorkspacePatched: _kept,
 }
 """How each type of fact changes the record; a fact of another type is only recorded as emitted."""

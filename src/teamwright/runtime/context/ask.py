@@ -153,6 +153,8 @@ class Ask:
             place = self._key if self.attempt == 1 else with_attempt(self._key, self.attempt)
             full = join_key(path, place)
             recorded = run.record.asks.get(full)
+            if run.trees is not None and not self._scope.in_agent:
+                self.turn = run.trees.begin(self._member, self.turn, self._whole.tree, recorded)
             if recorded is None or (recorded.asked.member == member and recorded.asked.digest == self.turn.digest):
                 return place, full, recorded
             run.report_mismatch(
@@ -178,6 +180,8 @@ class Ask:
         child.call_announced, child.tier, child.talk = asked.called, asked.tier, self.turn.talk
         if not self.turn.may_retry:
             child.may_retry = False
+        if self.turn.tree is not None and run.trees is not None and not scope.in_agent:
+            child.tree = run.trees.open_turn(self._member, self.turn.tree)
         child.plans = self.turn.purpose == "coordinate" and self.turn.output_schema is not None
         if child.limits is not None:
             run.record_limits(full, child.limits)
@@ -221,6 +225,7 @@ class Ask:
                 self._record_stop(place, child)
             raise
         finally:
+            child.close_tree()
             if run.open_turns.pop(child.path, None) is not None:
                 run.busy_agents -= busy
                 if is_agent:
@@ -232,7 +237,7 @@ class Ask:
         run.busy_agents -= child.in_agent - self._scope.in_agent
         if child.in_agent:
             run.delivery.leave_agent(child.path)
-        self._record_abandoned(child)
+        _record_abandoned(child)
         if self._scope.is_being_stopped:
             self._record_stop(place, child)
 
@@ -243,18 +248,13 @@ class Ask:
         if self.turn.is_said:
             self._scope.messages += ending.messages
 
-    def _record_abandoned(self, child: Scope) -> None:
-        run = child.run
-        if child.in_agent and run.error is None and not run.recorder.held:
-            run.recorder.add(child.path, "", AgentAbandoned(name=self._member.name, grace=run.grace))
-
     def _start_task(self, child: Scope) -> ContainedTask[Reply | Failure]:
         """Start the member in its own task, so that it can be abandoned if it does not end."""
 
         def abandoned() -> None:
             if not child.is_closed:  # a scope around it was abandoned in the same step
                 child.run.abandon(child.path)
-                self._record_abandoned(child)
+                _record_abandoned(child)
 
         return ContainedTask(partial(self._respond, child), name=child.path, grace=child.run.grace, abandoned=abandoned)
 
@@ -287,6 +287,7 @@ class Ask:
                 await child.run.observer.turn(child.path, member, self.turn)
             reply = await member.respond(self.turn, self.new_context(child))
             reply = checked_reply(reply, member)
+            reply = reply if child.tree is None else child.tree.with_changes(reply, self.turn)
         except (AgentError, LimitReached) as error:
             return failure_from(error, member, child)
         except (DuplicateKey, MisplacedEffect, KeyboardInterrupt, GeneratorExit):
@@ -356,6 +357,12 @@ async def _replay_stop(scope: Scope, recorded: RecordedAsk, *, is_said: bool) ->
         if is_said:
             scope.messages.extend(run.record.bodies.messages(recorded.ending.messages))
         scope.spend(recorded.ending.usage)
+
+
+def _record_abandoned(child: Scope) -> None:
+    run = child.run
+    if child.in_agent and run.error is None and not run.recorder.held:
+        run.recorder.add(child.path, "", AgentAbandoned(name=child.member, grace=run.grace))
 
 
 def _shared(reply: Reply, child: Scope) -> Reply:

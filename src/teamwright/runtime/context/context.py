@@ -20,6 +20,7 @@ from teamwright.agents.contract.agent import (
     CheckChange,
     Clock,
     Context,
+    MemberTree,
     Workspace,
 )
 from teamwright.agents.contract.effect import Effect, Returned
@@ -47,6 +48,7 @@ from teamwright.values.limits import NO_CUTBACK, ClosingAsk, Cutback, Limits
 from teamwright.values.owned_paths import UNOWNED, Owned
 from teamwright.values.people import Answer, Question
 from teamwright.values.text.display import cut
+from teamwright.values.turns.artifacts import TreeState
 from teamwright.values.turns.turn import Failure, MemberRequest, Reply, RequestKind, Turn, check_turn, is_heard
 
 LONGEST_SUMMARY = 280
@@ -79,6 +81,11 @@ class RunContext:
         return self._workspace
 
     @property
+    def tree(self) -> MemberTree | None:
+        """The files that this turn works on."""
+        return self._scope.tree if self._scope.agent_scope else None
+
+    @property
     def is_stopped(self) -> bool:
         """Whether a decision ends this turn for good, and not only the process stops."""
         run = self._scope.run
@@ -95,13 +102,14 @@ class RunContext:
             await run.park_until_cancelled()
         check_turn(turn, member.name)
         place = scope.claim(key)
-        if scope.is_placed and run.place is not None and turn.purpose == "work":
+        if scope.is_placed and run.place is not None and run.trees is None and turn.purpose == "work":
             member = run.place(member, scope.recovery)
         if run.interventions is not None:
             turn = await steer_ask(run.interventions, scope, member.name, turn, place)
         policy = member.policy
         gated = policy.evaluate is not None and evaluated and turn.purpose == "work"
         evaluator = require_evaluator(repr(member.name), policy.evaluate) if gated else None
+        merges, before = turn.merges, None if scope.tree is None else scope.tree.state
         turn = turn if evaluator is None else reviewed_turn(turn, evaluator)
         # Teams are nested deeply, and Python bounds the depth of calls: no frame without need.
         counted = None
@@ -122,8 +130,8 @@ class RunContext:
         finally:
             if counted is not None:
                 counted.end()
-        if evaluator is not None:
-            ending = await self._evaluate(member, evaluator, turn, key, ending)
+        if evaluator is not None or run.trees is not None:
+            ending = await self._accept(member, evaluator, turn, key, ending, before, merges=merges)
         if not isinstance(ending, Reply) and policy.optional:
             return ending.changed(optional=True)
         return ending
@@ -136,6 +144,27 @@ class RunContext:
         if isinstance(ending, Failure) and AskRecovery.is_recoverable(ending):
             ending = await AskRecovery(ask, self._scope, member, place).resolve(ending)
         return ending
+
+    async def _accept(
+        self,
+        member: Agent,
+        evaluator: Evaluator | None,
+        turn: Turn,
+        key: str,
+        ending: Reply | Failure,
+        before: TreeState | None,
+        *,
+        merges: bool,
+    ) -> Reply | Failure:
+        """Return work that passes the evaluation of its author, and whose changes are part of the team's branch.
+
+        An agent that another one asks works on the same files, which go back to how they were `before` if it fails.
+        """
+        if evaluator is not None:
+            ending = await self._evaluate(member, evaluator, turn, key, ending)
+        if (tree := self._scope.tree) is not None:
+            tree.note(ending.artifacts) if isinstance(ending, Reply) else tree.restore(before)
+        return await self.merge(member, turn, ending, key=key) if merges else ending
 
     async def _evaluate(
         self, member: Agent, evaluator: Evaluator, turn: Turn, key: str, ending: Reply | Failure
@@ -157,6 +186,14 @@ class RunContext:
         if not said:
             return ending
         return ending.changed(requests=tuple(said)) if isinstance(ending, Reply) else undelivered(ending)
+
+    async def merge(self, member: Agent, turn: Turn, reply: Reply | Failure, *, key: str) -> Reply | Failure:
+        """Apply the changes of a reply to the team's branch, or give them back to who resolves why they are refused."""
+        if self._scope.run.trees is None or self._scope.in_agent or not isinstance(reply, Reply):
+            return reply
+        from teamwright.runtime.context.merge import MergeRounds
+
+        return await MergeRounds(self, self._scope, member, turn, key).settle(reply)
 
     def effect(self, key: str, effect: Effect) -> Awaitable[Returned]:
         """Make one call to the outside world, or return its recorded result."""

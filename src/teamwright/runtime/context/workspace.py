@@ -15,7 +15,7 @@ from teamwright.runtime.run_state import RunState
 from teamwright.runtime.scope import Scope
 from teamwright.values.events.agent import WorkspaceConflicted, WorkspaceKept, WorkspaceWritten
 from teamwright.values.key import is_inside, join_key, key_and_parents
-from teamwright.values.turns.artifacts import BINARY, BYTES, POINTER, TEXT, Artifact, SharedValue
+from teamwright.values.turns.artifacts import BINARY, BYTES, PATCH, POINTER, TEXT, Artifact, SharedValue, content_of
 from teamwright.values.turns.messages import digest
 from teamwright.values.turns.turn import OUTBOX, Failure, MemberRequest, Reply
 from teamwright.values.value import check_text
@@ -125,9 +125,16 @@ class RunWorkspace:
         return b64decode(str(found[BYTES])) if isinstance(found, dict) and BYTES in found else str(found)
 
 
+async def read_patch(run: RunState, patch: Artifact) -> bytes:
+    """Return the content of recorded changes."""
+    await run.recorder.flush()
+    return content_of(decode_body((await run.bodies([patch.hash]))[patch.hash]))
+
+
 def store_file(run: RunState, file: Attachment) -> Artifact:
     """Store the content of a file, with secrets masked; the caller records the fact that refers to it."""
-    return _store(run, file.content, file.name, file.media_type)
+    content = file.content.decode() if file.media_type == PATCH else file.content
+    return _store(run, content, file.name, file.media_type)
 
 
 def _store(run: RunState, content: str | bytes, name: str, media_type: str) -> Artifact:

@@ -46,6 +46,8 @@ from teamwright.values.events.agent import (
     Body,
     WorkspaceConflicted,
     WorkspaceKept,
+    WorkspacePatched,
+    WorkspaceRefused,
     WorkspaceWritten,
 )
 from teamwright.values.events.event import AnyDelta, ArgumentsDelta, Event, Fact, ThinkingDelta
@@ -167,6 +169,8 @@ def needed_bodies(event: Event, *, catching_up: bool = False) -> Collection[Body
             refs = ending.messages if event.scope else ending.messages[-1:]  # the run's team repeats its members
             return [*(ref.body for ref in refs), *([] if ending.data is None else [ending.data])]
         case WorkspaceKept() | WorkspaceConflicted() | WorkspaceWritten() | AgentCompacted():
+            return ()
+        case WorkspacePatched() | WorkspaceRefused():
             return ()
         case _:
             return tuple(bodies_of(event))

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
+from msgspec import structs
+
 from teamwright.agents.contract.agent import Agent, Context
 from teamwright.agents.review import ask_evaluated, reviewed_turn
 from teamwright.strategies.part_results import WORK, PartWork
@@ -181,7 +183,8 @@ class StepCrew:
         step_input = self._state.outputs.input_of(step, number)
         if task is not None:
             step_input = step_input._replace(own_task=self._state.outputs.own_task(step, task))
-        return self._reviewed(step, self.floor.make_turn(step_input, member))
+        turn = self._reviewed(step, self.floor.make_turn(step_input, member))
+        return structs.replace(turn, merges=not step.is_competition)  # of competing changes, the step applies the best
 
     def prelude(self, step: Step, worker: Agent) -> Prelude | None:
         """Return the work that must complete before a step starts, if any."""

@@ -303,9 +303,54 @@ class WorkspaceKept(Record, frozen=True):
     by: str
 
 
+class WorkspacePatched(Record, frozen=True):
+    """The changes of a piece of work were applied to the team's branch, as a commit on top of `parent`.
+
+    `work` is the key of the ask that they come from, and `merge` that of the ask that merged them. The commit is made
+    again from these fields wherever it is missing.
+    """
+
+    kind: ClassVar = "workspace.patched"
+    member: str
+    work: str
+    merge: str
+    patch: Artifact
+    parent: str
+    commit: str
+    message: str
+    dated: int
+    files: tuple[str, ...] = ()
+    added: int = 0
+    removed: int = 0
+
+
+class RefusedFile(Record, frozen=True):
+    """A file for which changes were refused, with the lines in conflict, from and to."""
+
+    path: str
+    lines: tuple[tuple[int, int], ...] = ()
+
+
+PatchRefusal = Literal["conflict", "unresolved", "not_owned", "unsafe"]
+"""Why changes were refused: others changed the same lines, a conflict is still marked in the files, the step does not
+own a file, or a link leads out of the tree, or a folder is a repository of its own."""
+
+
+class WorkspaceRefused(Record, frozen=True):
+    """The changes of a piece of work were not applied to the team's branch; who resolves that gets it as a task."""
+
+    kind: ClassVar = "workspace.refused"
+    member: str
+    work: str
+    patch: Artifact
+    reason: PatchRefusal
+    files: tuple[RefusedFile, ...] = ()
+    resolver: str = ""
+
+
 EngineAgentFact = (
     AgentAsked | AgentReplied | AgentFailed | AgentCalled | AgentReturned | AgentCallFailed | AgentProgressed
-    | WorkspaceWritten | WorkspaceConflicted | WorkspaceKept
+    | WorkspaceWritten | WorkspaceConflicted | WorkspaceKept | WorkspacePatched | WorkspaceRefused
 )  # fmt: skip
 AgentFact = (
     EngineAgentFact

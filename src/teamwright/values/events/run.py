@@ -78,6 +78,8 @@ class RunStarted(Record, frozen=True):
     """The turn that the run answers, if a branch of another run was placed here."""
     driver: str = ""
     """The server that drives the run from its start; empty if a program does, or a worker will."""
+    commit: str = ""
+    """The commit that the team's branch begins at; empty if the team has no workspace of files."""
 
     @property
     def parent(self) -> str:

@@ -22,6 +22,7 @@ from teamwright.values.specs.members import (
     MemberSettings,
     RemoteAddress,
     Share,
+    TeamWorkspace,
 )
 from teamwright.values.specs.models import OUTPUT_MODE, SETTINGS, AnyModel, CacheMode, CheckedSettings, OutputChoice
 from teamwright.values.specs.sandbox import AnySandbox
@@ -166,6 +167,9 @@ class TeamSpec(MemberSettings):
     sandbox: AnySandbox | None = Field(
         default=None,
         description="the sandbox of what its members start that has none: commands, servers, functions, checks",
+    )
+    workspace: TeamWorkspace | None = Field(
+        default=None, description="the files that a run of this team works on, each member on a tree of its own"
     )
     simulation: Simulation | None = Field(
         default=None, description="the behaviour of members that have no `simulation` themselves"

@@ -82,6 +82,38 @@ class MemberSettings(Value):
     critical: bool = Field(default=False, description=CRITICAL)
 
 
+class TeamWorkspace(Value):
+    """The files that a team works on: each member on its own tree, with its changes applied to a branch of the run."""
+
+    git: str | None = Field(
+        default=None,
+        description="the folder of a Git repository, relative to the manifest; its HEAD is the start",
+    )
+    folder: str | None = Field(
+        default=None, description="a plain folder, relative to the manifest, which the team works on a copy of"
+    )
+    merger: str | None = Field(
+        default=None, description="the member that resolves conflicts; the author of the changes by default"
+    )
+    attempts: int = Field(
+        default=2, ge=0, le=10, description="how often refused changes are given back before the work fails"
+    )
+
+    def mistakes(self) -> Iterable[str]:
+        """Return that not exactly one source is named."""
+        if (self.git is None) == (self.folder is None):
+            yield "name either a `git` repository or a `folder`"
+
+    @property
+    def path(self) -> str:
+        """The folder that the team begins with."""
+        return self.git or self.folder or ""
+
+    def moved_to(self, path: str) -> TeamWorkspace:
+        """Return the same workspace at another path."""
+        return self.model_copy(update={"git" if self.git is not None else "folder": path})
+
+
 class RemoteAddress(Value):
     """Where a remote A2A agent is, and what its server wants to be shown."""
 

@@ -159,6 +159,11 @@ class Step(Value):
         return self.parallel != "serial"
 
     @property
+    def is_competition(self) -> bool:
+        """Whether several members do all of it, and one result counts."""
+        return self.parallel == "competitive_parallel"
+
+    @property
     def assignee(self) -> str:
         """Who works on it, as the plan says; empty where that is decided later."""
         return self.agent or self.role or ", ".join(self.experts if self.agents or self.parts else ())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 from base64 import b64decode, b64encode
+from collections.abc import Iterable
 from pathlib import PurePath
 from typing import Final
 
@@ -61,6 +62,47 @@ class Artifact(Record, frozen=True):
 
 
 TEXT, BINARY = "text/plain", "application/octet-stream"
+PATCH = "text/x-diff"
+"""The media type of the changes of a turn, as Git writes them."""
+
+
+def patch_name(commit: str, number: int) -> str:
+    """Return the name of the changes to a commit: the commit, and how many states of the turn were recorded by then."""
+    return f"{commit}.{number}.diff"
+
+
+def patch_in(artifacts: Iterable[Artifact]) -> Artifact | None:
+    """Return the latest changes among the artifacts of a reply or a result."""
+    found = [one for one in artifacts if one.media_type == PATCH]
+    return max(found, key=patch_number) if found else None
+
+
+def patch_number(patch: Artifact) -> int:
+    """Return how many states of the turn were recorded by then."""
+    number = patch.name.split(".")[1:2]
+    return int(number[0]) if number and number[0].isdigit() else 0
+
+
+class TreeState(Record, frozen=True):
+    """The files that a turn begins with: a commit of the team's branch, with changes to it.
+
+    Without a commit, it is the one that the branch is at when the turn begins, which the engine sets.
+    """
+
+    commit: str = ""
+    patch: Artifact | None = None
+
+    @classmethod
+    def after(cls, artifacts: Iterable[Artifact]) -> TreeState | None:
+        """Return the files as a turn left them; `None` if it changed nothing."""
+        patch = patch_in(artifacts)
+        return None if patch is None else cls(commit=patch.name.partition(".")[0], patch=patch)
+
+    @property
+    def identity(self) -> str:
+        """What the digest of a turn covers."""
+        return f"{self.commit} {self.patch.hash if self.patch is not None else ''}"
+
 
 _SIGNATURES: Final = (
     (b"\x89PNG\r\n\x1a\n", "image/png"),

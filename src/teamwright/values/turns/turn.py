@@ -14,7 +14,7 @@ from teamwright.values.call_limits import Compact
 from teamwright.values.key import root_key
 from teamwright.values.limits import NOTHING, Amounts, Usage
 from teamwright.values.text.display import cut
-from teamwright.values.turns.artifacts import POINTER, Artifact
+from teamwright.values.turns.artifacts import POINTER, Artifact, TreeState
 from teamwright.values.turns.envelope import Envelope, EnvelopeLimits, EnvelopeMessage, EnvelopeNote
 from teamwright.values.turns.messages import EMPTY, History, Message, digest, quote_headers, transcript
 from teamwright.values.typed_data import read_as
@@ -150,6 +150,11 @@ class Turn(Struct, frozen=True, dict=True):
     talk: TalkKind = "none"
     """What the asker reads of `Reply.requests`: nothing, messages, or also questions and handovers. The engine refuses
     the rest to the member that makes them. No part of the digest."""
+    tree: TreeState | None = None
+    """The files that the member works on, where its team has a workspace of files. The engine sets it."""
+    merges: bool = True
+    """Whether the changes of the turn go to the team's branch when it ends; no where a strategy reviews them first, and
+    calls `Context.merge` then. No part of the digest."""
 
     @property
     def digest(self) -> str:
@@ -163,6 +168,8 @@ class Turn(Struct, frozen=True, dict=True):
                 head = digest(head, to_json(self.output_schema).decode())
             if self.attachments:
                 head = digest(head, *(part for one in self.attachments for part in one.identity))
+            if self.tree is not None:
+                head = digest(head, self.tree.identity)
             known = kept["digest"] = digest(f"{head} {self.task}")
         return known
 

@@ -94,7 +94,7 @@ class StepExecution:
     """
 
     def __init__(self, assignment: StepAssignment, agent: Agent, machine: StepMachine, crew: Crew) -> None:
-        self._assigned, self._step, self._ladder = assignment, assignment.step, Climb(assignment.ladder, crew)
+        self._assigned, self.step, self._ladder = assignment, assignment.step, Climb(assignment.ladder, crew)
         self.agent, self._machine, self._crew = agent, machine, crew
         self._attempts = 0
         self._nothing_found = False
@@ -115,14 +115,14 @@ class StepExecution:
 
         People may have changed the step before it is tried again.
         """
-        self._assigned, self._step, self.agent = assignment, assignment.step, agent
+        self._assigned, self.step, self.agent = assignment, assignment.step, agent
         if self._machine.state != "generating":
             self._machine.move("generating")
         await ctx.emit(self._assignment_fact())
         self._outcome, self.failure, self.awaits = None, None, ""
         try:
             async with AsyncExitStack() as stack:
-                ending = await self._work(turn, await _limited(ctx, self._assigned, turn, stack))
+                ending = await _merged(self, turn, await _limited(ctx, self._assigned, turn, stack))
             if isinstance(ending, Reply) and self._warnings:  # a failure names its message already
                 ending = ending.changed(warnings=(*ending.warnings, *self._warnings))
         except AgentTimeout as error:
@@ -140,7 +140,7 @@ class StepExecution:
         Where the settings of a member are wrong, only another member may help.
         """
         before, failure = self.agent, self.failure
-        self._assigned, self._step, self.agent = assignment, assignment.step, agent
+        self._assigned, self.step, self.agent = assignment, assignment.step, agent
         self._ladder.retries += 1
         if failure is None or failure.error not in FUTILE:
             return True
@@ -167,7 +167,7 @@ class StepExecution:
             return
         self._machine.move("cancelled")
         fact = TeamStepCompleted(
-            step=self._step.id, member=self.agent.name, state="cancelled", attempts=max(1, self._attempts)
+            step=self.step.id, member=self.agent.name, state="cancelled", attempts=max(1, self._attempts)
         )
         await ctx.emit(fact)
 
@@ -179,9 +179,9 @@ class StepExecution:
 
     def _assignment_fact(self) -> TeamStepAssigned:
         role, members, attempt = self._assigned.role_name, self._assigned.members, self._attempts + 1
-        return TeamStepAssigned(step=self._step.id, member=self.agent.name, role=role, attempt=attempt, members=members)
+        return TeamStepAssigned(step=self.step.id, member=self.agent.name, role=role, attempt=attempt, members=members)
 
-    async def _work(self, turn: Turn, ctx: Context) -> Reply | Failure:
+    async def work(self, turn: Turn, ctx: Context) -> Reply | Failure:
         """Ask, and review in rounds."""
         work = await self._climb(turn, WORK, ctx, alone=False)
         evaluator = self._assigned.evaluator
@@ -193,7 +193,7 @@ class StepExecution:
         rounds = EvaluationRounds(ctx, work.author, evaluator, work.turn, work.key, closing=True)
         while isinstance(work, Work):
             self._machine.move("evaluating")
-            self._nothing_found = self._step.nothing_found and states_nothing_found(work.reply)
+            self._nothing_found = self.step.nothing_found and states_nothing_found(work.reply)
             if self._nothing_found or (work.reply.signal == "terminate" and not evaluator.declaration.reviews):
                 return work.reply
             rounds.work, rounds.author = work.key, work.author
@@ -244,7 +244,7 @@ class StepExecution:
                 await ctx.emit(self._failed(ending, "upgrade_model", ()))
                 ending = await self._change_model("upgrade_model", ending, turn, key, ctx, alone=alone)
                 continue
-            successor = self._ladder.successor(ending, self.agent, self._step)
+            successor = self._ladder.successor(ending, self.agent, self.step)
             rung, passed_over = self._next_rung(ending, successor)
             if rung in LAST_RUNGS:
                 return await self._give_up(ending, ctx, passed_over)
@@ -281,7 +281,7 @@ class StepExecution:
         return await self._attempt(turn, f"{tier}/{key}", ctx, alone=alone)
 
     def _warn(self, failure: Failure, then: str) -> None:
-        text = f"{failure.member!r} failed at the step {self._step.id!r} ({failure.error}: {failure.message})"
+        text = f"{failure.member!r} failed at the step {self.step.id!r} ({failure.error}: {failure.message})"
         self._warnings.append(f"{text}; {then}")
 
     async def _attempt(self, turn: Turn, key: str, ctx: Context, *, alone: bool) -> Work | Failure:
@@ -303,12 +303,12 @@ class StepExecution:
         """Return the next rung that applies, and those before it that do not."""
         if successor is not None:
             return "retry", ()
-        return self._ladder.next_rung(failure, self.agent, self._step, is_shared=bool(self._assigned.members))
+        return self._ladder.next_rung(failure, self.agent, self.step, is_shared=bool(self._assigned.members))
 
     async def _give_up(
         self, failure: Failure, ctx: Context, passed_over: tuple[FailureRung, ...], *, last: bool = False
     ) -> Failure:
-        rung = self._ladder.last_rung(failure, self._step, last=last)
+        rung = self._ladder.last_rung(failure, self.step, last=last)
         if self._earlier_failure is not None and self._earlier_failure is not failure:
             text = f"{self._earlier_failure.message}; its {self._ladder.tried_models} failed too: {failure.message}"
             failure = failure.changed(message=cut(text, LONGEST_ERROR))
@@ -321,7 +321,7 @@ class StepExecution:
 
     def _failed(self, failure: Failure, rung: FailureRung, passed_over: tuple[FailureRung, ...]) -> TeamStepFailed:
         return TeamStepFailed(
-            step=self._step.id,
+            step=self.step.id,
             member=failure.asked or self.agent.name,
             attempt=max(1, self._attempts),
             error=failure.error,
@@ -377,7 +377,7 @@ class StepExecution:
         state = _final_state(ending)
         self._machine.move(state)
         fact = TeamStepCompleted(
-            step=self._step.id,
+            step=self.step.id,
             member=self.agent.name,
             state=state,
             attempts=max(1, self._attempts),
@@ -386,6 +386,14 @@ class StepExecution:
             nothing_found=self._nothing_found,
         )
         await ctx.emit(fact)
+
+
+async def _merged(execution: StepExecution, turn: Turn, ctx: Context) -> Reply | Failure:
+    """Work on a step; the changes of one that is reviewed, or that several compete in, count once the step does."""
+    ending = await execution.work(turn, ctx)
+    if turn.merges and not execution.step.is_competition:
+        return ending
+    return await ctx.merge(execution.agent, turn, ending, key=WORK)
 
 
 async def _limited(ctx: Context, assigned: StepAssignment, turn: Turn, stack: AsyncExitStack) -> Context:

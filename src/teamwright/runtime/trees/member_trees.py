@@ -1,0 +1,229 @@
+"""The trees of a run: a folder for each turn that works on files, and what the record says is in it.
+
+A folder is only a copy. Before each call it holds what is recorded; what a call did that was not recorded is undone, so
+a call that is repeated after a crash finds the files as the first attempt did.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from teamwright.agents.attachments import Attachment
+from teamwright.agents.contract.agent import Agent
+from teamwright.agents.evaluators import EVALUATOR
+from teamwright.agents.tools.protocol import WITH_TOOLS, ToolUser
+from teamwright.errors import ToolError
+from teamwright.history.record.asks import RecordedAsk
+from teamwright.runtime.trees.branch import TeamBranch
+from teamwright.runtime.trees.git import GitFailed
+from teamwright.runtime.trees.repository import LARGEST_PATCH, RunRepository, Signature
+from teamwright.values.events.agent import WorkspacePatched
+from teamwright.values.specs.members import TeamWorkspace
+from teamwright.values.text.display import size_text
+from teamwright.values.turns.artifacts import PATCH, Artifact, TreeState, patch_in, patch_name, patch_number
+from teamwright.values.turns.turn import Reply, Turn
+
+ReadPatch = Callable[[Artifact], Awaitable[bytes]]
+"""Returns the content of recorded changes."""
+Mask = Callable[[str], str]
+"""Returns a text with the secrets of the run masked."""
+
+
+class RunTrees:
+    """The trees and the branch of one run under one driver."""
+
+    def __init__(
+        self,
+        repository: RunRepository,
+        workspace: TeamWorkspace,
+        branch: TeamBranch,
+        read_patch: ReadPatch,
+        mask: Mask,
+        *,
+        started_at: int,
+        merger: Agent | None = None,
+    ) -> None:
+        self.repository, self.workspace, self.branch, self.mask = repository, workspace, branch, mask
+        self.started_at, self.merger = started_at, merger
+        """When the run began: the time of all its commits, so that they don't depend on how often it was resumed."""
+        self._read_patch = read_patch
+        self._opening = asyncio.Lock()
+        self._is_open = False
+        self._held: set[str] = set()
+        self._trees: dict[str, str] = {}
+        """The trees of recorded changes, by hash, which are computed otherwise."""
+
+    async def open(self) -> RunRepository:
+        """Return the repository, made from its source and the record where it is missing."""
+        async with self._opening:
+            if not self._is_open:
+                if self.repository.exists:
+                    self.repository.clear_locks()
+                if not self.repository.exists or not await self.repository.git.has(self.branch.base):
+                    await self.repository.create(self.workspace, self.branch.base)
+                for fact in self.branch.chain():
+                    await self._make_again(fact)
+                self._is_open = True
+        return self.repository
+
+    async def _make_again(self, fact: WorkspacePatched) -> None:
+        """Make a recorded commit again where it is missing."""
+        repository = self.repository
+        if await repository.git.has(fact.commit):
+            return
+        state = TreeState.after((fact.patch,))
+        assert state is not None
+        merged = await repository.merge(fact.parent, state.commit, await self._tree_of(state))
+        commit = await repository.commit(merged.tree, (fact.parent,), signature_of(fact))
+        if commit != fact.commit:
+            raise GitFailed(
+                f"the commit {fact.commit[:12]} of {fact.member!r} is gone from {str(repository.folder)!r}, and making"
+                f" it again gave {commit[:12]}: this version of Git merges differently"
+            )
+
+    async def tree_of(self, state: TreeState) -> str:
+        """Return the tree with these changes."""
+        await self.open()
+        return await self._tree_of(state)
+
+    async def _tree_of(self, state: TreeState) -> str:
+        if state.patch is None:
+            return await self.repository.tree_of(state.commit)
+        if (known := self._trees.get(state.patch.hash)) is None:
+            known = await self.repository.tree_with(state.commit, await self._read_patch(state.patch))
+            self._trees[state.patch.hash] = known
+        return known
+
+    def remember(self, patch: Artifact, tree: str) -> None:
+        """Keep the tree of changes that were recorded just now."""
+        self._trees[patch.hash] = tree
+
+    def begin(self, member: Agent, turn: Turn, given: TreeState | None, recorded: RecordedAsk | None) -> Turn:
+        """Let a turn begin where the branch is now, or was when the turn was recorded, unless it is `given` where."""
+        if given is None and not uses_tree(member):
+            return turn
+        if given is None or not given.commit:
+            commit = self.branch.tip(None if recorded is None else recorded.number)
+            given = TreeState(commit=commit, patch=None if given is None else given.patch)
+        return replace(turn, tree=given)
+
+    def open_turn(self, member: Agent, state: TreeState) -> TurnTree | None:
+        """Return the files of a turn, if its member works on files."""
+        return TurnTree(self, member.name, state) if uses_tree(member) else None
+
+    def hold(self, member: str) -> str:
+        """Return the name of a folder for a turn: one of the member that no other turn holds."""
+        number, name = 1, member
+        while name in self._held:
+            number += 1
+            name = f"{member}.{number}"
+        self._held.add(name)
+        return name
+
+    def release(self, name: str) -> None:
+        """Let other turns have a folder."""
+        self._held.discard(name)
+
+
+def signature_of(fact: WorkspacePatched) -> Signature:
+    """Return who a commit of the branch is by."""
+    return Signature(fact.member, fact.dated, fact.message)
+
+
+class TurnTree:
+    """The files of one turn: what is recorded of them, and the folder in which its calls work."""
+
+    def __init__(self, trees: RunTrees, member: str, state: TreeState) -> None:
+        self._trees, self._member, self.state = trees, member, state
+        self._lock = asyncio.Lock()
+        self._name = ""
+        self._tree = ""
+        """The tree that the folder holds; empty where that is unknown."""
+        self._number = 0 if state.patch is None else patch_number(state.patch)
+        self._is_pending = False
+        """Whether the changes in the folder are being recorded."""
+
+    @asynccontextmanager
+    async def work(self) -> AsyncGenerator[Path]:
+        """Hold the folder, with its files as they are recorded."""
+        await asyncio.sleep(0)  # calls beside this one whose results are recorded are noted first
+        async with self._lock:
+            is_ahead = self._is_pending and bool(self._tree)
+            wanted = self._tree if is_ahead else await self._trees.tree_of(self.state)
+            if not self._name:
+                self._name = self._trees.hold(self._member)
+            repository = self._trees.repository
+            if self._tree == wanted:
+                folder = repository.trees / self._name
+            else:
+                folder = await repository.check_out(self._name, wanted)
+                self._tree = wanted
+            try:
+                yield folder
+            except BaseException:
+                self._tree = ""
+                raise
+
+    async def changes(self) -> tuple[Attachment, ...]:
+        """Return all changes of the turn so far, if the call that holds the folder has changed anything."""
+        repository, before = self._trees.repository, self._tree
+        self._tree = ""  # until everything here has worked
+        try:
+            tree = await repository.snapshot(self._name)
+            if tree == before:
+                self._tree = tree
+                return ()
+            content = await repository.patch(self.state.commit, tree)
+        except GitFailed as error:
+            raise ToolError(f"The files can't be recorded, so the call changed nothing: {error}") from error
+        if len(content) > LARGEST_PATCH:
+            raise ToolError(
+                f"The call changed nothing: all changes of this turn would be {size_text(len(content))}, of at most"
+                f" {size_text(LARGEST_PATCH)}. Files that are made again at any time belong into .gitignore."
+            )
+        if self._trees.mask(text := content.decode()) != text:
+            raise ToolError("The call changed nothing: a file would hold a secret, which is never recorded.")
+        self._tree, self._is_pending = tree, True
+        repository.note(self._name, tree)
+        self._number += 1
+        return (Attachment(content, patch_name(self.state.commit, self._number), PATCH),)
+
+    def note(self, artifacts: Sequence[Artifact]) -> None:
+        """Take over the changes in a recorded result, unless later ones are known."""
+        patch, now = patch_in(artifacts), self.state.patch
+        if patch is None or (now is not None and patch_number(patch) <= patch_number(now)):
+            return
+        self.state = TreeState(commit=self.state.commit, patch=patch)
+        if patch_number(patch) < self._number:  # a later call is being recorded
+            return
+        if self._is_pending and self._tree:
+            self._trees.remember(patch, self._tree)
+        self._number, self._is_pending = patch_number(patch), False
+
+    def restore(self, state: TreeState | None = None) -> None:
+        """Undo what is not recorded, or go back to an earlier state, because what changed it has failed."""
+        self.state, self._tree, self._is_pending = state or self.state, "", False
+
+    def with_changes(self, reply: Reply, turn: Turn) -> Reply:
+        """Return the reply with the changes of its turn, unless it only judges."""
+        patch = None if turn.purpose == "judge" else self.state.patch
+        return (
+            reply if patch is None or patch in reply.artifacts else reply.changed(artifacts=(*reply.artifacts, patch))
+        )
+
+    def close(self) -> None:
+        """Let other turns have the folder."""
+        if self._name:
+            self._trees.release(self._name)
+
+
+def uses_tree(agent: Agent) -> bool:
+    """Whether an agent works on the files of its team: with a tool, or to evaluate them."""
+    if agent.kind == EVALUATOR:
+        return True
+    return agent.kind in WITH_TOOLS and isinstance(agent, ToolUser) and agent.toolbox.uses_tree

@@ -1,0 +1,334 @@
+"""The private repository of one run: its base commit, the trees of members, their changes, and merges of them.
+
+Everything in it can be made again from the record and the base, so it is never the only place of anything that counts.
+The repository and the folder of the user are only read.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from teamwright.errors import UsageError
+from teamwright.runtime.trees.git import Git, check_git
+from teamwright.values.events.agent import RefusedFile
+from teamwright.values.specs.members import TeamWorkspace
+from teamwright.values.turns.artifacts import is_utf8
+
+BASE_LINE = "base-commit: "
+LINK, SUBMODULE = "120000", "160000"
+LARGEST_PATCH = 8 * 1024 * 1024
+CACHES = ("__pycache__/", "*.pyc", ".pytest_cache/", ".mypy_cache/", ".ruff_cache/", ".hypothesis/", "node_modules/")
+"""What programs leave behind and no member means to change, whatever the repository ignores itself."""
+BASE_REF, KEPT_REFS = "refs/teamwright/base", "refs/teamwright/kept"
+_CONFLICT_STARTS, _CONFLICT_ENDS = re.compile(rb"^<{7} ", re.MULTILINE), re.compile(rb"^>{7} ", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedFile:
+    """A file that differs between two trees, with its new mode and content; without a mode it is gone."""
+
+    path: str
+    mode: str
+    blob: str
+
+
+@dataclass(frozen=True, slots=True)
+class MergedTree:
+    """The tree of a merge, with conflicts marked in its files, and the files in conflict."""
+
+    tree: str
+    conflicts: tuple[RefusedFile, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """Who a commit is by, when, and what it says."""
+
+    author: str
+    time: int
+    message: str
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The variables from which Git takes it."""
+        name = re.sub(r"[^\w .-]", "", self.author) or "member"
+        date = f"@{self.time} +0000"
+        return {
+            "GIT_AUTHOR_NAME": name,
+            "GIT_AUTHOR_EMAIL": f"{name.replace(' ', '-')}@teamwright.invalid",
+            "GIT_AUTHOR_DATE": date,
+            "GIT_COMMITTER_NAME": "teamwright",
+            "GIT_COMMITTER_EMAIL": "run@teamwright.invalid",
+            "GIT_COMMITTER_DATE": date,
+        }
+
+
+SNAPSHOT = Signature("teamwright", 0, "snapshot")
+
+
+class RunRepository:
+    """The repository in the folder of a run. `create` makes it, and fills it from what the user has named."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.git = Git(folder / "repository.git")
+        self.trees = folder / "trees"
+
+    @property
+    def exists(self) -> bool:
+        return (self.git.repository / "HEAD").is_file()
+
+    async def create(self, workspace: TeamWorkspace, commit: str = "") -> str:
+        """Fill the repository from what the user has named, and return its commit.
+
+        Raises `UsageError` if that is no repository, or no folder, or no longer has the `commit` that is asked for.
+        """
+        await check_git()
+        source = Path(workspace.path)
+        if workspace.git is not None:
+            return await self._copy_commit(source, commit)
+        if not source.is_dir():  # noqa: ASYNC240 - once, before the run begins
+            raise UsageError(f"The workspace {str(source)!r} is no folder; name one that is there.")
+        await self._initialise("sha1")
+        made = await self.commit_folder(source)
+        if commit and made != commit:
+            raise UsageError(
+                f"The folder {str(source)!r} has changed since the run began, and its private copy is gone: restore"
+                " the folder as it was, or begin a new run."
+            )
+        await self.git.run("update-ref", BASE_REF, made)
+        return made
+
+    async def _initialise(self, form: str) -> None:
+        repository = self.git.repository
+        repository.mkdir(mode=0o700, parents=True, exist_ok=True)
+        await self.git.run("init", "--quiet", "--bare", "--template=", f"--object-format={form}")
+        info = repository / "info"
+        info.mkdir(exist_ok=True)
+        (info / "exclude").write_text("\n".join(CACHES) + "\n")
+        self.trees.mkdir(mode=0o700, exist_ok=True)
+
+    async def _copy_commit(self, source: Path, commit: str) -> str:
+        """Copy one commit of the user's repository with its files, without its history."""
+        theirs, wanted = await find_repository(source), commit or "HEAD"
+        code, output, _ = await theirs.call("rev-parse", "--verify", "--quiet", f"{wanted}^{{commit}}", trusts=source)
+        if code != 0 and not commit:
+            raise UsageError(
+                f"The Git repository {str(source)!r} has no commit yet; make one, which the team begins at."
+            )
+        if code != 0:
+            raise UsageError(f"The Git repository {str(source)!r} no longer has the commit {commit[:12]} of this run.")
+        commit = output.decode().strip()
+        await self._initialise("sha256" if len(commit) == 64 else "sha1")
+        if not await self.git.has(commit):
+            objects = await _objects_of(theirs, commit, source)
+            pack = await theirs.run("pack-objects", "--stdout", "-q", stdin="\n".join(objects).encode(), trusts=source)
+            (self.git.repository / "shallow").write_text(f"{commit}\n")
+            await self.git.run("index-pack", "--stdin", stdin=pack)
+        await self.git.run("update-ref", BASE_REF, commit)
+        return commit
+
+    async def commit_folder(self, source: Path) -> str:
+        """Return a commit of a plain folder, which is only read."""
+        if (source / ".git").exists():
+            raise UsageError(f"The workspace {str(source)!r} is a Git repository; write  git: {source}")
+        index = self.folder / "folder.index"
+        tree = await self._add_all(source, index)
+        index.unlink(missing_ok=True)
+        return await self.commit(tree, (), Signature("teamwright", 0, f"The folder {source.name}"))
+
+    async def commit(self, tree: str, parents: Sequence[str], by: Signature) -> str:
+        """Make a commit; the same arguments give the same commit."""
+        arguments = [part for parent in parents for part in ("-p", parent)]
+        message = by.message.encode("utf-8", "replace")
+        return await self.git.text("commit-tree", tree, *arguments, stdin=message, env=by.environment)
+
+    async def tree_of(self, commit: str) -> str:
+        return await self.git.text("rev-parse", "--verify", f"{commit}^{{tree}}")
+
+    async def _add_all(self, folder: Path, index: Path) -> str:
+        git = self.git.on(folder, index)
+        await git.run("add", "--all", "--", ".")
+        return await git.text("write-tree")
+
+    async def snapshot(self, name: str) -> str:
+        """Return the tree of a member's folder as it is on the disk now."""
+        return await self._add_all(self.trees / name, self._index(name))
+
+    async def check_out(self, name: str, tree: str) -> Path:
+        """Make a folder hold exactly this tree, besides files that are ignored, and return it.
+
+        Changes in it that no one has recorded are kept under a reference of their own first.
+        """
+        folder, index = self.trees / name, self._index(name)
+        if folder.is_dir() and not folder.is_symlink():
+            seen = await self.snapshot(name)
+            if seen == tree:
+                self.note(name, tree)
+                return folder
+            if seen != self.noted(name):
+                kept = await self.commit(seen, (), SNAPSHOT)
+                await self.git.run("update-ref", f"{KEPT_REFS}/{name}-{seen[:12]}", kept)
+        else:
+            index.unlink(missing_ok=True)
+            folder.mkdir(mode=0o700, parents=True)
+        await self.git.on(folder, index).run("read-tree", "--reset", "-u", tree)
+        self.note(name, tree)
+        return folder
+
+    def clear_locks(self) -> None:
+        """Remove the locks that a killed driver has left; the run has one driver at a time."""
+        for place in (self.trees, self.git.repository):
+            for lock in place.glob("**/*.lock") if place == self.git.repository else place.glob("*.lock"):
+                lock.unlink(missing_ok=True)
+
+    def note(self, name: str, tree: str) -> None:
+        """Remember the tree that a folder holds, so that other changes in it are seen."""
+        place = self.trees / f"{name}.tree"
+        draft = place.with_suffix(".draft")
+        draft.write_text(tree)
+        draft.replace(place)
+
+    def noted(self, name: str) -> str:
+        try:
+            return (self.trees / f"{name}.tree").read_text()
+        except FileNotFoundError:
+            return ""
+
+    def _index(self, name: str) -> Path:
+        return self.trees / f"{name}.index"
+
+    async def patch(self, commit: str, tree: str) -> bytes:
+        """Return the changes from a commit to a tree, as a diff in UTF-8 that says its commit."""
+        options = ("--binary", "--full-index", "--no-renames", "--no-ext-diff", "--no-textconv", "--no-color")
+        found = await self.git.run("diff-tree", "-r", "-p", *options, commit, tree)
+        if not is_utf8(found):  # some file is text in another encoding: write all of them as binary files
+            attributes = self.folder / "binary.attributes"
+            attributes.write_text("* -diff\n")
+            written = ("-c", f"core.attributesFile={attributes}", "-c", "core.quotePath=true", "diff-tree")
+            found = await self.git.run(*written, "-r", "-p", *options, commit, tree)
+        return f"{BASE_LINE}{commit}\n\n".encode() + found
+
+    async def tree_with(self, commit: str, patch: bytes) -> str:
+        """Return the tree of a commit with changes applied."""
+        base = await self.tree_of(commit)
+        if b"\ndiff --git " not in patch:
+            return base
+        index = self.folder / f"patch-{os.getpid()}-{id(patch)}.index"
+        try:
+            git = self.git.on(None, index)
+            await git.run("read-tree", base)
+            await git.run("apply", "--cached", "--binary", "--whitespace=nowarn", "-", stdin=patch)
+            return await git.text("write-tree")
+        finally:
+            index.unlink(missing_ok=True)
+
+    async def changes(self, commit: str, tree: str) -> list[ChangedFile]:
+        """Return the files that differ between a commit and a tree, sorted by path."""
+        fields = (await self.git.run("diff-tree", "-r", "-z", "--no-renames", commit, tree)).split(b"\0")
+        found: list[ChangedFile] = []
+        for head, path in zip(fields[::2], fields[1::2], strict=False):
+            _, mode, _, blob, _ = head.decode().lstrip(":").split()
+            found.append(ChangedFile(path.decode("utf-8", "surrogateescape"), "" if mode == "000000" else mode, blob))
+        return found
+
+    async def unsafe(self, changed: Sequence[ChangedFile]) -> list[str]:
+        """Return the changed files that could lead out of the tree: links to elsewhere, and other repositories."""
+        return [one.path for one in changed if await self._is_unsafe(one)]
+
+    async def _is_unsafe(self, changed: ChangedFile) -> bool:
+        if changed.mode == LINK:
+            return _leads_out(changed.path, await self._blob(changed.blob))
+        return changed.mode == SUBMODULE
+
+    async def marked(self, changed: Sequence[ChangedFile]) -> list[RefusedFile]:
+        """Return the changed files in which a conflict is still marked."""
+        texts = [one for one in changed if one.mode and one.mode not in (LINK, SUBMODULE)]
+        found = [RefusedFile(path=one.path, lines=_marks(await self._blob(one.blob))) for one in texts]
+        return [one for one in found if one.lines]
+
+    async def line_counts(self, commit: str, other: str) -> tuple[int, int]:
+        """Return how many lines differ from one commit to another: those added, and those removed."""
+        said = await self.git.run("diff-tree", "-r", "--numstat", "--no-renames", commit, other)
+        counts = [line.split(b"\t")[:2] for line in said.splitlines()]
+        added, removed = (sum(int(one[place]) for one in counts if one[place].isdigit()) for place in (0, 1))
+        return added, removed
+
+    async def _blob(self, blob: str) -> bytes:
+        return await self.git.run("cat-file", "blob", blob)
+
+    async def merge(self, onto: str, commit: str, tree: str) -> MergedTree:
+        """Merge a tree that was made from an earlier commit of the branch onto a later one."""
+        if onto == commit:
+            return MergedTree(tree, ())
+        theirs = await self.commit(tree, (commit,), SNAPSHOT)
+        said = await self.git.run("merge-tree", "--write-tree", "-z", "--no-messages", onto, theirs, also=(1,))
+        merged, *entries = said.split(b"\0")
+        paths = dict.fromkeys(one.split(b"\t", 1)[1] for one in entries if b"\t" in one)
+        conflicts = [await self._conflict(merged.decode(), path) for path in paths]
+        return MergedTree(merged.decode(), tuple(conflicts))
+
+    async def _conflict(self, tree: str, path: bytes) -> RefusedFile:
+        """Return the lines in which a merge has marked a conflict; none where a whole file is in conflict."""
+        name = path.decode("utf-8", "surrogateescape")
+        code, content, _ = await self.git.call("cat-file", "blob", f"{tree}:{name}")
+        return RefusedFile(path=name, lines=_marks(content) if code == 0 else ())
+
+
+def _marks(content: bytes) -> tuple[tuple[int, int], ...]:
+    """Return the first and the last line of each marked conflict."""
+    begins, ends = (
+        [content.count(b"\n", 0, one.start()) + 1 for one in pattern.finditer(content)]
+        for pattern in (_CONFLICT_STARTS, _CONFLICT_ENDS)
+    )
+    return tuple(zip(begins, ends, strict=False))
+
+
+async def _objects_of(theirs: Git, commit: str, source: Path) -> list[str]:
+    """Return a commit, its trees and its files; a submodule is left out."""
+    found = await theirs.run("ls-tree", "-r", "-t", "-z", "--full-tree", commit, trusts=source)
+    root = await theirs.run("rev-parse", f"{commit}^{{tree}}", trusts=source)
+    entries = [line.split(b"\t", 1)[0].split() for line in found.split(b"\0") if line]
+    inner = [oid.decode() for _, kind, oid in entries if kind != b"commit"]
+    return list(dict.fromkeys((commit, root.decode().strip(), *inner)))
+
+
+def _leads_out(path: str, target: bytes) -> bool:
+    """Whether a link at this path leads out of its tree, or into the data of Git."""
+    parts = list(PurePosixPath(path).parent.parts)
+    there = PurePosixPath(target.decode("utf-8", "surrogateescape"))
+    if there.is_absolute() or not there.parts:
+        return True
+    for part in there.parts:
+        if part == "..":
+            if not parts:
+                return True
+            parts.pop()
+        else:
+            parts.append(part)
+    return any(part.casefold() == ".git" for part in parts)
+
+
+async def find_repository(source: Path) -> Git:
+    """Return the repository whose root is this folder, for reading; raises `UsageError` if it is none."""
+    if not source.is_dir():  # noqa: ASYNC240 - once, before the run begins
+        raise UsageError(f"The workspace {str(source)!r} is no folder; name a Git repository that is there.")
+    inner = source / ".git"
+    git = Git(inner if inner.exists() else source)
+    if inner.is_file():  # of a linked worktree, or a submodule
+        said = inner.read_text(errors="replace").strip().removeprefix("gitdir:").strip()
+        git = Git((source / said).resolve())
+    try:
+        code, _, _ = await git.call("rev-parse", "--git-dir", trusts=source)
+    except OSError as error:
+        raise UsageError(f"The workspace {str(source)!r} can't be read: {error}.") from error
+    if code != 0:
+        raise UsageError(
+            f"The workspace {str(source)!r} is no Git repository: make it one with  git init  and a commit, or write"
+            f"  folder: {source}"
+        )
+    return git

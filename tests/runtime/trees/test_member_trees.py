@@ -1,0 +1,186 @@
+"""Turns on trees of their own, and their changes on the team's branch: applied, refused, resolved, after any crash."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from teamwright import Engine, Team
+from teamwright.agents.scripted import ScriptedAgent
+from teamwright.errors import ManifestError, UsageError
+from teamwright.journal.in_memory_journal import MemoryJournal
+from teamwright.journal.location import data_folder
+from teamwright.values.events.agent import WorkspacePatched, WorkspaceRefused
+from teamwright.values.specs.members import TeamWorkspace
+from teamwright.values.value import JsonValue
+from tests.kit.coders import LINES, branch, calls, coder, git, says, shown
+from tests.kit.records import cut
+
+
+def side_by_side(repository: Path, *members: ScriptedAgent, needs: bool = False, **owns: list[str]) -> Team:
+    """A team whose members work at the same time; with `needs`, one after the other."""
+    steps: list[JsonValue] = []
+    for one in members:
+        step: dict[str, JsonValue] = {"id": f"by-{one.name}", "agent": one.name}
+        step |= {"owns": list[JsonValue](owns[one.name])} if one.name in owns else {}
+        step |= {"needs": [f"by-{members[members.index(one) - 1].name}"]} if needs and one is not members[0] else {}
+        steps.append(step)
+    workspace = TeamWorkspace(git=str(repository))
+    return Team("team", members=members, strategy="dag", options={"steps": steps}, workspace=workspace)
+
+
+async def refusals(journal: MemoryJournal) -> list[WorkspaceRefused]:
+    return [event.fact for event in await journal.read("r") if isinstance(event.fact, WorkspaceRefused)]
+
+
+async def test_each_member_begins_where_the_branch_is_and_its_changes_become_one_commit(repository: Path) -> None:
+    first = coder("first", calls("edit_file", path="a.py", old="A = 1", new="A = 10"), says("done"))
+    read, write = calls("read_file", path="a.py"), calls("write_file", path="new/c.py", content="c\n")
+    team = Team(
+        "team",
+        members=[first, coder("second", read, write, says("done"))],
+        workspace=TeamWorkspace(git=str(repository)),
+    )
+    journal = MemoryJournal()
+    async with Engine(journal) as engine:
+        result = await engine.run(team, "Fix it", run_id="r")
+        texts = [await engine.texts(event) for event in await journal.read("r") if event.kind == "agent.returned"]
+    assert result.status == "completed"
+    assert any("A = 10" in str(text) for text in texts), "the second member reads what the first has changed"
+    found = await branch(journal)
+    assert [(one.member, one.files) for one in found.branch.chain()] == [
+        ("first", ("a.py",)),
+        ("second", ("new/c.py",)),
+    ]
+    assert await shown(found, "a.py") == LINES.replace("A = 1", "A = 10")
+    assert git(repository, "status", "--porcelain") == "", "the user's tree stays as it was"
+    assert git(repository, "branch", "--list", "teamwright/*") == "", "nothing is written before the user applies it"
+
+
+async def test_changes_of_the_same_lines_are_given_back_with_both_versions_and_resolved(repository: Path) -> None:
+    def member(name: str, value: int) -> ScriptedAgent:
+        edit = calls("edit_file", path="a.py", old="A = 1", new=f"A = {value}")
+        return coder(name, edit, says("done"), calls("write_file", path="a.py", content="A = 30\n"), says("both"))
+
+    journal = MemoryJournal()
+    async with Engine(journal) as engine:
+        result = await engine.run(side_by_side(repository, member("x", 10), member("y", 20)), "Fix it", run_id="r")
+        asked = [await engine.texts(event) for event in await journal.read("r") if "resolve-1" in event.key]
+    (refused,) = await refusals(journal)
+    assert (refused.reason, refused.files[0].path, refused.files[0].lines) == ("conflict", "a.py", ((1, 5),))
+    assert refused.resolver == refused.member, "whoever comes second resolves it"
+    assert "- a.py: lines 1-5" in str(asked[0])
+    assert result.status == "completed"
+    found = await branch(journal)
+    assert len(found.branch.chain()) == 2
+    assert await shown(found, "a.py") == "A = 30\n"
+
+
+async def test_a_conflict_that_stays_marked_fails_the_work_and_leaves_the_branch_as_it_was(repository: Path) -> None:
+    edits = [calls("edit_file", path="a.py", old="A = 1", new=f"A = {number}0") for number in (1, 2)]
+    members = [
+        coder(name, edit, says("done"), says("so be it"), says("so be it"))
+        for name, edit in zip("xy", edits, strict=True)
+    ]
+    journal = MemoryJournal()
+    async with Engine(journal) as engine:
+        result = await engine.run(side_by_side(repository, *members), "Fix it", run_id="r")
+    assert result.failure is not None
+    assert result.failure.error == "conflict"
+    assert [one.reason for one in await refusals(journal)] == ["conflict", "unresolved", "unresolved"]
+    assert len((await branch(journal)).branch.chain()) == 1
+
+
+async def test_a_member_can_not_change_what_its_step_does_not_own(repository: Path) -> None:
+    two = coder("two", calls("edit_file", path="a.py", old="A = 1", new="A = 2"), says("I may not"))
+    journal = MemoryJournal()
+    async with Engine(journal) as engine:
+        await engine.run(side_by_side(repository, two, two=["b.py"]), "Fix it", run_id="r")
+        failed = [str(event.fact.to_json()) for event in await journal.read("r") if event.kind == "agent.call_failed"]
+    assert "not this step's to write" in failed[0]
+    assert not (await branch(journal)).branch.chain()
+
+
+async def test_a_run_that_is_killed_anywhere_ends_with_the_same_commits(repository: Path) -> None:
+    """Also where the repository of the run is gone, and where a call was made and not recorded."""
+
+    def team() -> Team:
+        first = coder("first", calls("edit_file", path="a.py", old="A = 1", new="A = 10"), says("done"))
+        second = coder(
+            "second",
+            calls("edit_file", path="a.py", old="B = 2", new="B = 2\nD = 4"),
+            calls("write_file", path="c.py", content="c\n"),
+            says("done"),
+        )
+        return side_by_side(repository, first, second, needs=True)
+
+    journal = MemoryJournal()
+    async with Engine(journal, wall=lambda: 1_700_000_000.0) as engine:
+        await engine.run(team(), "Fix it", run_id="r")
+    whole, folder = await branch(journal), data_folder() / "workspaces" / "r"
+    events = await journal.read("r")
+    for at in range(1, len(events)):
+        copy = await cut(journal, at)
+        if at % 2:
+            shutil.rmtree(folder, ignore_errors=True)
+        async with Engine(copy, wall=lambda: 1_700_000_000.0) as engine:
+            result = await engine.resume("r", team=team())
+        assert result.status == "completed"
+        assert (await branch(copy)).branch.tip() == whole.branch.tip(), (
+            f"killed after event {at}, {events[at - 1].kind}"
+        )
+        assert sum(isinstance(event.fact, WorkspacePatched) for event in await copy.read("r")) == 2
+
+
+async def test_a_fork_leaves_out_the_changes_that_came_after_its_point(repository: Path) -> None:
+    first = coder("first", calls("edit_file", path="a.py", old="A = 1", new="A = 10"), says("done"))
+    second = coder("second", calls("write_file", path="c.py", content="c\n"), says("done"))
+    team = side_by_side(repository, first, second, needs=True)
+    journal = MemoryJournal()
+    async with Engine(journal) as engine:
+        await engine.run(team, "Fix it", run_id="r")
+        at = next(event.number for event in await journal.read("r") if event.kind == "workspace.patched")
+        other = coder("second", says("I change nothing"))
+        await engine.fork("r", at=at, new_id="f", team=side_by_side(repository, first, other, needs=True))
+    assert [one.member for one in (await branch(journal)).branch.chain()] == ["first", "second"]
+    assert [one.member for one in (await branch(journal, "f")).branch.chain()] == ["first"]
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda folder: None, "is no folder"),
+        (lambda folder: folder.mkdir(), "is no Git repository"),
+        (lambda folder: (folder.mkdir(), git(folder, "init", "--quiet")), "has no commit yet"),
+    ],
+)
+async def test_a_workspace_that_can_not_be_used_is_refused_before_anything_starts(
+    tmp_path: Path, make: Callable[[Path], object], message: str
+) -> None:
+    make(tmp_path / "there")
+    team = Team("team", members=[coder("one", says("x"))], workspace=TeamWorkspace(git=str(tmp_path / "there")))
+    journal = MemoryJournal()
+    async with Engine(journal) as engine:
+        with pytest.raises(UsageError, match=message):
+            await engine.run(team, "Fix it", run_id="r")
+        assert await journal.find("r") is None
+
+
+async def test_without_git_nothing_starts(repository: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    team = Team("team", members=[coder("one", says("x"))], workspace=TeamWorkspace(git=str(repository)))
+    async with Engine("memory") as engine:
+        with pytest.raises(UsageError, match=r"needs Git 2\.38 or newer: there is no `git` here"):
+            await engine.run(team, "Fix it")
+
+
+def test_only_the_outermost_team_has_a_workspace_and_its_merger_is_a_member(repository: Path) -> None:
+    workspace = TeamWorkspace(git=str(repository))
+    inner = Team("inner", members=[coder("one", says("x"))], workspace=workspace)
+    with pytest.raises(ManifestError, match="'inner' can't have a `workspace` within 'outer'"):
+        Team("outer", members=[inner])
+    with pytest.raises(ManifestError, match="the merger 'tow' is no member"):
+        Team("t", members=[coder("two", says("x"))], workspace=TeamWorkspace(git=str(repository), merger="tow"))

@@ -1,0 +1,163 @@
+"""The private repository of a run: it copies, runs no code of a repository, and keeps what no record has."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from teamwright.errors import UsageError
+from teamwright.runtime.trees.repository import ChangedFile, RunRepository
+from teamwright.values.specs.members import TeamWorkspace
+from tests.kit.coders import git
+
+HOSTILE_CONFIG = """
+[core]
+    fsmonitor = {program}
+    hooksPath = {hooks}
+    sshCommand = {program}
+    pager = {program}
+[filter "evil"]
+    clean = {program}
+    smudge = {program}
+    process = {program}
+    required = true
+[diff "evil"]
+    command = {program}
+    textconv = {program}
+[merge "evil"]
+    driver = {program}
+[uploadpack]
+    packObjectsHook = {program}
+"""
+
+
+def write_hostile(folder: Path, evidence: Path) -> None:
+    """Let a repository name a program everywhere where Git may run one."""
+    program = folder.parent / "program"
+    program.write_text(f"#!/bin/sh\ntouch {evidence}\ncat\n")
+    program.chmod(0o755)
+    hooks = folder.parent / "hooks"
+    hooks.mkdir(exist_ok=True)
+    for name in ("pre-commit", "post-checkout", "post-index-change", "reference-transaction", "update", "post-merge"):
+        (hooks / name).symlink_to(program)
+    with (folder / ".git" / "config").open("a") as config:
+        config.write(HOSTILE_CONFIG.format(program=program, hooks=hooks))
+
+
+async def opened(tmp_path: Path, source: Path) -> tuple[RunRepository, str]:
+    made = RunRepository(tmp_path / "run")
+    return made, await made.create(TeamWorkspace(git=str(source)))
+
+
+async def changed_in(made: RunRepository, base: str) -> list[ChangedFile]:
+    return await made.changes(base, await made.snapshot("m"))
+
+
+async def test_a_hostile_repository_and_a_hostile_member_run_no_code(tmp_path: Path, repository: Path) -> None:
+    evidence = tmp_path / "evidence"
+    (repository / ".gitattributes").write_text("* filter=evil diff=evil merge=evil\n")
+    git(repository, "add", ".")
+    git(repository, "commit", "--quiet", "--message=two")
+    write_hostile(repository, evidence)
+    made, base = await opened(tmp_path, repository)
+    folder = await made.check_out("m", await made.tree_of(base))
+    git(folder, "init", "--quiet", "--template=")
+    write_hostile(folder, evidence)
+    (folder / "a.py").write_text("changed\n")
+    evidence.unlink(missing_ok=True)  # our own commands of the test may have left it
+    tree = await made.snapshot("m")
+    patch = await made.patch(base, tree)
+    assert await made.tree_with(base, patch) == tree
+    assert (await made.merge(base, base, tree)).tree == tree
+    await made.check_out("m", await made.tree_of(base))
+    assert (folder / "a.py").read_text() == "A = 1\nB = 2\nC = 3\n"
+    assert not evidence.exists()
+
+
+async def test_the_copy_has_the_files_of_the_commit_and_not_its_history(tmp_path: Path, repository: Path) -> None:
+    (repository / "b.py").write_text("x = 2\n")
+    git(repository, "commit", "--quiet", "--all", "--message=two")
+    (repository / "b.py").write_text("not committed\n")
+    made, base = await opened(tmp_path, repository)
+    assert base == git(repository, "rev-parse", "HEAD").strip()
+    folder = await made.check_out("m", await made.tree_of(base))
+    assert (folder / "b.py").read_text() == "x = 2\n"
+    assert (await made.git.run("rev-list", base)).decode().split() == [base]
+
+
+@pytest.mark.parametrize(
+    "content", [b"plain\n", b"\xe4\xf6\n", b"\0\1\2", b"no end of line", b"a\r\nb\r\n", b"", b"<<<<<<< x\n"]
+)
+async def test_a_patch_makes_the_same_tree_again_whatever_is_in_it(
+    tmp_path: Path, repository: Path, content: bytes
+) -> None:
+    made, base = await opened(tmp_path, repository)
+    folder = await made.check_out("m", await made.tree_of(base))
+    (folder / "a.py").unlink()
+    (folder / "inner").mkdir()
+    (folder / "inner" / "ä b").write_bytes(content)
+    (folder / "inner" / "run").write_bytes(content)
+    (folder / "inner" / "run").chmod(0o755)
+    (folder / "inner" / "link").symlink_to("run")
+    tree = await made.snapshot("m")
+    patch = await made.patch(base, tree)
+    assert await made.tree_with(base, patch) == tree
+    patch.decode()
+
+
+async def test_links_that_lead_out_and_repositories_within_are_unsafe(tmp_path: Path, repository: Path) -> None:
+    made, base = await opened(tmp_path, repository)
+    folder = await made.check_out("m", await made.tree_of(base))
+    (folder / "inside").symlink_to("a.py")
+    (folder / "up").symlink_to("../m.index")
+    (folder / "far").symlink_to("/etc/passwd")
+    (folder / "git").symlink_to(".git/config")
+    (folder / "nested").mkdir()
+    git(folder / "nested", "init", "--quiet", "--template=")
+    git(folder / "nested", "commit", "--quiet", "--allow-empty", "--message=x")
+    assert await made.unsafe(await changed_in(made, base)) == ["far", "git", "nested", "up"]
+
+
+async def test_changes_that_no_one_recorded_are_kept_before_a_folder_is_set_back(
+    tmp_path: Path, repository: Path
+) -> None:
+    made, base = await opened(tmp_path, repository)
+    tree = await made.tree_of(base)
+    folder = await made.check_out("m", tree)
+    (folder / "a.py").write_text("by hand\n")
+    (folder / "__pycache__").mkdir()
+    (folder / "__pycache__" / "a.pyc").write_text("cache")
+    await made.check_out("m", tree)
+    assert (folder / "a.py").read_text() == "A = 1\nB = 2\nC = 3\n"
+    (kept,) = (await made.git.run("for-each-ref", "--format=%(refname)", "refs/teamwright/kept")).decode().split()
+    assert await made.git.run("show", f"{kept}:a.py") == b"by hand\n"
+    assert (folder / "__pycache__").exists(), "caches stay, and are no changes"
+
+
+async def test_a_folder_that_became_a_link_is_made_again_and_its_target_stays(tmp_path: Path, repository: Path) -> None:
+    made, base = await opened(tmp_path, repository)
+    folder = await made.check_out("m", await made.tree_of(base))
+    target = tmp_path / "target"
+    target.mkdir()
+    (target / "a.py").write_text("mine\n")
+    (folder / "a.py").unlink()
+    (folder / "a.py").symlink_to(target / "a.py")
+    (folder / "sub").symlink_to(target)
+    await made.check_out("m", await made.tree_of(base))
+    assert not (folder / "a.py").is_symlink()
+    assert not os.path.lexists(folder / "sub")
+    assert (target / "a.py").read_text() == "mine\n"
+
+
+async def test_a_plain_folder_is_copied_and_gives_the_same_commit_again(tmp_path: Path) -> None:
+    source = tmp_path / "plain"
+    source.mkdir()
+    (source / "a.txt").write_text("a\n")
+    commits = [await RunRepository(tmp_path / name).create(TeamWorkspace(folder=str(source))) for name in "xy"]
+    assert commits[0] == commits[1]
+    assert sorted(one.name for one in source.iterdir()) == ["a.txt"]
+    (source / "a.txt").write_text("b\n")
+    with pytest.raises(UsageError, match="has changed since the run began"):
+        await RunRepository(tmp_path / "z").create(TeamWorkspace(folder=str(source)), commits[0])
