@@ -76,6 +76,7 @@ export const steer = {
   'reason.person': 'for an answer of a person',
   'reason.approval': 'for an approval',
   'reason.pause': 'at the request of a person',
+  'reason.quota': 'until its provider takes calls again',
   'reason.budget': 'the budget is used up',
   'reason.deadline': 'the time is used up',
 }

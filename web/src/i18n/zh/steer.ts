@@ -78,6 +78,7 @@ export const steer: Record<keyof typeof english, string> = {
   'reason.person': '等待人工回答',
   'reason.approval': '等待批准',
   'reason.pause': '应人工要求',
+  'reason.quota': '直到模型服务恢复接受请求',
   'reason.budget': '预算已用完',
   'reason.deadline': '时间已用完',
 }
