@@ -46,7 +46,8 @@ async def test_a_worker_that_dies_before_it_parks_the_run_leaves_one_that_makes_
     await submit(cluster)
     dying = cluster.start(die_at=2, when="after")
     await eventually(lambda: not dying.lives, "the worker dies")
-    assert (await cluster.journal.read("one"))[-1].kind == "run.paused"
+    last = (await cluster.journal.read("one"))[-1].kind  # of a commit that may have both
+    assert last in ("agent.call_failed", "run.paused")
     cluster.start()
     await cluster.completed("one")
     assert len(cluster.effects) == 2
