@@ -23,6 +23,13 @@ async def test_the_same_message_of_the_same_token_is_the_same_task(agents: Agent
     assert len(await agents.server.state.engine.runs.list()) == 3
 
 
+async def test_the_same_message_of_a_context_that_is_sent_twice_at_once_is_one_task(agents: Agents) -> None:
+    caller = agents.caller()
+    found = await asyncio.gather(*(caller.send("slow", contextId="c") for _ in range(4)))
+    assert len({one["id"] for one in found}) == 1
+    assert len(await agents.server.state.engine.runs.list()) == 1
+
+
 async def test_the_same_id_with_another_text_is_refused(agents: Agents) -> None:
     caller = agents.caller()
     await caller.send("pair", "One thing")

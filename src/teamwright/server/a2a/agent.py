@@ -8,6 +8,7 @@ locks: a task is its run.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import anyio
@@ -64,26 +65,31 @@ class TeamAgent:
         visitor = need(self.request, "run")
         task, files = await self._content(message)
         run_id = self.task_id_of(message)
-        known = await self.server.engine.runs.find(run_id)
-        settings = asked.metadata.teamwright
-        started = RunRequest(self.team, task, run_id=run_id)
-        if known is None:
-            conversation, continues = await self._context(message.context_id)
-            started = RunRequest(
-                self.team,
-                task,
-                run_id=run_id,
-                conversation=conversation,
-                continues=continues,
-                attachments=files,
-                limits=None if settings is None else settings.limits,
-                budget=None if settings is None else settings.budget,
-            )
-        elif message.context_id not in ("", context_of(known)):
-            raise A2AError(INVALID_PARAMS, f"the message {message.message_id[:100]!r} was sent in another context")
-        handle = await self.server.driven.start(bounded(started, visitor))
+        async with answered_alone(run_id):  # the same message may be sent again at once
+            started = await self._run_request(asked, task, files, run_id)
+            handle = await self.server.driven.start(bounded(started, visitor))
         note_started(self.request, handle.run_id)
         return await self.tasks.find(handle.run_id)
+
+    async def _run_request(self, asked: SendMessage, task: str, files: Sequence[Attachment], run_id: str) -> RunRequest:
+        """Return the run of a message; of one that exists, only what makes it the same."""
+        message, settings = asked.message, asked.metadata.teamwright
+        known = await self.server.engine.runs.find(run_id)
+        if known is not None:
+            if message.context_id not in ("", context_of(known)):
+                raise A2AError(INVALID_PARAMS, f"the message {message.message_id[:100]!r} was sent in another context")
+            return RunRequest(self.team, task, run_id=run_id, conversation=known.conversation or None)
+        conversation, continues = await self._context(message.context_id)
+        return RunRequest(
+            self.team,
+            task,
+            run_id=run_id,
+            conversation=conversation,
+            continues=continues,
+            attachments=files,
+            limits=None if settings is None else settings.limits,
+            budget=None if settings is None else settings.budget,
+        )
 
     def task_id_of(self, message: UserMessage) -> str:
         """Return the id of the task of a message, which follows from who sends it and from its own id."""

@@ -196,7 +196,7 @@ _answering: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
 @asynccontextmanager
 async def answered_alone(run_id: str) -> AsyncGenerator[None]:
-    """Let one request at a time answer a run, so that of two answers to a question one is refused."""
+    """Let one request at a time start or answer a run: of two answers one is refused, and a copy finds its run."""
     async with _answering.setdefault(run_id, asyncio.Lock()):
         yield
 
