@@ -61,6 +61,7 @@ def test_a_team_is_measured_on_a_data_set_and_the_same_command_runs_nothing_agai
     assert "2 of 3" in call("eval", desk, desk / "data" / "cases.csv").out
 
 
+@pytest.mark.experts
 def test_a_judge_grades_and_is_measured_by_labels(call: Call, desk: Path) -> None:
     found = call("eval", desk, desk / "data" / "judged.yaml", "--json").json
     assert [(one["case"], one["passed"], one["score"], one["reason"]) for one in found["trials"]] == [
@@ -107,6 +108,7 @@ def test_two_teams_are_compared_and_the_page_has_a_plot(call: Call, desk: Path, 
     assert "<svg" in page.read_text()
 
 
+@pytest.mark.experts
 def test_recorded_runs_become_a_data_set_with_verdicts_as_labels(call: Call, desk: Path, tmp_path: Path) -> None:
     reviewed = TEAM.replace(
         "clerk: {model: primary}",

@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 from typing import cast
 
+import pytest
 from pydantic import JsonValue
 
 from teamwright.lab.experiments.ablation import without_parts
@@ -81,6 +82,7 @@ teams:
 """
 
 
+@pytest.mark.experts
 def test_what_came_before_a_step_and_after_it_is_joined(tmp_path: Path) -> None:
     parts = {part.name: part.source for part in without_parts(source_of(read_manifest([_written(tmp_path, PLANNED)])))}
     assert {"a", "b", "c", "step two", "step three", "tool workspace of a", "review of a"} <= set(parts)
@@ -98,6 +100,7 @@ def test_edges_go_on_to_where_a_member_led(tmp_path: Path) -> None:
     assert [one for one in parts if team_from_source(parts[one])] == ["a", "b", "c"]
 
 
+@pytest.mark.experts
 def test_a_part_without_which_there_is_no_team_is_named(call: Call, tmp_path: Path) -> None:
     folder = _written(tmp_path, PLANNED.replace("agent: c,", 'agent: c, task: "{{ outputs.three }}",'))
     (folder / "cases.jsonl").write_text('{"task": "x"}\n')

@@ -8,6 +8,7 @@ from typing_extensions import override
 
 from teamwright.agents.contract.agent import Agent, Context
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
+from teamwright.errors import UsageError
 from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.journal.protocol import Batch, Committed
 from teamwright.lab.experiments.dataset import Case, DataSet
@@ -24,6 +25,7 @@ from teamwright.values.specs.evaluation import Criterion, Evaluate, Length
 from teamwright.values.turns.messages import digest
 from teamwright.values.turns.turn import Reply, Turn
 
+pytestmark = pytest.mark.experts  # whose rubric grades answers
 PRICE = 0.01
 RATE = Rate(input=0, output=10**9)
 DATA = DataSet(
@@ -173,3 +175,11 @@ async def test_labels_are_judged_within_the_same_budget(usd: float) -> None:
         found = Experiment(engine, DataSet(evaluate=declared, cases=(case,)), [], grader, most_usd=usd)
         assert len(await found.labels()) == (1 if usd else 0)
     assert PRICE * len(judge.calls) <= usd
+
+
+async def test_a_mistake_of_one_run_is_that_of_the_experiment() -> None:
+    async with Engine("memory") as engine:
+        variant = Variant("desk", lambda: Team("desk", members=[Gambler("clerk")]), digest("desk"))
+        data = DataSet(cases=tuple(Case(id=str(n), task=f"Add {n}", files=("none.txt",)) for n in range(5)))
+        with pytest.raises(UsageError, match=r"none\.txt"):
+            await Experiment(engine, data, [variant], Judges(variant.make().source).team).run()

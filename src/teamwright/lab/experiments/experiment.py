@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import anyio
 
-from teamwright.errors import UsageError
+from teamwright.errors import TeamwrightError
 from teamwright.lab.experiments.dataset import Case, DataSet
 from teamwright.lab.experiments.grading import (
     Grade,
@@ -178,21 +178,21 @@ class Experiment:
         return [one for one in await self.side_by_side(jobs) if one is not None]
 
     async def side_by_side(self, jobs: Sequence[Callable[[], Awaitable[_T]]]) -> list[_T]:
-        """Do the jobs, `limit` of them at once."""
-        waiting, found = iter(jobs), list[_T]()
+        """Do the jobs, `limit` of them at once; the results are in the order of the jobs."""
+        waiting, found = iter(enumerate(jobs)), dict[int, _T]()
 
         async def work() -> None:
-            for job in waiting:
-                found.append(await job())
+            for number, job in waiting:
+                found[number] = await job()
                 self.progress(len(found), len(jobs))
 
         try:
             async with anyio.create_task_group() as group:
                 for _ in range(min(self.limit, len(jobs))):
                     group.start_soon(work)
-        except* UsageError as errors:  # the first mistake is that of all
+        except* TeamwrightError as errors:  # the first mistake is that of all
             raise errors.exceptions[0] from None
-        return found
+        return [found[number] for number in range(len(jobs))]
 
     async def _trial(self, variant: Variant, case: Case, attempt: int) -> CaseAttempt:
         run_id = variant.run_id(case, attempt)
