@@ -15,9 +15,13 @@ from teamwright.errors import InvalidValue, ManifestError, ToolError
 from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team
+from teamwright.values.specs.members import TeamWorkspace
 from teamwright.values.specs.sandbox import SandboxSettings, sandbox_settings
 from teamwright.values.specs.tools import ShellSpec, ShellTool
+from tests.kit.coders import branch, calls, git, repository, says
 from tests.kit.records import cut_and_resume
+
+__all__ = ["repository"]
 
 NONE = SandboxSettings(backend="none", seconds=30.0)
 
@@ -66,6 +70,28 @@ async def test_a_recorded_command_is_not_run_again(tmp_path: Path) -> None:
         result, _ = await cut_and_resume(team, at, journal)
         assert result.output == "done"
     assert (tmp_path / "log").read_text() == "ran\n"
+
+
+async def test_a_command_works_in_the_tree_of_its_member_and_reaches_no_other_files(
+    repository: Path,
+) -> None:
+    if Bubblewrap().problem(NONE) and Sandlock().problem(NONE):
+        pytest.skip("this machine has no sandbox")
+    hostile = (
+        f"sed -i 's/A = 1/A = 9/' a.py; echo out > {repository}/b.py; echo out > ../b.py;"
+        f" ln -s {repository} link; echo out > link/b.py; rm link; mkdir -p .git/hooks; echo 'touch out' > .git/hooks/pre-commit"
+    )
+    rules = [calls("run_command", command=hostile), says("done")]
+    sandbox = SandboxSettings(seconds=50.0)
+    member = ScriptedAgent("dev", rules, tools=[ShellSpec(shell=ShellTool(sandbox=sandbox))])
+    journal = MemoryJournal()
+    async with Engine(journal) as engine:
+        team = Team("t", members=[member], workspace=TeamWorkspace(git=str(repository)))
+        result = await engine.run(team, "go", run_id="r")
+        assert result.output == "done", result
+        found = await branch(journal)
+    assert [one.files for one in found.branch.chain()] == [("a.py",)]
+    assert git(repository, "status", "--porcelain") == ""
 
 
 async def test_a_machine_without_a_sandbox_is_one_error_before_anything_starts(
