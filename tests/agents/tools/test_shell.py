@@ -79,7 +79,8 @@ async def test_a_command_works_in_the_tree_of_its_member_and_reaches_no_other_fi
         pytest.skip("this machine has no sandbox")
     hostile = (
         f"sed -i 's/A = 1/A = 9/' a.py; echo out > {repository}/b.py; echo out > ../b.py;"
-        f" ln -s {repository} link; echo out > link/b.py; rm link; mkdir -p .git/hooks; echo 'touch out' > .git/hooks/pre-commit"
+        f" ln -s {repository} link; echo out > link/b.py; rm link;"
+        " mkdir -p .git/hooks; echo 'touch out' > .git/hooks/pre-commit"
     )
     rules = [calls("run_command", command=hostile), says("done")]
     sandbox = SandboxSettings(seconds=50.0)
