@@ -12,11 +12,15 @@ import yaml
 
 from teamwright import Engine, ModelAgent, load_team
 from teamwright.journal.in_memory_journal import MemoryJournal
+from teamwright.runtime.run_reader import read_record
+from teamwright.runtime.trees.apply import RecordedBranch
 from teamwright.strategies import Envelope
-from teamwright.values.events.agent import AgentReplied
+from teamwright.values.events.agent import AgentReplied, WorkspaceRefused
 from teamwright.values.events.team import StepHeldUp, TeamEscalated, TeamEvaluationResult
 from teamwright.values.people import Answer
+from tests.kit.records import cut
 from tests.paths import EXAMPLES
+from tests.profiles import sampled
 
 REFACTORING = ["code-analyzer", "refactoring-planner", "code-generator", "test-generator", "validator"]
 TRANSFORMATION = [
@@ -259,3 +263,23 @@ async def test_a_purse_for_twenty_pays_for_twenty_of_sixty_four() -> None:  # Z-
     assert isinstance(result.data, list)
     assert [answer is not None for answer in result.data] == [True] * 20 + [False] * 44
     assert result.warnings[0].startswith("44 of 64 parts were not afforded (chunk-21, chunk-22, ")
+
+
+async def test_a_team_that_writes_code_ends_with_passing_tests_wherever_it_is_killed() -> None:
+    folder = EXAMPLES / "coding_team"
+    task, journal = (folder / "task.txt").read_text(), MemoryJournal()
+    async with Engine(journal) as engine:
+        result = await engine.run(load_team(folder), task, run_id="r")
+    assert (result.status, result.output) == ("completed", "The receipt shows two decimals, and all tests pass.")
+    events = await journal.read("r")
+    refused = [event.fact for event in events if isinstance(event.fact, WorkspaceRefused)]
+    assert [(one.reason, [file.path for file in one.files]) for one in refused] == [("conflict", ["CHANGES.md"])]
+    whole = RecordedBranch(journal, await read_record(journal, "r"))
+    tree = await (await whole.open()).tree_of(whole.branch.tip())
+    for at in range(2, len(events), sampled(len(events) // 6, 1)):
+        copy = await cut(journal, at)
+        async with Engine(copy) as engine:
+            assert (await engine.resume("r", team=load_team(folder))).status == "completed"
+        again = RecordedBranch(copy, await read_record(copy, "r"))
+        assert await (await again.open()).tree_of(again.branch.tip()) == tree, f"killed after event {at}"
+        assert len(again.branch.chain()) == 3

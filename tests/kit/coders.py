@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from teamwright.agents.scripted import Rule, Script, ScriptedAgent
+from teamwright.agents.tools.registry import ToolLike
 from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.runtime.run_reader import read_record
 from teamwright.runtime.trees.apply import RecordedBranch
@@ -42,8 +44,8 @@ def says(text: str) -> Rule:
     return Rule.model_validate({"reply": text, "times": 1})
 
 
-def coder(name: str, *rules: Rule) -> ScriptedAgent:
-    return ScriptedAgent(name, Script(rules=rules), tools=["files"])
+def coder(name: str, *rules: Rule, tools: Sequence[ToolLike] = ("files",), optional: bool = False) -> ScriptedAgent:
+    return ScriptedAgent(name, Script(rules=rules), tools=tools, optional=optional)
 
 
 async def branch(journal: MemoryJournal, run_id: str = "r") -> RecordedBranch:

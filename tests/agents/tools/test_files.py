@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import socket
 import sys
+import tempfile
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -370,3 +372,43 @@ def test_a_tool_that_a_manifest_calls_files_is_that_tool() -> None:
     )
     (member,) = Builder(manifest).team("a").members
     assert [(one.kind, one.name) for one in cast("ModelAgent", member).toolbox.sources] == [("function", "files")]
+
+
+def test_a_folder_that_becomes_a_link_after_the_check_is_not_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root, outside = tmp_path / "root", tmp_path / "outside"
+    (root / "inner").mkdir(parents=True)
+    outside.mkdir()
+    (outside / "secret").write_text("secret")
+    (root / "inner" / "secret").write_text("mine")
+    resolve = Files._resolve
+
+    def swapped(files: Files, path: str) -> Path:
+        place = resolve(files, path)
+        (root / "inner").rename(root / "elsewhere")
+        (root / "inner").symlink_to(outside)
+        return place
+
+    files = Files(root, FREE)
+    for act in (partial(files.read_file, "inner/secret"), partial(files.write_file, "inner/new", "x")):
+        with monkeypatch.context() as patched:
+            patched.setattr(Files, "_resolve", swapped)
+            with pytest.raises(ToolError):
+                act()
+        (root / "inner").unlink()
+        (root / "elsewhere").rename(root / "inner")
+    assert [one.name for one in outside.iterdir()] == ["secret"]
+
+
+def test_an_edit_replaces_what_stands_there_once() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        files = Files(Path(folder), FREE)
+        files.write_file("a", "one\r\ntwo\r\ntwo\r\n")
+        files.edit_file("a", "one", "1")
+        assert files.read_file("a") == "1\r\ntwo\r\ntwo\r\n"
+        for old, message in (("two", "contains the text 2 times"), ("three", "does not contain"), ("", "nothing to")):
+            with pytest.raises(ToolError, match=message):
+                files.edit_file("a", old, "x")
+        with pytest.raises(ToolError, match="There is no file"):
+            files.edit_file("b", "x", "y")

@@ -15,6 +15,8 @@ from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.journal.location import data_folder
 from teamwright.values.events.agent import WorkspacePatched, WorkspaceRefused
 from teamwright.values.specs.members import TeamWorkspace
+from teamwright.values.specs.sandbox import SandboxSettings
+from teamwright.values.specs.tools import ShellSpec, ShellTool
 from teamwright.values.value import JsonValue
 from tests.kit.coders import LINES, branch, calls, coder, git, says, shown
 from tests.kit.records import cut
@@ -184,3 +186,81 @@ def test_only_the_outermost_team_has_a_workspace_and_its_merger_is_a_member(repo
         Team("outer", members=[inner])
     with pytest.raises(ManifestError, match="the merger 'tow' is no member"):
         Team("t", members=[coder("two", says("x"))], workspace=TeamWorkspace(git=str(repository), merger="tow"))
+
+
+def hostile(*commands: str) -> ScriptedAgent:
+    """A member whose commands have the rights of the process, so that only the merge can hold it."""
+    shell = ShellSpec(shell=ShellTool(sandbox="none"))
+    runs = [calls("run_command", command=one) for one in commands]
+    return coder("hostile", *runs, says("done"), says("no"), says("no"), tools=("files", shell))
+
+
+@pytest.mark.parametrize(
+    ("command", "reason", "path"),
+    [
+        ("ln -s /etc/passwd stolen", "unsafe", "stolen"),
+        (
+            "mkdir n && cd n && git init -q . && git -c user.name=x -c user.email=x commit -q --allow-empty -m x",
+            "unsafe",
+            "n",
+        ),
+        ("echo mine > a.py", "not_owned", "a.py"),
+        ("rm a.py", "not_owned", "a.py"),
+    ],
+)
+async def test_what_a_command_did_outside_of_its_rights_is_refused_at_the_merge(
+    repository: Path, command: str, reason: str, path: str
+) -> None:
+    owns = ["b.py"] if reason == "not_owned" else ["**"]
+    journal = MemoryJournal()
+    async with Engine(journal) as engine:
+        result = await engine.run(side_by_side(repository, hostile(command), hostile=owns), "Fix it", run_id="r")
+    assert result.failure is not None
+    assert [(one.reason, one.files[0].path) for one in await refusals(journal)] == [(reason, path)] * 3
+    assert not (await branch(journal)).branch.chain()
+
+
+async def test_a_git_folder_that_a_member_makes_is_no_part_of_its_changes_and_runs_nothing(
+    repository: Path, tmp_path: Path
+) -> None:
+    evidence = tmp_path / "evidence"
+    command = (
+        "git init -q . && printf '#!/bin/sh\\ntouch %s\\n' " + str(evidence) + " > .git/run && chmod +x .git/run"
+        ' && printf \'[core]\\nfsmonitor = %s/.git/run\\nhooksPath = %s/.git\\n\' "$PWD" "$PWD" >> .git/config'
+        " && cp .git/run .git/post-index-change && echo new > new.py"
+    )
+    journal = MemoryJournal()
+    async with Engine(journal) as engine:
+        result = await engine.run(side_by_side(repository, hostile(command)), "Fix it", run_id="r")
+    assert result.status == "completed"
+    assert [one.files for one in (await branch(journal)).branch.chain()] == [("new.py",)]
+    assert not evidence.exists()
+
+
+async def test_a_call_that_fails_has_changed_nothing(repository: Path) -> None:
+    shell = ShellSpec(shell=ShellTool(sandbox=SandboxSettings(backend="none", seconds=0.5)))
+    rules = (
+        calls("run_command", command="echo half > a.py; sleep 20"),
+        calls("write_file", path="c.py", content="c"),
+        says("done"),
+    )
+    journal = MemoryJournal()
+    async with Engine(journal) as engine:
+        await engine.run(side_by_side(repository, coder("one", *rules, tools=("files", shell))), "Fix it", run_id="r")
+    assert [one.files for one in (await branch(journal)).branch.chain()] == [("c.py",)]
+
+
+async def test_a_named_merger_resolves_what_others_can_not(repository: Path) -> None:
+    edits = [calls("edit_file", path="a.py", old="A = 1", new=f"A = {number}0") for number in (1, 2)]
+    members = [coder(name, edit, says("done")) for name, edit in zip("xy", edits, strict=True)]
+    merger = coder("merger", calls("write_file", path="a.py", content="A = 12\n"), says("merged"))
+    steps: list[JsonValue] = [{"id": one.name, "agent": one.name} for one in members]
+    workspace = TeamWorkspace(git=str(repository), merger="merger")
+    team = Team(
+        "team", members=[*members], helpers=[merger], strategy="dag", options={"steps": steps}, workspace=workspace
+    )
+    journal = MemoryJournal()
+    async with Engine(journal) as engine:
+        assert (await engine.run(team, "Fix it", run_id="r")).status == "completed"
+    assert [one.resolver for one in await refusals(journal)] == ["merger"]
+    assert await shown(await branch(journal), "a.py") == "A = 12\n"
