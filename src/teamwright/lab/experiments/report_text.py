@@ -22,7 +22,7 @@ STYLE = (
     "body{font:15px/1.5 system-ui,sans-serif;max-width:56rem;margin:2rem auto;padding:0 1rem;color:#1c1f24;"
     "background:#fff}table{border-collapse:collapse;margin:1rem 0}td,th{padding:.25rem .8rem .25rem 0;"
     "text-align:left;border-bottom:1px solid #ddd;font-variant-numeric:tabular-nums}svg{max-width:100%}"
-    "svg text{font:13px system-ui,sans-serif;fill:currentColor}"
+    "pre{overflow-x:auto}svg text{font:13px system-ui,sans-serif;fill:currentColor}"
     "@media(prefers-color-scheme:dark){body{color:#e6e6e6;background:#16181c}td,th{border-color:#444}}"
 )
 
@@ -39,21 +39,33 @@ def interval_text(found: Interval | None) -> str:
 
 def text_of(report: ExperimentReport) -> str:
     """The report as text."""
-    parts = [_aligned([HEADS, *(variant_cells(one) for one in report.variants)])]
-    parts.extend("\n".join(lines) for lines in (list(_notes(report)), list(_judge(report.judge))) if lines)
+    return "\n\n".join([_aligned(_variants(report)), *_found(report), *_groups(report)])
+
+
+def _variants(report: ExperimentReport) -> list[tuple[str, ...]]:
+    return [HEADS, *(variant_cells(one) for one in report.variants)]
+
+
+def _found(report: ExperimentReport) -> Iterator[str]:
+    """What is to be said about the variants: notes, the judge, and comparisons."""
+    for lines in (list(_notes(report)), list(_judge(report.judge))):
+        if lines:
+            yield "\n".join(lines)
     if report.ablated:
-        parts.append("\n".join(one.sentence for one in report.comparisons) or "nothing can be left out of this team")
+        yield "\n".join(one.sentence for one in report.comparisons) or "nothing can be left out of this team"
     else:
-        parts.extend(comparison_text(one) for one in report.comparisons)
+        yield from map(comparison_text, report.comparisons)
+
+
+def _groups(report: ExperimentReport) -> Iterator[str]:
+    """The tables of tags, and of cases that did not pass."""
     shown = {one.variant for one in (report.variants[:1] if report.ablated else report.variants)}
     if tags := [one for one in report.by_tag if one.variant in shown]:
-        parts.append(_aligned([("TAG", "", "PASSED", "PASS RATE"), *map(_group_cells, tags)]))
+        yield _aligned([("TAG", "", "PASSED", "PASS RATE"), *map(_group_cells, tags)])
     if failed := [one for one in report.by_case if one.passed < one.trials and one.variant in shown]:
         rows = [(*_group_cells(one)[:3], cut(one.reason, LONGEST_REASON)) for one in failed[:MOST_FAILED]]
-        parts.append(_aligned([("CASE", "", "PASSED", "WHY NOT"), *rows]))
-        if len(failed) > MOST_FAILED:
-            parts[-1] += f"\n… and {len(failed) - MOST_FAILED} more"
-    return "\n\n".join(parts)
+        more = f"\n… and {len(failed) - MOST_FAILED} more" if len(failed) > MOST_FAILED else ""
+        yield _aligned([("CASE", "", "PASSED", "WHY NOT"), *rows]) + more
 
 
 def variant_cells(one: VariantResult) -> tuple[str, ...]:
@@ -131,16 +143,15 @@ def _aligned(rows: Sequence[Sequence[str]]) -> str:
 
 
 def html_of(report: ExperimentReport, title: str) -> str:
-    """The report as one page: the plot, the table of variants, and the text."""
+    """The report as one page: the plot, the table of variants, and the rest as text."""
     name = escape(title)
-    rows = [HEADS, *(variant_cells(one) for one in report.variants)]
-    head, *body = ["".join(f"<td>{escape(cell)}</td>" for cell in row) for row in rows]
+    head, *body = ["".join(f"<td>{escape(cell)}</td>" for cell in row) for row in _variants(report)]
     table = f"<table><thead><tr>{head}</tr></thead>" + "".join(f"<tr>{row}</tr>" for row in body) + "</table>"
-    shown = (one.sentence if report.ablated else comparison_text(one) for one in report.comparisons)
-    sentences = "".join(f"<p>{escape(text)}</p>" for text in shown)
+    said = "".join(f"<p>{escape(text).replace(chr(10), '<br>')}</p>" for text in _found(report))
+    groups = "".join(f"<pre>{escape(text)}</pre>" for text in _groups(report))
     return (
         f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{name}</title><style>{STYLE}</style>'
-        f"<h1>{name}</h1>{_plot(report)}{sentences}{table}<pre>{escape(text_of(report))}</pre></html>\n"
+        f"<h1>{name}</h1>{_plot(report)}{table}{said}{groups}</html>\n"
     )
 
 
