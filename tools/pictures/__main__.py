@@ -7,7 +7,18 @@ from pathlib import Path
 
 import anyio
 
-from tools.pictures import ask, expert_team, first_run, key_tree, layers, replay, steering, step_states, strategies
+from tools.pictures import (
+    ask,
+    expert_team,
+    first_run,
+    key_tree,
+    layers,
+    patches,
+    replay,
+    steering,
+    step_states,
+    strategies,
+)
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 FOLDER = ROOT / "docs" / "pictures"
@@ -20,6 +31,7 @@ async def draw_all(root: Path = ROOT) -> dict[str, str]:
         "layers.svg": layers.draw(root),
         "ask.svg": ask.draw(await ask.record()),
         "key_tree.svg": key_tree.draw(await key_tree.record()),
+        "patches.svg": patches.draw(await patches.record(root)),
         "replay.svg": replay.draw(await replay.record()),
         "step_states.svg": step_states.draw(),
         "expert_team.svg": expert_team.draw(await expert_team.record()),
