@@ -79,3 +79,11 @@ def test_a_name_that_is_none_is_refused_with_a_suggestion(call: Call, tmp_path: 
     assert done.code == 2
     assert "for example 'gr-e'" in done.err
     assert not (tmp_path / "größe").exists()
+
+
+@pytest.mark.parametrize("strategy", ["sequential", "hierarchical"])
+def test_a_new_team_may_have_a_case_that_passes(call: Call, tmp_path: Path, strategy: str) -> None:
+    made = call("new", tmp_path / "own", "--strategy", strategy, "--with-tests")
+    assert "own/tests/cases/first.yaml" in made.out
+    assert call("test", tmp_path / "own").code == 0
+    assert call("run", tmp_path / "own", "Go").code == 0

@@ -24,6 +24,7 @@ from teamwright.cli.entry import server_options, take_option
 from teamwright.cli.runs import (
     answer,
     apply,
+    check,
     conversations,
     delete,
     diff,
@@ -98,6 +99,7 @@ runs.command("trace")(trace.trace)
 runs.command("test")(run_test.make_case)
 runs.command("apply")(apply.apply)
 runs.command("prune")(apply.prune)
+runs.command("check")(check.check)
 runs.command("delete")(delete.delete)
 
 

@@ -230,6 +230,9 @@ def new(
     strategy: Annotated[
         str, typer.Option("--strategy", metavar="NAME", help="How its members work together.")
     ] = "sequential",
+    with_tests: Annotated[
+        bool, typer.Option("--with-tests", help="Also run it once, and make a case of that for teamwright test.")
+    ] = False,
     json: Json = False,
     out: Out = None,
 ) -> int:
@@ -241,12 +244,38 @@ def new(
     """
     check_out(out)
     folder, files, command = scaffold(Path(name), strategy)
+    if with_tests:
+        files += _first_case(folder)
     if json:
         write_json({"folder": str(folder), "files": [str(file) for file in files], "command": command}, out)
     else:
         made = "\n".join(f"  {file}" for file in files)
         write_result(f"created\n{made}\nrun it with:\n  {command}", out)
     return 0
+
+
+def _first_case(folder: Path) -> list[Path]:
+    """Run the team of a new folder in memory, and write the case of its run; returns its files."""
+    import anyio
+
+    from teamwright.runtime.engine import Engine
+    from teamwright.teams.team_loader import load_team
+    from teamwright.testing.cases.case_file import LoadedCase, recording_path
+    from teamwright.testing.cases.case_of_run import case_of_run, with_prompts, write_case
+    from teamwright.values.specs.manifest import Source
+
+    path = folder / "tests" / "cases" / "first.yaml"
+
+    async def run() -> tuple[LoadedCase, Source]:
+        async with Engine("memory") as engine:
+            result = await engine.run(load_team(folder), TASK, run_id="first")
+            history = await engine.runs.history(result.run_id)
+            case, source, _ = await case_of_run(engine.journal, history, result, path)
+            return case, source
+
+    path.parent.mkdir(parents=True)
+    write_case(with_prompts(*anyio.run(run)))
+    return [path, recording_path(path)]
 
 
 def scaffold(folder: Path, strategy: str) -> tuple[Path, list[Path], str]:

@@ -59,14 +59,11 @@ async def _make(engine: Engine, found: RunSummary, out: Path, manifest: Path | N
     """Write the case of a run, with what its calls sent as the team was then; returns it with what has changed."""
     import anyio.to_thread
 
-    from teamwright.testing.cases.case_of_run import case_of_run, with_recording, write_case
-    from teamwright.testing.cases.player import LiveCalls
-    from teamwright.testing.cases.replay import CaseReplay, run_now
+    from teamwright.testing.cases.case_of_run import case_of_run, with_prompts, write_case
 
-    history = await engine.runs.history(found.id)
-    case, source, team = await case_of_run(engine.journal, history, await engine.runs.result(found.id), out, manifest)
-    replayed = await anyio.to_thread.run_sync(partial(run_now, CaseReplay(case, source).run, LiveCalls()))
-    case = with_recording(case, case.recording.with_prompts(replayed.sent))
+    history, result = await engine.runs.history(found.id), await engine.runs.result(found.id)
+    case, source, team = await case_of_run(engine.journal, history, result, out, manifest)
+    case = await anyio.to_thread.run_sync(partial(with_prompts, case, source))
     write_case(case)
     return case, f"{str(team.manifest)!r} has changed since the run" if team.has_changed else ""
 

@@ -20,9 +20,10 @@ from teamwright.teams.manifests.environment_variables import secrets_of
 from teamwright.teams.team_loader import read_manifest, source_of
 from teamwright.testing.cases.case_file import Expected, ExpectedText, LoadedCase, RunCase, read_case, recording_path
 from teamwright.testing.cases.expectations import observed
+from teamwright.testing.cases.player import NOTHING_LIVE
 from teamwright.testing.cases.recorded_replies import Cleaner, recording_of
 from teamwright.testing.cases.recording import Recording
-from teamwright.testing.cases.replay import CaseResult
+from teamwright.testing.cases.replay import CaseReplay, CaseResult, run_now
 from teamwright.values.specs.manifest import Source
 from teamwright.values.specs.models import model_key
 from teamwright.values.turns.results import RunResult
@@ -127,9 +128,10 @@ def write_case(case: LoadedCase) -> None:
     case.path.write_text(case.case.to_yaml(), encoding="utf-8")
 
 
-def with_recording(case: LoadedCase, recording: Recording) -> LoadedCase:
-    """Return the case with another recording."""
-    return replace(case, recording=recording)
+def with_prompts(case: LoadedCase, source: Source) -> LoadedCase:
+    """Return the case with what its calls send by this source, found by a replay."""
+    sent = run_now(CaseReplay(case, source).run, NOTHING_LIVE).sent
+    return replace(case, recording=case.recording.with_prompts(sent))
 
 
 def rewrite_case(path: Path, result: CaseResult) -> None:

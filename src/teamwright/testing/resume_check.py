@@ -1,0 +1,198 @@
+"""Whether recorded runs would resume with the code, libraries and manifests of today, without calling anything.
+
+A run is replayed in memory as a resume would, up to where it goes on, and one that has ended up to its end; its journal
+is only read. Then it is replayed from its start with its recorded replies: so the turns are found that would be sent
+another prompt.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import anyio
+import anyio.lowlevel
+
+from teamwright.agents.clients.client_pool import Models
+from teamwright.errors import NonDeterminism, TeamwrightError
+from teamwright.history.record.asks import RecordedBodies
+from teamwright.history.record.run_record import RunRecord, check_record
+from teamwright.history.run_history import RunHistory
+from teamwright.journal.in_memory_journal import MemoryJournal
+from teamwright.journal.protocol import Journal
+from teamwright.runtime.budget.rate_limiter import RateLimiters
+from teamwright.runtime.event_publisher import Bus
+from teamwright.runtime.run import Run
+from teamwright.runtime.run_reader import TeamSource, read_events, read_source
+from teamwright.runtime.run_state import ReplayObserver
+from teamwright.teams.manifests.environment_variables import lenient_environment
+from teamwright.testing.cases.case_file import LoadedCase, RunCase
+from teamwright.testing.cases.expectations import CaseFinding, text_difference
+from teamwright.testing.cases.player import NOTHING_LIVE
+from teamwright.testing.cases.recorded_replies import Cleaner, recording_of
+from teamwright.testing.cases.recording import Recording, SentPrompt
+from teamwright.testing.cases.replay import CaseReplay, run_now
+from teamwright.values.events.agent import AgentFailed, AgentReplied
+from teamwright.values.events.event import Event
+from teamwright.values.events.run import RunEnded
+from teamwright.values.key import parent_key
+from teamwright.values.specs.manifest import Source
+from teamwright.values.value import JsonValue, Record
+
+if TYPE_CHECKING:
+    from teamwright.agents.contract.effect import Effect
+    from teamwright.teams.team import Team
+
+SECONDS = 20.0
+"""How long the replay of one run may take."""
+SETTLE = 50
+"""Iterations of the event loop after which branches have come as far as they can."""
+Verdict = Literal["same", "other_prompt", "would_not_resume", "unreadable"]
+WORDS: dict[Verdict, str] = {
+    "same": "resumes as before",
+    "other_prompt": "resumes, with another prompt for these turns",
+    "would_not_resume": "would not resume",
+    "unreadable": "can't be read",
+}
+
+
+class ResumeCheck(Record, frozen=True):
+    """What became of one recorded run; `why` has both sides where it would not resume."""
+
+    run_id: str
+    verdict: Verdict
+    why: str = ""
+    turns: tuple[CaseFinding, ...] = ()
+
+    @property
+    def passes(self) -> bool:
+        """Whether the run resumes."""
+        return self.verdict in ("same", "other_prompt")
+
+    def to_json(self) -> dict[str, JsonValue]:
+        """All fields as JSON data."""
+        found = {"run_id": self.run_id, "verdict": self.verdict, "why": self.why}
+        return {**found, "turns": [one.to_json() for one in self.turns]}
+
+
+async def check_resume(journal: Journal, run_id: str, source: Source | None = None) -> ResumeCheck:
+    """Check one run: with its recorded manifest, as a resume has it, or with the team of another `source`."""
+    try:
+        events = await read_events(journal, run_id)
+        check_record(events)
+        history = await RunHistory.load(journal, events)
+        recorded = await read_source(journal, history.record)
+    except (TeamwrightError, ValueError) as error:
+        return ResumeCheck(run_id=run_id, verdict="unreadable", why=str(error))
+    given = recorded if source is None else recorded.changed(lambda _: source)
+    try:
+        team = await anyio.to_thread.run_sync(partial(_built, given))
+        why = await _replayed(journal, history, team)
+    except TeamwrightError as error:
+        why = str(error)
+    if why:
+        return ResumeCheck(run_id=run_id, verdict="would_not_resume", why=why)
+    turns = await _other_prompts(journal, history, recorded.source, source)
+    return ResumeCheck(run_id=run_id, verdict="other_prompt" if turns else "same", turns=turns)
+
+
+def _built(source: TeamSource) -> Team:
+    environment = lenient_environment(source.source.manifest)
+    return source.build(Models(), recorded=True, environment=environment)
+
+
+async def _replayed(journal: Journal, history: RunHistory, team: Team) -> str:
+    """Replay a run as a resume would, but for its end, and return why that fails; empty if it does not."""
+    record = RunRecord.from_events(_open_events(history.events))
+    record.bodies = RecordedBodies(await journal.bodies(record.needed_bodies()))
+    run = Run(record.run_id, team, MemoryJournal(), Bus(), time.time, RateLimiters(), record)
+    observer = _HoldNewCalls()
+    run.observe(observer)
+    driving = asyncio.ensure_future(run.drive())
+    driving.add_done_callback(lambda _: observer.reached.set())
+    try:
+        with anyio.fail_after(SECONDS):
+            await observer.reached.wait()
+            while run.control.state.delivery.is_replaying and not driving.done():
+                await anyio.lowlevel.checkpoint()
+            for _ in range(SETTLE):
+                await anyio.lowlevel.checkpoint()
+    except TimeoutError:
+        return f"its replay took more than {SECONDS:g} seconds"
+    finally:
+        run.control.interrupt()
+        with suppress(TeamwrightError, asyncio.CancelledError):
+            await driving
+    error = run.control.state.error
+    if isinstance(error, NonDeterminism):
+        return f"the record has {error.recorded}, and the team now {error.replayed}"
+    return "" if error is None else str(error)
+
+
+def _open_events(events: Sequence[Event]) -> Sequence[Event]:
+    """Return the events before the end of the outermost team, whose ending would stand for all that it did."""
+    for index, event in enumerate(events):
+        if isinstance(event.fact, AgentReplied | AgentFailed | RunEnded) and not parent_key(event.key):
+            return events[:index]
+    return events
+
+
+class _HoldNewCalls(ReplayObserver):
+    """Lets a run come as far as its record goes, and holds every call that is not in it."""
+
+    def __init__(self) -> None:
+        self.reached = asyncio.Event()
+
+    async def begin(self, key: str) -> None:
+        """Hold a turn that is not recorded: from here on the run goes on."""
+        self.reached.set()
+        await anyio.sleep_forever()
+
+    async def turn(self, key: str, member: object, turn: object) -> None:
+        """Let members of open turns repeat their recorded calls."""
+
+    async def call(self, key: str, effect: Effect, *, is_recorded: bool) -> None:
+        """Hold a call that is not recorded."""
+        if not is_recorded:
+            self.reached.set()
+            await anyio.sleep_forever()
+
+    async def place(self, *, is_recorded: bool) -> None:
+        """Let the team change as it did."""
+
+
+async def _other_prompts(
+    journal: Journal, history: RunHistory, recorded: Source, source: Source | None
+) -> tuple[CaseFinding, ...]:
+    """Return the calls that would be sent something else; with both texts where another manifest is the reason."""
+    recording, answers = await recording_of(journal, history, Cleaner((), recorded.base))
+    given: dict[str, JsonValue] = {"manifest": ".", "task": history.task}
+    if answers:
+        given["answers"] = {key: one.model_dump(exclude_unset=True) for key, one in answers.items()}
+    case = LoadedCase(Path(history.events[0].run_id), RunCase.model_validate(given), recording)
+
+    async def sent(by: Source) -> dict[str, SentPrompt]:
+        replay = partial(run_now, CaseReplay(case, by).run, NOTHING_LIVE)
+        return (await anyio.to_thread.run_sync(replay)).sent
+
+    now = await sent(source or recorded)
+    before = await sent(recorded) if source is not None else {}
+    return tuple(_changes(recording, before, now))
+
+
+def _changes(
+    recording: Recording, before: Mapping[str, SentPrompt], now: Mapping[str, SentPrompt]
+) -> Iterator[CaseFinding]:
+    """Yield the calls that are sent something else; texts are known only of what another manifest changes."""
+    for key, prompt in now.items():
+        reply, then = recording.replies.get(key), before.get(key)
+        if reply is None or (then == prompt if then is not None else reply.request in ("", prompt.request)):
+            continue
+        text = f"the call of {reply.member!r} is sent something else"
+        difference = () if then is None else text_difference("\n".join(then.texts), "\n".join(prompt.texts))
+        yield CaseFinding(key, text, difference)
