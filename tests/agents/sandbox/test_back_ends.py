@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import socket
 import subprocess
+from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from teamwright.agents.sandbox.port import Sandbox
 from teamwright.errors import AgentError, UnknownName, UsageError
 from teamwright.testing.sandbox import FILES, PROCESSES, SandboxConformance
 from teamwright.values.specs.sandbox import SandboxSettings
+from teamwright.wings import Registered
 
 PLAIN = SandboxSettings(seconds=30.0)
 
@@ -107,6 +109,20 @@ def test_auto_takes_what_the_machine_has_and_never_nothing(monkeypatch: pytest.M
     with pytest.raises(UsageError, match=r"no bwrap; no Landlock\. To run without one, write  sandbox: none"):
         find_sandbox(PLAIN)
     assert find_sandbox(SandboxSettings(backend="none")).name == "none"
+
+
+class OfAnotherPackage(Unconfined):
+    """A back end that another package registers."""
+
+    name = "theirs"
+
+
+def test_another_package_brings_a_back_end_by_entry_point(monkeypatch: pytest.MonkeyPatch) -> None:
+    point = EntryPoint("theirs", f"{__name__}:OfAnotherPackage", back_ends.GROUP)
+    registered = Registered([point])
+    monkeypatch.setattr(back_ends, "_registered", lambda: registered)
+    assert isinstance(find_sandbox(SandboxSettings(backend="theirs")), OfAnotherPackage)
+    assert back_ends.sandbox_names()[-1] == "theirs"
 
 
 def test_an_unknown_sandbox_is_refused_with_those_that_there_are() -> None:
