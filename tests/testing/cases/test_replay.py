@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from teamwright.testing.cases.case_file import ExpectedTokens, LoadedCase
+from teamwright.testing import CallTools, ModelServer, Say, ToolCall
+from teamwright.testing.cases.case_file import ExpectedTokens, LoadedCase, recording_path
 from teamwright.testing.cases.recording import RecordedReply
 from teamwright.testing.cases.replay import CaseResult, replay_case, run_case
 from tests.kit.cases import changed_reply, made_case
@@ -116,6 +118,32 @@ def test_functions_are_replayed_too(tmp_path: Path) -> None:
     (folder / "own.py").write_text(code.replace("return", "raise KeyError"))
     assert case.case.expect.data == {"a": 1}
     assert replay_case(case, kill=True).passes
+
+
+def test_real_clients_need_neither_their_server_nor_a_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    answers: Iterator[CallTools | Say] = iter(
+        (
+            CallTools(calls=(ToolCall(name="forecast", args={"city": "Bergen"}),)),
+            Say(text="It will rain."),
+        )
+    )
+    folder = write_team(tmp_path / "t", "", REPLIES)
+    (folder / "sky.py").write_text("def forecast(city: str) -> str:\n    return f'rain over {city}'\n")
+    monkeypatch.setenv("OWN_KEY", "sk-very-secret-0123456789")
+    with ModelServer(lambda _: next(answers)) as server:
+        model = f"{{url: '{server.url}', name: big, api_key: '${{OWN_KEY}}'}}"
+        (folder / "team.yaml").write_text(
+            "agents: {a: {model: m, instructions: Be brief., tools: [forecast]}}\n"
+            f"models: {{m: {model}}}\ntools: {{forecast: 'sky:forecast'}}\n"
+        )
+        case = made_case(folder, "The weather? sk-very-secret-0123456789")
+    monkeypatch.delenv("OWN_KEY")
+    (folder / "sky.py").write_text("def forecast(city: str) -> str:\n    raise KeyError(city)\n")
+    assert said(replay_case(case, kill=True)) == ""
+    written = case.path.read_text() + recording_path(case.path).read_text()
+    assert ("rain over Bergen" in written, "very-secret" in written, str(folder) in written) == (True, False, False)
+    (folder / "team.yaml").write_text((folder / "team.yaml").read_text().replace("Be brief.", "Be long."))
+    assert said(replay_case(case)).count("+Be long.") == 2
 
 
 def test_a_margin_of_tokens_is_a_share() -> None:

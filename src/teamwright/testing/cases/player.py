@@ -104,7 +104,8 @@ class Player(ReplayObserver):
         reply = self._recording.replies.get(key)
         if reply is None:
             await self._halt(self._unknown(key, effect, sent))
-        await self._wait_until(reply.began)
+        if reply.began is not None:
+            await self._wait_until(reply.began)
         if reply.name != effect.name and effect.kind == "tool":
             self.findings.append(CaseFinding(key, f"the tool {effect.name!r} is called, and {reply.name!r} was then"))
         elif not self._is_same(reply, sent):

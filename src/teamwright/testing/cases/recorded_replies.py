@@ -239,7 +239,7 @@ class _RunReplies:
             arguments=self._cleaner.value(arguments),
             failures=tuple(call.failures),
             result=call.result,
-            began=call.began if self._is_limited else 0.0,
+            began=call.began if self._is_limited else None,
         )
 
     def _result(self, event: Event, fact: AgentReturned) -> CallResult:

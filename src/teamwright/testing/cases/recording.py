@@ -81,7 +81,7 @@ class RecordedReply(Record, frozen=True, tag="reply"):
     failures: tuple[FailedAttempt, ...] = ()
     result: CallResult | None = None
     prompt: tuple[str, ...] = ()
-    began: float = 0.0
+    began: float | None = None
 
     @property
     def is_answered(self) -> bool:
