@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from teamwright.agents.evaluators import Evaluator
 from teamwright.agents.scripted import Rule, Script, ScriptedAgent
 from teamwright.agents.tools.registry import ToolLike
 from teamwright.journal.in_memory_journal import MemoryJournal
@@ -44,8 +45,14 @@ def says(text: str) -> Rule:
     return Rule.model_validate({"reply": text, "times": 1})
 
 
-def coder(name: str, *rules: Rule, tools: Sequence[ToolLike] = ("files",), optional: bool = False) -> ScriptedAgent:
-    return ScriptedAgent(name, Script(rules=rules), tools=tools, optional=optional)
+def coder(
+    name: str,
+    *rules: Rule,
+    tools: Sequence[ToolLike] = ("files",),
+    optional: bool = False,
+    evaluate: Evaluator | None = None,
+) -> ScriptedAgent:
+    return ScriptedAgent(name, Script(rules=rules), tools=tools, optional=optional, evaluate=evaluate)
 
 
 async def branch(journal: MemoryJournal, run_id: str = "r") -> RecordedBranch:

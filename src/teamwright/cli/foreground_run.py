@@ -188,7 +188,30 @@ async def report_end(
             say(step)
     if hint and not shown.quiet:
         say(hint)
+    if not shown.quiet and ended.run_id and (changes := await _changes_text(engine, ended.run_id)):
+        say(changes)
     return code
+
+
+async def _changes_text(engine: Engine, run_id: str) -> str:
+    """Return what a run has changed in the files of its workspace, and the commands that show and take it over."""
+    from teamwright.journal.location import data_folder
+    from teamwright.values.text.display import count_text
+
+    if not (data_folder() / "workspaces" / run_id).is_dir():  # most runs have none, which costs nothing
+        return ""
+    from teamwright.runtime.run_reader import read_record
+    from teamwright.runtime.trees.branch import branch_of
+
+    record = await read_record(engine.journal, run_id)
+    chain = branch_of(record).chain() if record.start.commit else []
+    if not chain:
+        return ""
+    files = count_text(len({path for one in chain for path in one.files}), "file")
+    return (
+        f"{count_text(len(chain), 'commit')} changed {files} — see them: teamwright runs diff {run_id} --patch"
+        f" — take them over: teamwright runs apply {run_id}"
+    )
 
 
 def _deliver(

@@ -14,6 +14,7 @@ from teamwright.errors import ManifestError, UsageError
 from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.journal.location import data_folder
 from teamwright.values.events.agent import WorkspacePatched, WorkspaceRefused
+from teamwright.values.specs.evaluation import Criterion, Evaluate
 from teamwright.values.specs.members import TeamWorkspace
 from teamwright.values.specs.sandbox import SandboxSettings
 from teamwright.values.specs.tools import ShellSpec, ShellTool
@@ -264,3 +265,45 @@ async def test_a_named_merger_resolves_what_others_can_not(repository: Path) -> 
         assert (await engine.run(team, "Fix it", run_id="r")).status == "completed"
     assert [one.resolver for one in await refusals(journal)] == ["merger"]
     assert await shown(await branch(journal), "a.py") == "A = 12\n"
+
+
+@pytest.mark.parametrize("where", ["member", "step", "step with states"])
+async def test_work_that_passes_in_its_second_round_is_applied_once_with_the_changes_of_both(
+    repository: Path, where: str
+) -> None:
+    pytest.importorskip("teamwright.experts")
+    from teamwright.experts import Rubric
+
+    check = Evaluate(criteria=(Criterion(id="three", command=("grep", "-q", "A = 3", "a.py")),), revisions=1)
+    edits = [calls("edit_file", path="a.py", old=f"A = {at}", new=f"A = {at + 1}") for at in (1, 2)]
+    add = calls("write_file", path="c.py", content="c\n")
+    evaluate = Rubric(check) if where == "member" else None
+    one = coder("one", add, edits[0], says("first"), edits[1], says("second"), evaluate=evaluate)
+    step: dict[str, JsonValue] = {"id": "s", "agent": "one"}
+    if where != "member":
+        step["evaluate"] = check.model_dump(mode="json", exclude_unset=True)
+    options: dict[str, JsonValue] = {"steps": [step]}
+    if where == "step with states":
+        options["timeout"] = 600
+    workspace = TeamWorkspace(git=str(repository))
+    team = Team("team", members=[one], strategy="dag", options=options, workspace=workspace)
+    journal = MemoryJournal()
+    async with Engine(journal) as engine:
+        result = await engine.run(team, "Fix it", run_id="r")
+    assert (result.status, result.output) == ("completed", "second")
+    found = await branch(journal)
+    assert [one.files for one in found.branch.chain()] == [("a.py", "c.py")]
+    assert (await shown(found, "a.py")).startswith("A = 3")
+
+
+async def test_work_that_does_not_pass_is_applied_nowhere(repository: Path) -> None:
+    pytest.importorskip("teamwright.experts")
+    from teamwright.experts import Rubric
+
+    check = Evaluate(criteria=(Criterion(id="no", command=("false",)),), revisions=0)
+    one = coder("one", calls("write_file", path="c.py", content="c\n"), says("done"), evaluate=Rubric(check))
+    journal = MemoryJournal()
+    async with Engine(journal) as engine:
+        result = await engine.run(side_by_side(repository, one), "Fix it", run_id="r")
+    assert result.failure is not None
+    assert not (await branch(journal)).branch.chain()
