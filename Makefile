@@ -49,10 +49,11 @@ test: page ## run the whole test suite; PYTEST="-k name" narrows it
 	@$(BIN)/python -m tools.compile_tests src tests tools
 	@$(BIN)/pytest -n $(WORKERS) --dist worksteal $(PYTEST)
 
-test-long: $(VENV)/.dev ## run ten minutes of fuzzing, ten of soak tests, 10000 queued runs, the conformance suites, the laws with many examples, the rest without each wing, and all tests with every case in a random order
+test-long: $(VENV)/.dev ## run ten minutes of fuzzing, ten of soak tests, 10000 queued runs, 300 runs as cases, the conformance suites, the laws with many examples, the rest without each wing, and all tests with every case in a random order
 	@$(BIN)/python -m tests.fuzz --seconds 600
 	@$(BIN)/python -m tests.soak --minutes 10
 	@$(BIN)/python -m tests.cluster_campaign --runs 10000 --workers 8
+	@$(BIN)/python -m tests.cases_campaign --runs 300
 	@$(BIN)/python -m tools.conformance
 	@$(BIN)/python -m tools.blame_table
 	@HYPOTHESIS_PROFILE=thorough $(BIN)/pytest -n auto --dist worksteal --timeout 1800 tests/laws $(PYTEST)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from teamwright.testing import CallTools, ModelServer, Say, ToolCall
 from teamwright.testing.cases.case_file import ExpectedTokens, LoadedCase, recording_path
 from teamwright.testing.cases.recording import RecordedReply
 from teamwright.testing.cases.replay import CaseResult, replay_case, run_case
+from tests import cases_campaign
 from tests.kit.cases import changed_reply, made_case
 from tests.kit.terminal import REPLIES, TEAM, write_team
 from tests.paths import EXAMPLES
@@ -144,6 +146,13 @@ def test_real_clients_need_neither_their_server_nor_a_key(tmp_path: Path, monkey
     assert ("rain over Bergen" in written, "very-secret" in written, str(folder) in written) == (True, False, False)
     (folder / "team.yaml").write_text((folder / "team.yaml").read_text().replace("Be brief.", "Be long."))
     assert said(replay_case(case)).count("+Be long.") == 2
+
+
+def test_runs_of_several_strategies_show_their_mutations(tmp_path: Path) -> None:
+    told = Counter[str]()
+    for number in (1, 3):
+        cases_campaign.check(number, 7, tmp_path / f"team-{number}", told)
+    assert (told["prompt: found"], told["missing: found"]) == (2, 2)
 
 
 def test_a_margin_of_tokens_is_a_share() -> None:

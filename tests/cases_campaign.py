@@ -1,0 +1,96 @@
+"""Runs of every strategy become cases, replay green, and show one mutated reply, prompt, order or missing reply each.
+
+    python -m tests.cases_campaign [--runs 300] [--seed N]
+
+Every tenth is also killed at each write. A mutation that changes nothing must be one that the table explains.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+import sys
+import tempfile
+import time
+from argparse import ArgumentParser
+from collections import Counter
+from pathlib import Path
+
+from teamwright.cli.new import all_templates, scaffold
+from teamwright.testing.cases.case_file import LoadedCase
+from teamwright.testing.cases.recording import RecordedReply
+from teamwright.testing.cases.replay import replay_case
+from tests.kit.cases import changed_reply, made_case
+
+MUTATIONS = ("reply", "prompt", "order", "missing")
+EQUIVALENT = {
+    "reply of selector": "the words of who chooses are read for a name, which is still in them",
+    "order": "steps, edges, subscriptions or a lead say who works, and the order of members is only a list",
+}
+"""Mutations that may change nothing, and why."""
+
+
+def mutated(case: LoadedCase, folder: Path, mutation: str, chance: random.Random) -> LoadedCase | None:
+    """Return the case, or its team, with one mutation; `None` where it has nothing to mutate."""
+    manifest = folder / "team.yaml"
+    text = manifest.read_text()
+    replies = [one for one in case.recording.replies.values() if one.result and isinstance(one.result.value, str)]
+    match mutation:
+        case "reply":
+            return changed_reply(case, chance.choice(replies).key, _other_words) if replies else None
+        case "missing":
+            return changed_reply(case, chance.choice(sorted(case.recording.replies)), lambda _: None)
+        case "prompt":
+            asked = chance.choice(sorted({one.member for one in case.recording.replies.values()}))
+            found = re.search(rf"^  {asked}:\n    model: primary\n    instructions: ", text, re.MULTILINE)
+            if found is None:
+                return None
+            manifest.write_text(f"{text[: found.end()]}Otherwise. {text[found.end() :]}")
+        case _:
+            members = re.search(r"members: \[(.*)\]", text)
+            if members is None or "," not in members[1]:
+                return None
+            turned = ", ".join(reversed(members[1].split(", ")))
+            manifest.write_text(text.replace(members[0], f"members: [{turned}]"))
+    return case
+
+
+def _other_words(reply: RecordedReply) -> RecordedReply:
+    assert reply.result is not None
+    return reply.changed(result=reply.result.changed(value=f"{reply.result.value} Or not."))
+
+
+def check(number: int, seed: int, folder: Path, told: Counter[str]) -> None:
+    """Make one case, replay it, and mutate it; raises `AssertionError` for what is not as it must be."""
+    chance, templates = random.Random(f"{seed} {number}"), sorted(all_templates())
+    strategy = templates[number % len(templates)]
+    scaffold(folder, strategy)
+    case = made_case(folder, f"Why is number {number} odd?")
+    green = replay_case(case, kill=number % 10 == 0)
+    assert green.passes, f"{strategy}, run {number}: {list(green.lines())}"
+    declared = (folder / "team.yaml").read_text()
+    for mutation in MUTATIONS:
+        (folder / "team.yaml").write_text(declared)
+        other = mutated(case, folder, mutation, chance)
+        outcome = "nothing to mutate" if other is None else "equivalent" if replay_case(other).passes else "found"
+        known = {mutation, f"{mutation} of {strategy}"} & EQUIVALENT.keys()
+        assert outcome != "equivalent" or known, f"{strategy}, run {number}: {mutation} is not found"
+        told[f"{mutation}: {outcome}"] += 1
+        told[f"{mutation} of {strategy}: equivalent"] += outcome == "equivalent"
+
+
+def main() -> None:
+    """Run the campaign, and print what was found."""
+    parser = ArgumentParser()
+    parser.add_argument("--runs", type=int, default=300)
+    parser.add_argument("--seed", type=int, default=int(time.time()))
+    given, told = parser.parse_args(), Counter[str]()
+    sys.stdout.write(f"seed {given.seed}\n")
+    with tempfile.TemporaryDirectory() as folder:
+        for number in range(given.runs):
+            check(number, given.seed, Path(folder) / f"team-{number}", told)
+    sys.stdout.writelines(f"{words}: {count}\n" for words, count in sorted(told.items()) if count)
+
+
+if __name__ == "__main__":
+    main()
