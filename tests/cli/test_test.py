@@ -66,6 +66,13 @@ def test_what_was_never_recorded_is_asked_live(call: Call, team: Path, case: Pat
     assert call("test", case, "--kill").code == 0
 
 
+def test_a_fork_becomes_a_case_as_if_it_had_run_from_its_start(call: Call, team: Path, case: Path) -> None:
+    assert call("runs", "fork", "one", "Explain B-trees again", "--run-id", "two").code == 0
+    assert call("runs", "test", "two", "--out", case.with_name("fork.yaml")).code == 0
+    assert "writer: 1" in case.with_name("fork.yaml").read_text()
+    assert call("test", case.parent, "--kill").code == 0
+
+
 def test_no_case_is_no_pass(call: Call, tmp_path: Path) -> None:
     done = call("test", tmp_path)
     assert (done.code, done.out) == (2, "")

@@ -36,7 +36,8 @@ class CaseFinding:
 
 async def observed(journal: Journal, history: RunHistory, result: RunResult) -> Expected:
     """Return what a run did as what a case would expect of it."""
-    called = [(event.key, event.fact) for event in history.events if isinstance(event.fact, AgentCalled)]
+    events = [event for event in history.events if not history.record.is_superseded(event.key)]
+    called = [(event.key, event.fact) for event in events if isinstance(event.fact, AgentCalled)]
     tools = {key: fact for key, fact in called if fact.effect == "tool" and fact.method is None}
     written = {fact.arguments for fact in tools.values() if fact.arguments}
     bodies = RecordedBodies(await journal.bodies(written))
@@ -48,11 +49,11 @@ async def observed(journal: Journal, history: RunHistory, result: RunResult) -> 
         )
         for key, fact in sorted(tools.items(), key=lambda one: natural_key(one[0]))
     ]
-    asked = [event.fact for event in history.events if isinstance(event.fact, AgentAsked)]
+    asked = [event.fact for event in events if isinstance(event.fact, AgentAsked)]
     members = Counter(fact.member for fact in asked if fact.member_kind != "team")
     verdicts = [
         (event.key, ExpectedVerdict(member=event.fact.member, outcome=event.fact.verdict.outcome))
-        for event in history.events
+        for event in events
         if isinstance(event.fact, TeamEvaluationResult)
     ]
     given: dict[str, object] = {"status": result.status, "stop_reason": result.stop_reason}
