@@ -216,7 +216,7 @@ def handoff_targets(members: Sequence[Agent]) -> dict[str, tuple[str, ...]]:
 
 def handoff_flaws(strategy: Strategy | None, members: Members) -> list[HandoffIssue]:
     """Return the handoffs of members that their team can't make; `None` is a strategy that is not known."""
-    names = list(dict.fromkeys(member.name for member in members))
+    names = dict.fromkeys(member.name for member in members)
     found: list[HandoffIssue] = []
     for name, targets in handoff_targets(members).items():
         others = [one for one in names if one != name]

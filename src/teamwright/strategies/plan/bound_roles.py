@@ -45,7 +45,13 @@ def effective_roles(declared: Mapping[str, Role], members: Members, lead: str | 
     if declared:
         return dict(declared)
     others = [one for one in members if one.name != lead or len(members) == 1]
-    return {one.name: Role(agent=one.name, description=description_line(one)) for one in others}
+    return {one.name: _role_of(one) for one in others}
+
+
+def _role_of(member: Agent) -> Role:
+    """Return the member as a role of its own; what is taken was validated with the member."""
+    fields = {"agent": member.name, "description": description_line(member)}
+    return Role.model_construct(set(fields), **fields)
 
 
 def steps_of_roles(roles: Mapping[str, Role], *, declared: bool = True) -> tuple[Step, ...]:

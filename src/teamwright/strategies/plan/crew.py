@@ -220,5 +220,7 @@ class StepCrew:
         """Return how a step is worked on: as its board says, or by one ask, which may be evaluated."""
         if self.board is not None:
             return partial(self.board.work, self.bound.assignments[step.id])
+        if step.evaluate is None:  # without a board, the team has no review for all steps
+            return None
         evaluator = evaluator_of_step(step, self._options, self._state.members)
         return None if evaluator is None else partial(ask_evaluated, key=WORK, evaluator=evaluator)

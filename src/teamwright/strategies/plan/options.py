@@ -345,6 +345,8 @@ class PlanOptions(PlacedParts):
 
     def workers_of(self, members: Members) -> list[Agent]:
         """Return who works on steps that name no agent."""
+        if not self.is_led and isinstance(self.pool, bool):
+            return list(members)
         return [members.named(name) for name in self.worker_names(self.roster(members))]
 
     def worker_names(self, team: Roster) -> tuple[str, ...]:
@@ -364,7 +366,8 @@ class PlanOptions(PlacedParts):
     def roster(self, members: Members) -> Roster:
         """Return the names of the team."""
         names = tuple(member.name for member in members)
-        helpers = tuple(name for name in members.names if name not in names)
+        known = frozenset(names)
+        helpers = tuple(name for name in members.names if name not in known)
         return Roster(names, self.lead_name(members) if members else "", helpers)
 
     def width_for(self, members: Members) -> int:

@@ -48,7 +48,8 @@ class PresentMembers(Sequence[Agent]):
     def roster(self) -> Roster:
         """The names of the team."""
         names = tuple(self.names)
-        helpers = tuple(name for name in self.everyone.names if name not in names and name not in self.left)
+        no_helpers = {*names, *self.left}
+        helpers = tuple(name for name in self.everyone.names if name not in no_helpers)
         return Roster(names, self.lead.name, helpers)
 
     @property
