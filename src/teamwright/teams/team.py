@@ -357,15 +357,15 @@ def _is_team(agent: Agent) -> TypeIs[Team]:
 def _as_json(value: object, owner: str) -> JsonValue:
     """Return options as they are recorded; in Python they may contain values of this package, and tuples."""
     match value:
+        case None | str() | int() | float():  # most of them
+            return value
+        case list() | tuple():
+            return [_as_json(one, owner) for one in cast("Sequence[object]", value)]
         case Value():
             return value.model_dump(mode="json", by_alias=True, exclude_unset=True)
         case Mapping():
             fields = cast("Mapping[str, object]", value)
             return {name: _as_json(one, owner) for name, one in fields.items()}
-        case list() | tuple():
-            return [_as_json(one, owner) for one in cast("Sequence[object]", value)]
-        case None | str() | int() | float():
-            return value
         case _:
             raise UsageError(f"{owner} has {value!r:.100} in its options, which is no JSON; write a list or a text.")
 

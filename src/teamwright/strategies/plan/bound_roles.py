@@ -50,8 +50,7 @@ def effective_roles(declared: Mapping[str, Role], members: Members, lead: str | 
 
 def _role_of(member: Agent) -> Role:
     """Return the member as a role of its own; what is taken was validated with the member."""
-    fields = {"agent": member.name, "description": description_line(member)}
-    return Role.model_construct(set(fields), **fields)
+    return NO_ROLE.model_copy(update={"agent": member.name, "description": description_line(member)})
 
 
 def steps_of_roles(roles: Mapping[str, Role], *, declared: bool = True) -> tuple[Step, ...]:

@@ -188,9 +188,10 @@ def _competition_flaws(step: Step, competitors: Sequence[str]) -> Iterator[tuple
 
 def _strangers(step: Step, members: Collection[str], judges: Collection[str]) -> Iterator[tuple[str, str]]:
     """Yield the names of agents that are no members, and of judges that the team does not know; each once."""
-    named = {"agent": step.agent, "agents": step.agents, "parts": [part.agent for part in step.parts]}
-    for field, names in named.items():
-        for name in dict.fromkeys((names,) if isinstance(names, str) else names or ()):
+    if step.agent is not None and step.agent not in members:
+        yield "agent", step.agent
+    for field, names in (("agents", step.agents), ("parts", [part.agent for part in step.parts])):
+        for name in dict.fromkeys(names):
             if name not in members:
                 yield field, name
     for name in step.evaluate.judges if step.evaluate is not None else ():
