@@ -7,6 +7,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field, JsonValue
 
+from teamwright.errors import InvalidName
 from teamwright.values.names import check_name
 from teamwright.values.value import Value
 
@@ -16,7 +17,10 @@ ANY_HOST = "*"
 
 
 def _check(name: str) -> str:
-    return check_name("sandbox", name)
+    try:
+        return check_name("sandbox", name)
+    except InvalidName as error:
+        raise ValueError(str(error)) from None
 
 
 BackEnd = Annotated[str, AfterValidator(_check)]
