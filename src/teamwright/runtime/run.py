@@ -158,7 +158,7 @@ class Run:
 
     def enqueue(self, run_input: RunInput, queue: str, starts: float | None = None) -> Batch:
         """Return the first batch of a run that a worker of this queue will drive; nothing else is recorded here."""
-        if self._team.workspace is not None:
+        if queue and self._team.workspace is not None:
             raise UsageError(
                 f"The team {self._team.name!r} works on files of this machine, so no worker of a queue can drive it;"
                 " run it here, without a queue."

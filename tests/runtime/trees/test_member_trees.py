@@ -307,3 +307,14 @@ async def test_work_that_does_not_pass_is_applied_nowhere(repository: Path) -> N
         result = await engine.run(side_by_side(repository, one), "Fix it", run_id="r")
     assert result.failure is not None
     assert not (await branch(journal)).branch.chain()
+
+
+async def test_the_same_run_is_not_begun_twice_and_no_queue_takes_it(repository: Path) -> None:
+    def team() -> Team:
+        return side_by_side(repository, coder("one", calls("write_file", path="c.py", content="c\n"), says("done")))
+
+    async with Engine("memory") as engine:
+        first = await engine.run(team(), "Fix it", run_id="r")
+        assert (await engine.run(team(), "Fix it", run_id="r")).seconds == first.seconds
+        with pytest.raises(UsageError, match="works on files of this machine"):
+            await engine.enqueue(team(), "Fix it", queue="q")
