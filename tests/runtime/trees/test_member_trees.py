@@ -318,3 +318,24 @@ async def test_the_same_run_is_not_begun_twice_and_no_queue_takes_it(repository:
         assert (await engine.run(team(), "Fix it", run_id="r")).seconds == first.seconds
         with pytest.raises(UsageError, match="works on files of this machine"):
             await engine.enqueue(team(), "Fix it", queue="q")
+
+
+async def test_an_agent_that_is_a_tool_works_on_the_tree_of_who_asks_it(repository: Path) -> None:
+    def team() -> Team:
+        edit = calls("edit_file", path="c.py", old="c", new="d")
+        helper = coder("helper", calls("write_file", path="c.py", content="c\n"), says("written"))
+        ask = calls("helper", task="Write c.py")
+        return side_by_side(repository, coder("one", ask, edit, says("done"), tools=("files", helper)))
+
+    journal = MemoryJournal()
+    async with Engine(journal) as engine:
+        await engine.run(team(), "Fix it", run_id="r")
+    found = await branch(journal)
+    assert [one.files for one in found.branch.chain()] == [("c.py",)]
+    assert await shown(found, "c.py") == "d\n"
+    events = await journal.read("r")
+    for at in range(5, len(events), 3):
+        copy = await cut(journal, at)
+        async with Engine(copy) as engine:
+            assert (await engine.resume("r", team=team())).status == "completed"
+        assert await shown(await branch(copy), "c.py") == "d\n", f"killed after event {at}"
