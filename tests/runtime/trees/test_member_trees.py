@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from teamwright import Engine, Team
-from teamwright.agents.scripted import ScriptedAgent
+from teamwright.agents.scripted import Rule, ScriptedAgent
 from teamwright.errors import ManifestError, UsageError
 from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.journal.location import data_folder
@@ -339,3 +339,29 @@ async def test_an_agent_that_is_a_tool_works_on_the_tree_of_who_asks_it(reposito
         async with Engine(copy) as engine:
             assert (await engine.resume("r", team=team())).status == "completed"
         assert await shown(await branch(copy), "c.py") == "d\n", f"killed after event {at}"
+
+
+async def test_of_changes_that_compete_those_of_the_winner_are_applied(repository: Path) -> None:
+    pytest.importorskip("teamwright.experts")
+    members = [
+        coder(name, calls("write_file", path="c.py", content=f"by {name}\n"), says(f"{name} has done it"))
+        for name in ("ann", "ben")
+    ]
+    step: JsonValue = {
+        "id": "race",
+        "parallel": "competitive_parallel",
+        "agents": ["ann", "ben"],
+        "task": "Write c.py",
+    }
+    pick = Rule.model_validate({"match": "Pick the best one", "json": {"winner": "answer-2", "reason": "It is."}})
+    plan = Rule.model_validate({"match": "You plan the work of a team", "json": {"steps": [step]}})
+    lead = ScriptedAgent("lead", [plan, pick, Rule(reply="ben has won")])
+    workspace = TeamWorkspace(git=str(repository))
+    team = Team("team", members=[lead, *members], strategy="collaborate", workspace=workspace)
+    journal = MemoryJournal()
+    async with Engine(journal) as engine:
+        result = await engine.run(team, "Fix it", run_id="r")
+    assert result.status == "completed", result.failure
+    found = await branch(journal)
+    assert [one.member for one in found.branch.chain()] == ["ben"]
+    assert await shown(found, "c.py") == "by ben\n"
