@@ -265,6 +265,7 @@ async def test_a_purse_for_twenty_pays_for_twenty_of_sixty_four() -> None:  # Z-
     assert result.warnings[0].startswith("44 of 64 parts were not afforded (chunk-21, chunk-22, ")
 
 
+@pytest.mark.experts
 async def test_a_team_that_writes_code_ends_with_passing_tests_wherever_it_is_killed() -> None:
     folder = EXAMPLES / "coding_team"
     task, journal = (folder / "task.txt").read_text(), MemoryJournal()

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from teamwright import Engine, Team
+from teamwright.agents.evaluators import make_evaluator
 from teamwright.agents.scripted import Rule, ScriptedAgent
 from teamwright.errors import ManifestError, UsageError
 from teamwright.journal.in_memory_journal import MemoryJournal
@@ -267,17 +268,15 @@ async def test_a_named_merger_resolves_what_others_can_not(repository: Path) -> 
     assert await shown(await branch(journal), "a.py") == "A = 12\n"
 
 
+@pytest.mark.experts
 @pytest.mark.parametrize("where", ["member", "step", "step with states"])
 async def test_work_that_passes_in_its_second_round_is_applied_once_with_the_changes_of_both(
     repository: Path, where: str
 ) -> None:
-    pytest.importorskip("teamwright.experts")
-    from teamwright.experts import Rubric
-
     check = Evaluate(criteria=(Criterion(id="three", command=("grep", "-q", "A = 3", "a.py")),), revisions=1)
     edits = [calls("edit_file", path="a.py", old=f"A = {at}", new=f"A = {at + 1}") for at in (1, 2)]
     add = calls("write_file", path="c.py", content="c\n")
-    evaluate = Rubric(check) if where == "member" else None
+    evaluate = make_evaluator(check) if where == "member" else None
     one = coder("one", add, edits[0], says("first"), edits[1], says("second"), evaluate=evaluate)
     step: dict[str, JsonValue] = {"id": "s", "agent": "one"}
     if where != "member":
@@ -296,12 +295,10 @@ async def test_work_that_passes_in_its_second_round_is_applied_once_with_the_cha
     assert (await shown(found, "a.py")).startswith("A = 3")
 
 
+@pytest.mark.experts
 async def test_work_that_does_not_pass_is_applied_nowhere(repository: Path) -> None:
-    pytest.importorskip("teamwright.experts")
-    from teamwright.experts import Rubric
-
     check = Evaluate(criteria=(Criterion(id="no", command=("false",)),), revisions=0)
-    one = coder("one", calls("write_file", path="c.py", content="c\n"), says("done"), evaluate=Rubric(check))
+    one = coder("one", calls("write_file", path="c.py", content="c\n"), says("done"), evaluate=make_evaluator(check))
     journal = MemoryJournal()
     async with Engine(journal) as engine:
         result = await engine.run(side_by_side(repository, one), "Fix it", run_id="r")
@@ -341,8 +338,8 @@ async def test_an_agent_that_is_a_tool_works_on_the_tree_of_who_asks_it(reposito
         assert await shown(await branch(copy), "c.py") == "d\n", f"killed after event {at}"
 
 
+@pytest.mark.experts
 async def test_of_changes_that_compete_those_of_the_winner_are_applied(repository: Path) -> None:
-    pytest.importorskip("teamwright.experts")
     members = [
         coder(name, calls("write_file", path="c.py", content=f"by {name}\n"), says(f"{name} has done it"))
         for name in ("ann", "ben")
