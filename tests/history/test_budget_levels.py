@@ -59,7 +59,7 @@ def test_a_call_is_held_at_every_level_around_it_until_it_is_back() -> None:  # 
     assert sums(levels, "") == sums(levels, "t") == ([40, 1], [0, 0])
     assert levels.by_scope["t"].to_json(0.0) == {
         "level": "t",
-        "limits": {"tokens": 300, "usd": None, "calls": 9, "seconds": None, "message": None, "strict": None},
+        "limits": {"tokens": 300, "calls": 9} | dict.fromkeys(("usd", "seconds", "message", "strict", "asks", "depth")),
         "spent": {"tokens": 40, "usd": 0.04, "calls": 1, "seconds": 0.0},
         "held": {"tokens": 0, "usd": 0.0, "calls": 0, "seconds": None},
         "open": True,

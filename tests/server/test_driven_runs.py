@@ -19,6 +19,30 @@ from teamwright.journal.sqlite.journal import SqliteJournal
 from teamwright.server.driven_runs import DRIVER
 from tests.kit.program import Program
 from tests.kit.server import PATIENCE, serving
+from tests.kit.terminal import write_team
+from tests.kit.workers import eventually
+
+OWN_ORDER = """\
+agents:
+  a: {model: scripted:replies.yaml}
+  b: {model: scripted:replies.yaml, confirm: {after: true}}
+teams:
+  own: {strategy: "order:Order", members: [a, b]}
+"""
+REPLIES = "rules:\n  - {agent: a, reply: one}\n  - {agent: b, reply: two}\n"
+ORDER = """\
+from teamwright import Strategy
+from teamwright.strategies import TeamConversation
+
+class Order(Strategy):
+    name, version = "order", 1
+
+    async def run(self, task, members, ctx):
+        talk = TeamConversation(task)
+        for member in members:
+            talk.receive(await ctx.ask(member, talk.turn(1), key=member.name))
+        return talk.ended("done")
+"""
 
 
 async def test_a_server_that_stops_resumes_its_runs_when_it_starts_again(tmp_path: Path, teams: Path) -> None:
@@ -121,6 +145,30 @@ async def test_a_paused_run_waits_for_its_answer_also_after_a_restart(tmp_path: 
         given = {"key": question["key"], "text": "approve"}
         assert (await client.post(f"/api/runs/{run_id}/answers", json=given)).json()["resumed"]
         assert (await server.state.engine.runs.wait(run_id)).status == "completed"
+
+
+async def test_a_run_whose_strategy_has_changed_is_named_at_the_start_and_left_as_it_is(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder, journal = tmp_path / "teams" / "own", tmp_path / "journal.db"
+    write_team(folder, OWN_ORDER, REPLIES)
+    (folder / "order.py").write_text(ORDER)
+    async with serving(SqliteJournal(journal), tmp_path, [folder.parent]) as server:
+        client = server.client("run")
+        run_id = (await client.post("/api/runs", json={"team": "own", "task": "Go"})).json()["run_id"]
+        assert (await server.state.engine.runs.wait(run_id)).status == "paused"
+        before = await server.state.engine.journal.read(run_id)
+    (folder / "order.py").write_text(ORDER.replace("in members", "in reversed(list(members))"))
+    for module in [one for one in sys.modules if one.endswith(".order")]:  # as in another process
+        del sys.modules[module]
+    async with serving(SqliteJournal(journal), tmp_path, [folder.parent]) as server:
+        client = server.client("run")
+        await eventually(lambda: f"run {run_id} would not resume: the record has " in caplog.text, "it is named")
+        (question,) = (await client.get(f"/api/runs/{run_id}/questions")).json()
+        await client.post(f"/api/runs/{run_id}/answers", json={"key": question["key"], "text": "approve"})
+        await eventually(lambda: run_id not in server.state.driven, "it is not driven")
+        assert await server.state.engine.journal.read(run_id) == before
+        assert (await server.state.engine.runs.result(run_id)).status == "paused"
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")

@@ -1,7 +1,8 @@
 """The runs that a server drives, and those of them that clients of `/v1` wait for.
 
 The record of a run says that a server drives it. After a restart, also after a crash, the server resumes those that
-were interrupted, and paused ones that were answered meanwhile. It also resumes those that paused until their provider
+were interrupted, and paused ones that were answered meanwhile; one that would not resume with today's code is named and
+stays as it is. It also resumes those that paused until their provider
 takes calls again, at that time. Runs that other programs drive are never taken over.
 One server uses a journal at a time. Servers over stdio, one for each client, may be there besides: they resume what
 such servers left and nothing else, and the server does so too.
@@ -45,6 +46,8 @@ LOCK = "!server"
 """The name of the lock that keeps a second server off the journal; no run can have it."""
 DRIVER, STDIO_DRIVER = "server@", "mcp@"
 """What the names of a server and of a server over stdio begin with as drivers; no worker has such a name."""
+CHECK_SECONDS = 10.0
+"""How long a server that starts looks whether its paused runs would resume. The others are found when they resume."""
 LONGEST_SLEEP = 60.0
 """Seconds after which the clock is looked at again, while paused runs wait for a time."""
 RESUMED_INTERVAL = 0.05
@@ -88,6 +91,7 @@ class DrivenRuns:
             self._resume_at.update((one.id, one.resume_at) for one in left if one.resume_at)
             self._tasks.group().start_soon(self._resume_all, left)
             self._tasks.group().start_soon(self._resume_due)
+            self._tasks.group().start_soon(self._check_paused, [one.id for one in left if one.status == "paused"])
             try:
                 yield [one.id for one in left]
             finally:
@@ -180,6 +184,17 @@ class DrivenRuns:
                     await self.resume(one.id)
             except TeamwrightError as error:
                 LOG.warning("run %s can't be resumed: %s", one.id, mask_text(str(error)))
+
+    async def _check_paused(self, paused: Sequence[str]) -> None:
+        """Name the paused runs that would not resume with the code that is here now, before anyone answers them."""
+        if not paused:
+            return
+        from teamwright.testing.resume_check import check_resume
+
+        with anyio.move_on_after(CHECK_SECONDS):
+            for run_id in paused:
+                if not (found := await check_resume(self._engine.journal, run_id, prompts=False)).passes:
+                    LOG.warning("run %s would not resume: %s", run_id, mask_text(found.why))
 
     async def _resume_due(self) -> None:
         """Resume each paused run once the provider that it waits for takes calls again."""

@@ -191,8 +191,8 @@ def _sandboxes(team: Team) -> Iterator[tuple[str, SandboxSettings]]:
             yield from ((f"the agent {agent.name!r}", one) for one in agent.toolbox.sandboxes)
         if isinstance(agent, FunctionAgent) and agent.sandbox is not None:
             yield f"the agent {agent.name!r}", agent.sandbox
-        if has_policy(agent) and agent.policy.evaluate is not None:
-            evaluations.append((agent.name, declaration_of(agent.policy.evaluate)))
+    judged = ((one.name, one.policy.evaluate) for one in team.roster.settled)
+    evaluations += [(name, declaration_of(evaluate)) for name, evaluate in judged if evaluate is not None]
     for one in team.roster.teams:
         evaluations += [(one.name, declared) for declared in evaluations_of_steps(one.settings.options)]
     for name, evaluate in evaluations:

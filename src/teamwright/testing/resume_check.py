@@ -80,8 +80,13 @@ class ResumeCheck(Record, frozen=True):
         return {**found, "turns": [one.to_json() for one in self.turns]}
 
 
-async def check_resume(journal: Journal, run_id: str, source: Source | None = None) -> ResumeCheck:
-    """Check one run: with its recorded manifest, as a resume has it, or with the team of another `source`."""
+async def check_resume(
+    journal: Journal, run_id: str, source: Source | None = None, *, prompts: bool = True
+) -> ResumeCheck:
+    """Check one run: with its recorded manifest, as a resume has it, or with the team of another `source`.
+
+    Without `prompts`, only whether it would resume.
+    """
     try:
         events = await read_events(journal, run_id)
         check_record(events)
@@ -97,7 +102,7 @@ async def check_resume(journal: Journal, run_id: str, source: Source | None = No
         why = str(error)
     if why:
         return ResumeCheck(run_id=run_id, verdict="would_not_resume", why=why)
-    turns = await _other_prompts(journal, history, recorded.source, source)
+    turns = await _other_prompts(journal, history, recorded.source, source) if prompts else ()
     return ResumeCheck(run_id=run_id, verdict="other_prompt" if turns else "same", turns=turns)
 
 

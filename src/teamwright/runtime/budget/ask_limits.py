@@ -41,31 +41,30 @@ class LimitedAsks(Struct):
 class AskLimits:
     """The limits on asks of one run, at all its levels."""
 
-    __slots__ = ("_levels", "_limits")
+    __slots__ = ("_levels", "by_level")
 
     def __init__(self) -> None:
-        self._limits: dict[str, Limits] = {}
+        self.by_level: dict[str, Limits] = {}
+        """Empty in most runs, which then count nothing."""
         self._levels: dict[str, LimitedAsks] = {}
 
     def add(self, level: str, limits: Limits) -> None:
         """Limit the asks inside a level; the empty one is the whole run."""
-        self._limits[level] = limits
+        self.by_level[level] = limits
 
     def refusal(self, key: str, turns: set[str], record: RunRecord) -> LimitReached | None:
         """Count an ask that begins inside these turns, at each level around it; returns why it is refused, if it is."""
-        if not self._limits:
-            return None
         around = [turn for turn in parent_keys(key) if turn in turns]
         if not around:  # the run's own
             return None
-        refusals = [self._count(level, key, around, record) for level in self._limits if is_inside(key, level)]
+        refusals = [self._count(level, key, around, record) for level in self.by_level if is_inside(key, level)]
         why = next(filter(None, refusals), None)
         return None if why is None else LimitReached(f"It is not asked: {why}.")
 
     def _count(self, level: str, key: str, around: list[str], record: RunRecord) -> str | None:
         known = self._levels.get(level)
         if known is None:
-            known = self._levels[level] = LimitedAsks.of(level, self._limits[level], record, around[-1])
+            known = self._levels[level] = LimitedAsks.of(level, self.by_level[level], record, around[-1])
         return known.refusal(key, 1 + sum(is_inside(turn, known.level) for turn in around))
 
     def left(self, key: str, turns: set[str], limits: Limits | None) -> Limits | None:

@@ -115,13 +115,16 @@ class Ask:
             return self._deliver(full, reply, run.record.deliveries.arrivals[full])
         if run.observer is not None and recorded is None:
             await run.observer.begin(full)
-        self._refused = run.ask_limits.refusal(full, run.reached_asks, run.record)
+        if run.ask_limits.by_level:
+            self._refused = run.ask_limits.refusal(full, run.reached_asks, run.record)
         child, seconds = self._begin(place, full, recorded)
         try:
             ending = await self._take_turn(child, place, seconds, recorded)
         finally:
             if child.holdback is not None and child.holdback is not scope.holdback:
                 child.holdback.release()
+            if child.tree is not None:
+                child.close_tree()
         # `isinstance` with the other class of two structs takes five times as long as with its own.
         if not isinstance(ending, Reply) and ending.error == "budget" and not child.charges.calls and child.in_agent:
             self._take_rungs(ending, child)
@@ -225,7 +228,6 @@ class Ask:
                 self._record_stop(place, child)
             raise
         finally:
-            child.close_tree()
             if run.open_turns.pop(child.path, None) is not None:
                 run.busy_agents -= busy
                 if is_agent:

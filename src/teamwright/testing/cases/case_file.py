@@ -70,7 +70,7 @@ class ExpectedTokens(Value):
     """About how many tokens the run uses."""
 
     about: int = Field(ge=0)
-    margin: float = Field(default=MARGIN, ge=0)
+    margin: float = Field(default=MARGIN, ge=0, allow_inf_nan=False)
 
 
 class Expected(Value):
