@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import get_args
 
 import pytest
+from hypothesis import example, given, strategies as st
 
-from teamwright.values.turns.results import FINAL, RunResult, Status, StopReason
+from teamwright.values.turns.results import FINAL, RunResult, Status, StopReason, iso_after
 
 
 @pytest.mark.parametrize(
@@ -49,3 +51,9 @@ def test_an_output_says_what_it_is_and_rejected_work_is_marked_in_json(
     assert result.output_kind == kind
     assert result.to_json().get("output_kind") == (kind if shown else None)
     assert result.changed(output=None).output_kind is None
+
+
+@example(1.1260000000000001)
+@given(st.floats(0, 4e9))
+def test_a_time_as_text_is_never_before_the_time_itself(time: float) -> None:
+    assert time <= datetime.fromisoformat(iso_after(time)).timestamp() < time + 0.002

@@ -58,6 +58,8 @@ class Permit(NamedTuple):
 
 UNBOUNDED = Permit(None, None)
 """The permit of a call that no budget and no rate limit applies to."""
+INSTANT = 1e-5
+"""Seconds that an event loop may not tell apart: its clock could stand still while it waits for them."""
 
 
 class Admission:
@@ -113,7 +115,8 @@ class Admission:
         """Return the seconds until the provider takes calls of the model again."""
         run = self._scope.run
         until = run.record.closed_models.get(self._model, 0.0)
-        return max(0.0, until - run.wall()) if until else 0.0
+        left = until - run.wall() if until else 0.0
+        return left if left > INSTANT else 0.0
 
     async def _wait_until_open(self) -> None:
         """Wait until the provider takes calls again, with no slot and no reservation; the run may pause meanwhile."""

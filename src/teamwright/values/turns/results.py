@@ -169,7 +169,10 @@ def iso(time: float) -> str:
 
 def iso_after(time: float | None) -> str:
     """Format the first millisecond that is not before a time; empty for none."""
-    return "" if time is None else iso(ceil(time * 1000) / 1000)
+    if time is None:
+        return ""
+    thousandths = ceil(time * 1000)
+    return iso((thousandths + (thousandths / 1000 < time)) / 1000)  # the product may have been rounded down
 
 
 def seconds_until(time: str, now: float) -> float:
