@@ -59,7 +59,7 @@ class Permit(NamedTuple):
 UNBOUNDED = Permit(None, None)
 """The permit of a call that no budget and no rate limit applies to."""
 INSTANT = 1e-5
-"""Seconds that an event loop may not tell apart: its clock could stand still while it waits for them."""
+"""Seconds that an event loop may not tell apart: it would wait for them without its clock advancing."""
 
 
 class Admission:
