@@ -18,7 +18,7 @@ from pathlib import Path
 
 from teamwright.cli.new import all_templates, scaffold
 from teamwright.testing.cases.case_file import LoadedCase
-from teamwright.testing.cases.recording import RecordedReply
+from teamwright.testing.cases.recorded_case import RecordedReply
 from teamwright.testing.cases.replay import replay_case
 from tests.kit.cases import changed_reply, made_case
 

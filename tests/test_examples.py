@@ -12,7 +12,7 @@ import yaml
 
 from teamwright import Engine, ModelAgent, load_team
 from teamwright.journal.in_memory_journal import MemoryJournal
-from teamwright.runtime.run_reader import read_record
+from teamwright.runtime.recorded.reader import read_record
 from teamwright.runtime.trees.apply import RecordedBranch
 from teamwright.strategies import Envelope
 from teamwright.values.events.agent import AgentReplied, WorkspaceRefused

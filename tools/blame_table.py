@@ -20,7 +20,7 @@ import anyio
 from teamwright.lab.experiments.blame import Blame, Fixed, steps_of
 from teamwright.lab.experiments.dataset import Case, DataSet
 from teamwright.lab.experiments.experiment import Experiment
-from teamwright.lab.experiments.grading import Judges
+from teamwright.lab.experiments.grades import Judges
 from teamwright.lab.experiments.suspects import StepText, baseline_member, suspects
 from teamwright.runtime.engine import Engine
 from tests.lab.experiments.planted_faults import TEAMS, Planted, planted

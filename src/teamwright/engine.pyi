@@ -4,11 +4,11 @@ from teamwright.runtime.budget.rate_limiter import (
     SharedLimits as SharedLimits,
     SharingLimiter as SharingLimiter,
 )
-from teamwright.runtime.conversations import Conversations as Conversations
 from teamwright.runtime.handle import Handle as Handle
 from teamwright.runtime.output_stream import PartialOutput as PartialOutput
-from teamwright.runtime.rebuilt_prompts import rebuild_prompt as rebuild_prompt
-from teamwright.runtime.recorded_runs import Runs as Runs
+from teamwright.runtime.recorded.conversations import Conversations as Conversations
+from teamwright.runtime.recorded.rebuilt_prompts import rebuild_prompt as rebuild_prompt
+from teamwright.runtime.recorded.runs import Runs as Runs
 from teamwright.runtime.sync import resume_sync as resume_sync
 from teamwright.runtime.transport import (
     InProcessTransport as InProcessTransport,

@@ -14,7 +14,7 @@ from teamwright.agents.scripted import Rule, ScriptedAgent, ToolRule
 from teamwright.history.kpis import kpis_of
 from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.runtime.engine import Engine
-from teamwright.runtime.rebuilt_prompts import rebuild_prompt
+from teamwright.runtime.recorded.rebuilt_prompts import rebuild_prompt
 from teamwright.strategies.protocol import Members, Task
 from teamwright.strategies.team_conversation import TeamConversation
 from teamwright.teams.team import Team

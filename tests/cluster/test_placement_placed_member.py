@@ -19,7 +19,7 @@ from teamwright.cluster.queue_client import QueueClient
 from teamwright.errors import JournalUnavailable
 from teamwright.journal.protocol import Batch
 from teamwright.runtime.placement import notes_team_of
-from teamwright.runtime.run_reader import read_record
+from teamwright.runtime.recorded.reader import read_record
 from teamwright.server.app import server_engine
 from tests.kit.placed import PlacedCluster
 from tests.kit.postgres import schema_url

@@ -18,7 +18,7 @@ from teamwright.experts.presets import Live
 from teamwright.experts.rubric import Rubric
 from teamwright.history.run_history import RunHistory
 from teamwright.journal.in_memory_journal import MemoryJournal
-from teamwright.runtime.run_reader import read_texts
+from teamwright.runtime.recorded.reader import read_texts
 from teamwright.server.page.page_events import PageMessage
 from teamwright.server.page.projection import read_page_events
 from teamwright.strategies.protocol import Settings, Strategy

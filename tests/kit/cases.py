@@ -11,7 +11,7 @@ import anyio
 from teamwright import Engine, Limits, load_team
 from teamwright.testing.cases.case_file import LoadedCase, read_case
 from teamwright.testing.cases.case_of_run import case_of_run, with_prompts, write_case
-from teamwright.testing.cases.recording import RecordedReply
+from teamwright.testing.cases.recorded_case import RecordedReply
 from teamwright.values.people import Answer
 from teamwright.values.specs.manifest import Source
 

@@ -12,7 +12,7 @@ from teamwright.agents.evaluators import Evaluator
 from teamwright.agents.scripted import Rule, Script, ScriptedAgent
 from teamwright.agents.tools.registry import ToolLike
 from teamwright.journal.in_memory_journal import MemoryJournal
-from teamwright.runtime.run_reader import read_record
+from teamwright.runtime.recorded.reader import read_record
 from teamwright.runtime.trees.apply import RecordedBranch
 from teamwright.values.value import JsonValue
 

@@ -11,7 +11,7 @@ from teamwright.history.record.run_record import RunRecord
 from teamwright.journal.protocol import Batch, Journal, commit
 from teamwright.runtime.event_publisher import Bus
 from teamwright.runtime.placement import CancelRun, PackedTeam
-from teamwright.runtime.run_reader import read_record
+from teamwright.runtime.recorded.reader import read_record
 from teamwright.teams.team import Team
 from teamwright.teams.team_loader import load_team
 from teamwright.values.specs.manifest import Source

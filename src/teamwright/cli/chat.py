@@ -148,7 +148,7 @@ async def _open(
         no_manifest,
         recorded_source,
     )
-    from teamwright.runtime.run_reader import TeamSource
+    from teamwright.runtime.recorded.reader import TeamSource
     from teamwright.runtime.run_request import new_run_id
     from teamwright.teams.preflight import check_ready
     from teamwright.teams.team_loader import source_of

@@ -51,7 +51,7 @@ from teamwright.errors import UsageError
 if TYPE_CHECKING:
     from teamwright.cli.foreground_run import ViewOptions
     from teamwright.runtime.engine import Engine
-    from teamwright.runtime.run_reader import TeamSource
+    from teamwright.runtime.recorded.reader import TeamSource
     from teamwright.teams.manifests.manifest_loader import Loaded
     from teamwright.values.limits import Limits
     from teamwright.values.specs.manifest import Source
@@ -220,7 +220,7 @@ async def _source_and_task(
     engine: Engine, request: Request, loaded: Loaded | None, continues: str | None
 ) -> tuple[TeamSource, str]:
     """The team and the task: from the arguments, else from the manifest's query or the continued run."""
-    from teamwright.runtime.run_reader import TeamSource
+    from teamwright.runtime.recorded.reader import TeamSource
 
     chosen = request.chosen
     if loaded is not None:

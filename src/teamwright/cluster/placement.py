@@ -24,7 +24,7 @@ from teamwright.journal.postgres.journal import PostgresJournal
 from teamwright.journal.protocol import Batch, Journal
 from teamwright.runtime.event_publisher import Bus
 from teamwright.runtime.placement import CancelRun, PackedTeam
-from teamwright.runtime.run_reader import read_record
+from teamwright.runtime.recorded.reader import read_record
 from teamwright.teams.team import Team
 from teamwright.values.events.event import AnyDelta, Event
 from teamwright.values.events.run import RunStarted

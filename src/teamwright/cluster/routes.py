@@ -67,7 +67,7 @@ async def submit_run(server: Server, request: Request, visitor: Runner, queue: s
     from teamwright.cluster.queue_client import QueueClient
     from teamwright.cluster.queue_database import check_own_queue
     from teamwright.cluster.submission import prepare_team
-    from teamwright.runtime.run_identity import require_same_run
+    from teamwright.runtime.recorded.identity import require_same_run
 
     check_own_queue(queue)
     team = await anyio.to_thread.run_sync(server.catalogue.load, new.team)

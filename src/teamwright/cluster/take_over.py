@@ -18,7 +18,7 @@ from teamwright.cluster.worker_log import WorkerReport
 from teamwright.errors import JournalError, JournalUnavailable, RunError, RunIsLive
 from teamwright.journal.postgres.journal import PostgresJournal
 from teamwright.journal.protocol import InboxItem
-from teamwright.runtime.run_reader import read_record
+from teamwright.runtime.recorded.reader import read_record
 from teamwright.values.people import ActionClaim, Answered, Undo
 from teamwright.values.turns.results import FINAL, RunSummary, seconds_until
 

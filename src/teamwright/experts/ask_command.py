@@ -143,7 +143,7 @@ async def _ask(options: AskOptions, shown: ViewOptions) -> int:
     from teamwright.cli.terminal.command_setup import new_engine
     from teamwright.experts.ask_overview import review_of_run
     from teamwright.experts.router import parse_request
-    from teamwright.runtime.run_identity import require_same_task
+    from teamwright.runtime.recorded.identity import require_same_task
     from teamwright.teams.preflight import check_ready
     from teamwright.teams.team_loader import team_from_source
 

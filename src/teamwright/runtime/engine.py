@@ -16,7 +16,7 @@ from teamwright.agents.contract.constructor_arguments import check_number, check
 from teamwright.errors import NotResumable, UsageError
 from teamwright.journal.location import resolve_journal
 from teamwright.journal.protocol import commit, driver_lock
-from teamwright.runtime.run_reader import deleted_is_not_found, read_record, read_team
+from teamwright.runtime.recorded.reader import deleted_is_not_found, read_record, read_team
 from teamwright.runtime.run_request import (
     FORK_OPTIONS,
     RUN_OPTIONS,
@@ -44,10 +44,10 @@ if TYPE_CHECKING:
     from teamwright.history.event_bodies import Texts
     from teamwright.journal.protocol import Batch, Journal
     from teamwright.runtime.budget.rate_limiter import SharedLimits
-    from teamwright.runtime.conversations import Conversations
     from teamwright.runtime.handle import Handle
     from teamwright.runtime.placement import Placement
-    from teamwright.runtime.recorded_runs import Runs
+    from teamwright.runtime.recorded.conversations import Conversations
+    from teamwright.runtime.recorded.runs import Runs
     from teamwright.runtime.transport import Transport
     from teamwright.teams.team import Team
     from teamwright.values.events.event import Delta, Event
@@ -117,7 +117,7 @@ class Engine:
     @cached_property
     def conversations(self) -> Conversations:
         """The conversations of the journal: runs under one name, each of which continues the one before."""
-        from teamwright.runtime.conversations import Conversations
+        from teamwright.runtime.recorded.conversations import Conversations
 
         return Conversations(self.journal, self.runs)
 
@@ -221,7 +221,7 @@ class Engine:
 
     async def _existing(self, run_id: str, asked: RunRequest) -> Handle:
         """Return the handle of a run that exists; raises `RunExists` if its team or task is not what is asked for."""
-        from teamwright.runtime.run_identity import require_same_run
+        from teamwright.runtime.recorded.identity import require_same_run
 
         team, continues, conversation = require_team(asked.team), asked.continues, asked.conversation or ""
         files = await read_files(team, asked.attachments, continues=continues is not None)
@@ -347,7 +347,7 @@ class Engine:
 
     async def texts(self, event: Event) -> Texts:
         """Return the texts that an event refers to by hash, by name: a task, the arguments or the result of a call …"""
-        from teamwright.runtime.run_reader import read_texts
+        from teamwright.runtime.recorded.reader import read_texts
 
         return await read_texts(self.journal, event)
 

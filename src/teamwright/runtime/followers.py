@@ -11,7 +11,7 @@ import anyio
 from teamwright.journal.protocol import Journal
 from teamwright.runtime.event_publisher import Bus, Relay, RemoteRun
 from teamwright.runtime.live_runs import NOTIFIED_INTERVAL, POLL_INTERVAL, LiveRuns
-from teamwright.runtime.run_reader import run_not_found
+from teamwright.runtime.recorded.reader import run_not_found
 from teamwright.values.events.event import AnyDelta, Delta, Event
 
 if TYPE_CHECKING:

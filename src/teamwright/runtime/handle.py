@@ -27,7 +27,7 @@ from teamwright.runtime.driver.tasks import CANCEL_GRACE, BackgroundTasks
 from teamwright.runtime.event_publisher import Bus, Relay
 from teamwright.runtime.live_runs import LiveRuns
 from teamwright.runtime.people.webhook_deliveries import Deliveries
-from teamwright.runtime.recorded_runs import Runs
+from teamwright.runtime.recorded.runs import Runs
 from teamwright.runtime.transport import Transport, opened_transport
 
 if TYPE_CHECKING:

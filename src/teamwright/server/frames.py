@@ -22,7 +22,7 @@ from teamwright.journal.agent_notes import Notes
 from teamwright.journal.protocol import Batch, Committed, InboxItem, Journal, TokenRates
 from teamwright.journal.run_filter import ALL_RUNS, RecentRuns, RunFilter
 from teamwright.journal.tenant_budgets import Budgets
-from teamwright.runtime.run_reader import deleted_is_not_found
+from teamwright.runtime.recorded.reader import deleted_is_not_found
 from teamwright.server.page.page_events import encode as encode_page_event, kind_of
 from teamwright.server.page.projection import MaskedDeltas, PageProjection, needed_bodies
 from teamwright.values.events.agent import Body

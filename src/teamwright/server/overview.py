@@ -15,7 +15,7 @@ from pydantic import BaseModel, JsonValue
 from teamwright.errors import TeamwrightError
 from teamwright.journal.run_filter import ALL_RUNS, RunFilter
 from teamwright.runtime.driver.tasks import BackgroundTasks
-from teamwright.runtime.run_reader import read_texts
+from teamwright.runtime.recorded.reader import read_texts
 from teamwright.server.frames import Item
 from teamwright.server.security.masked_json import unmasked
 from teamwright.values.events.event import Event

@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 
 from teamwright.agents.attachments import Attachment
 from teamwright.errors import TeamwrightError, UsageError
-from teamwright.runtime.run_reader import read_record, read_team
+from teamwright.runtime.recorded.reader import read_record, read_team
 from teamwright.runtime.run_request import RunRequest, check_task, read_files
 from teamwright.server.client_connection import require_run
 from teamwright.server.error_statuses import RefusedRequest, refusal_of

@@ -27,15 +27,15 @@ from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.journal.protocol import Journal
 from teamwright.runtime.budget.rate_limiter import RateLimiters
 from teamwright.runtime.event_publisher import Bus
+from teamwright.runtime.recorded.reader import TeamSource, read_events, read_source
 from teamwright.runtime.run import Run
-from teamwright.runtime.run_reader import TeamSource, read_events, read_source
 from teamwright.runtime.run_state import ReplayObserver
 from teamwright.teams.manifests.environment_variables import lenient_environment
 from teamwright.testing.cases.case_file import LoadedCase, RunCase
 from teamwright.testing.cases.expectations import CaseFinding, text_difference
 from teamwright.testing.cases.player import NOTHING_LIVE
+from teamwright.testing.cases.recorded_case import Recording, SentPrompt
 from teamwright.testing.cases.recorded_replies import Cleaner, recording_of
-from teamwright.testing.cases.recording import Recording, SentPrompt
 from teamwright.testing.cases.replay import CaseReplay, run_now
 from teamwright.values.events.agent import AgentFailed, AgentReplied
 from teamwright.values.events.event import Event

@@ -10,7 +10,7 @@ from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.lab.experiments.blame import Blame, Fixed
 from teamwright.lab.experiments.dataset import Case, DataSet
 from teamwright.lab.experiments.experiment import Experiment
-from teamwright.lab.experiments.grading import Judges
+from teamwright.lab.experiments.grades import Judges
 from teamwright.runtime.engine import Engine
 from tests.lab.experiments.planted_faults import Planted, planted
 

@@ -13,7 +13,7 @@ from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.journal.protocol import Batch, Committed
 from teamwright.lab.experiments.dataset import Case, DataSet
 from teamwright.lab.experiments.experiment import CaseAttempt, Experiment, Variant
-from teamwright.lab.experiments.grading import Judges
+from teamwright.lab.experiments.grades import Judges
 from teamwright.lab.experiments.report import report_of
 from teamwright.lab.experiments.report_text import text_of
 from teamwright.runtime.engine import Engine

@@ -12,7 +12,7 @@ import pytest
 from teamwright import Engine, load_team
 from teamwright.errors import InterventionRefused
 from teamwright.journal.in_memory_journal import MemoryJournal
-from teamwright.runtime.recorded_runs import Runs
+from teamwright.runtime.recorded.runs import Runs
 from teamwright.teams.team import Team
 from teamwright.values.events.run import RunRefused
 from teamwright.values.limits import Limits

@@ -14,7 +14,7 @@ from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.errors import InterventionRefused, ManifestError
 from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.runtime.engine import Engine
-from teamwright.runtime.recorded_runs import Runs
+from teamwright.runtime.recorded.runs import Runs
 from teamwright.strategies.plan.debate_decision import decision_of, decision_schema
 from teamwright.strategies.reply_parsing import ParseFailure
 from teamwright.teams.team import Team

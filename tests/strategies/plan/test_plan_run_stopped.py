@@ -12,7 +12,7 @@ import pytest
 
 from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.runtime.engine import Engine
-from teamwright.runtime.recorded_runs import Runs
+from teamwright.runtime.recorded.runs import Runs
 from teamwright.teams.team import Team
 from teamwright.values.events.event import Event
 from teamwright.values.events.team import TeamStepAssigned, TeamStepCompleted

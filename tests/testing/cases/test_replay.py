@@ -11,7 +11,7 @@ import pytest
 
 from teamwright.testing import CallTools, ModelServer, Say, ToolCall
 from teamwright.testing.cases.case_file import ExpectedTokens, LoadedCase, recording_path
-from teamwright.testing.cases.recording import RecordedReply
+from teamwright.testing.cases.recorded_case import RecordedReply
 from teamwright.testing.cases.replay import CaseResult, replay_case, run_case
 from tests import cases_campaign
 from tests.kit.cases import changed_reply, made_case

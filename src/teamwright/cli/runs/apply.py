@@ -36,7 +36,7 @@ def apply(
     check_out(out)
 
     async def work(engine: Engine, found: RunSummary) -> int:
-        from teamwright.runtime.run_reader import read_record
+        from teamwright.runtime.recorded.reader import read_record
         from teamwright.runtime.trees.apply import RecordedBranch
 
         recorded = RecordedBranch(engine.journal, await read_record(engine.journal, found.id))

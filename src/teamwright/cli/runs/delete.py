@@ -100,7 +100,7 @@ def _chosen(
         raise UsageError("RUN names one run; leave out --older-than, --status and --keep.")
 
     async def find_one(journal: Journal) -> tuple[str, ...]:
-        from teamwright.runtime.run_reader import deletable_family
+        from teamwright.runtime.recorded.reader import deletable_family
 
         return await deletable_family(journal, await find_run(journal, run))
 

@@ -90,7 +90,7 @@ def _show_patch(run: str, *, json: bool, out: Path | None) -> int:
     """Write the changes of a run to the files of its workspace."""
 
     async def work(engine: Engine, found: RunSummary) -> int:
-        from teamwright.runtime.run_reader import read_record
+        from teamwright.runtime.recorded.reader import read_record
         from teamwright.runtime.trees.apply import RecordedBranch
 
         recorded = RecordedBranch(engine.journal, await read_record(engine.journal, found.id))

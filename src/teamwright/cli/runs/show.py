@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from teamwright.cli.foreground_run import ViewOptions
     from teamwright.cli.views.line_views import View
     from teamwright.runtime.engine import Engine
-    from teamwright.runtime.rebuilt_prompts import PromptMessage, PromptRequest, TurnPrompt
+    from teamwright.runtime.recorded.rebuilt_prompts import PromptMessage, PromptRequest, TurnPrompt
     from teamwright.values.turns.results import RunSummary
 
 
@@ -81,7 +81,7 @@ def show(
 
 async def show_prompt(engine: Engine, run_id: str, key: str, out: Path | None, *, json: bool) -> int:
     """Print what the turn with a key received; the name of the run's team before the key may be left out."""
-    from teamwright.runtime.rebuilt_prompts import rebuild_prompt
+    from teamwright.runtime.recorded.rebuilt_prompts import rebuild_prompt
 
     first = (await engine.runs.history(run_id)).started.team
     prompt = await rebuild_prompt(engine, run_id, key if root_key(key) == first else join_key(first, key))

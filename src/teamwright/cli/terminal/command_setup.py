@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from teamwright.journal.protocol import Journal
     from teamwright.runtime.engine import Engine
-    from teamwright.runtime.run_reader import TeamSource
+    from teamwright.runtime.recorded.reader import TeamSource
     from teamwright.teams.manifests.declarations import Query
     from teamwright.teams.manifests.manifest_loader import Loaded
     from teamwright.values.specs.manifest import Manifest, Source
@@ -95,7 +95,7 @@ def with_run(run: str, work: Callable[[Engine, RunSummary], Awaitable[int]]) -> 
     """Call `work` with an engine and the run that the user names, and return its exit code."""
 
     async def found(engine: Engine) -> int:
-        from teamwright.runtime.run_reader import deleted_is_not_found
+        from teamwright.runtime.recorded.reader import deleted_is_not_found
 
         summary = await find_run(engine.journal, run)
         async with deleted_is_not_found(engine.journal, summary.id):
@@ -188,7 +188,7 @@ async def recorded_source(
     code: Path | None = None,
 ) -> TeamSource:
     """The team that a run recorded, with another model, more folders, or the folder of its manifest where given."""
-    from teamwright.runtime.run_reader import read_source
+    from teamwright.runtime.recorded.reader import read_source
     from teamwright.teams.team_loader import source_with_model, source_with_roots
 
     history = await engine.runs.history(run_id)

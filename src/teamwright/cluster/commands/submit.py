@@ -228,7 +228,7 @@ async def _submit(submission: Submission, shown: ViewOptions) -> int:
         from teamwright.cluster.status import cluster_journal, has_worker
     from teamwright.cli.terminal.command_setup import extend_sys_path
     from teamwright.runtime.engine import Engine
-    from teamwright.runtime.run_identity import require_same_run
+    from teamwright.runtime.recorded.identity import require_same_run
 
     check_own_queue(submission.queue)
     check_priority(submission.priority)

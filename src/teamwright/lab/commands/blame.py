@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from teamwright.lab.experiments.blame import Blame, Fixed
     from teamwright.lab.experiments.dataset import Case, DataSet
     from teamwright.runtime.engine import Engine
-    from teamwright.runtime.run_reader import TeamSource
+    from teamwright.runtime.recorded.reader import TeamSource
     from teamwright.teams.team import Team
     from teamwright.values.specs.manifest import Source
     from teamwright.values.turns.results import RunSummary
@@ -82,7 +82,7 @@ def blame(
         from teamwright.lab.experiments.blame import HINT, Blame
         from teamwright.lab.experiments.dataset import DataSet
         from teamwright.lab.experiments.experiment import Experiment
-        from teamwright.lab.experiments.grading import Judges
+        from teamwright.lab.experiments.grades import Judges
 
         extend_sys_path()
         history = await engine.runs.history(found.id)

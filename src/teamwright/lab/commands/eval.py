@@ -197,7 +197,7 @@ class EvalRequest:
         self, engine: Engine, data: DataSet, source: Source, variants: Sequence[Variant]
     ) -> ExperimentReport:
         from teamwright.lab.experiments.experiment import Experiment
-        from teamwright.lab.experiments.grading import Judges
+        from teamwright.lab.experiments.grades import Judges
         from teamwright.lab.experiments.report import report_of
         from teamwright.teams.preflight import check_ready
 

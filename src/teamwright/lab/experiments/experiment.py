@@ -17,7 +17,7 @@ import anyio
 
 from teamwright.errors import TeamwrightError
 from teamwright.lab.experiments.dataset import Case, DataSet
-from teamwright.lab.experiments.grading import (
+from teamwright.lab.experiments.grades import (
     Grade,
     MakeGrader,
     expectation_grade,

@@ -11,7 +11,7 @@ from typing import Literal
 from teamwright.errors import JournalError, RunError
 from teamwright.history.run_history import RunHistory
 from teamwright.lab.experiments.dataset import Case
-from teamwright.lab.experiments.grading import GRADING
+from teamwright.lab.experiments.grades import GRADING
 from teamwright.runtime.engine import Engine
 from teamwright.values.events.event import Event
 from teamwright.values.events.team import TeamEvaluationResult

@@ -36,7 +36,7 @@ from teamwright.lab.simulation.simulated_agents import Simulator, declared_behav
 from teamwright.lab.simulation.trials import Trial, declared_team, in_topology
 from teamwright.lab.topology_profiles import topology_named
 from teamwright.runtime.engine import Engine
-from teamwright.runtime.run_reader import read_source
+from teamwright.runtime.recorded.reader import read_source
 from teamwright.strategies.plan.options import PlanOptions
 from teamwright.strategies.registry import find_strategy
 from teamwright.teams.team import Team

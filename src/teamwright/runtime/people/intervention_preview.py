@@ -23,8 +23,8 @@ from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.runtime.budget.rate_limiter import RateLimiters
 from teamwright.runtime.event_publisher import Bus
 from teamwright.runtime.people.applied_interventions import interventions_of, joining_agent, refusal_now
+from teamwright.runtime.recorded.reader import TeamSource, read_source
 from teamwright.runtime.run import Run
-from teamwright.runtime.run_reader import TeamSource, read_source
 from teamwright.runtime.run_state import ReplayObserver
 from teamwright.values.events.agent import AgentAsked, AgentFailed, AgentReplied
 from teamwright.values.key import nearest_key

@@ -19,7 +19,7 @@ from pydantic import JsonValue
 
 from teamwright.errors import UsageError
 from teamwright.history.kpis import read_kpis
-from teamwright.runtime.rebuilt_prompts import PromptReplay, TurnPrompt
+from teamwright.runtime.recorded.rebuilt_prompts import PromptReplay, TurnPrompt
 from teamwright.server.page.page_events import PAGE_VERSION, encode
 from teamwright.server.page.projection import read_page_events
 from teamwright.values.text.secret_patterns import mask_value

@@ -17,7 +17,7 @@ from teamwright.history.event_wording import detail_text, mark_of, note_text
 from teamwright.history.record.asks import RecordedBodies
 from teamwright.journal.codec import decode_body
 from teamwright.journal.protocol import Journal
-from teamwright.runtime.run_reader import read_events
+from teamwright.runtime.recorded.reader import read_events
 from teamwright.server.page.asks import (
     ToolCallAtWork,
     project_asked,

@@ -15,7 +15,7 @@ import anyio
 
 from teamwright.errors import RunNotFound
 from teamwright.history.run_history import RunHistory
-from teamwright.runtime.run_reader import deleted_is_not_found
+from teamwright.runtime.recorded.reader import deleted_is_not_found
 from teamwright.server.client_connection import require_run
 from teamwright.server.frames import EventProjection
 from teamwright.server.responses.output import OutputMessages

@@ -15,7 +15,7 @@ from pydantic import JsonValue
 from teamwright.history.diff import compare
 from teamwright.history.kpi_gates import check_gates, read_gates
 from teamwright.history.kpis import read_kpis
-from teamwright.runtime.rebuilt_prompts import rebuild_prompt
+from teamwright.runtime.recorded.rebuilt_prompts import rebuild_prompt
 from teamwright.server.client_connection import require_run
 from teamwright.server.error_responses import responses
 from teamwright.server.page.export import export_html

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from teamwright.errors import ConversationBusy
 from teamwright.journal.run_filter import RunFilter, RunOrder
-from teamwright.runtime.run_reader import deletable_family, read_record, read_team
+from teamwright.runtime.recorded.reader import deletable_family, read_record, read_team
 from teamwright.runtime.run_request import RunRequest
 from teamwright.server.client_connection import require_run
 from teamwright.server.error_responses import responses

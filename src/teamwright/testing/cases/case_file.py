@@ -18,7 +18,7 @@ from teamwright.documents.nodes import Fields, Node, ProblemReport, place_at, pl
 from teamwright.documents.reader import mapping_form, read_file
 from teamwright.documents.schema_check import SchemaCheck
 from teamwright.errors import ManifestError
-from teamwright.testing.cases.recording import ENDING, ROOM, Recording, read_recording
+from teamwright.testing.cases.recorded_case import ENDING, ROOM, Recording, read_recording
 from teamwright.values.text.timed_regex import pattern_problem
 from teamwright.values.text.validation_messages import misfits_of
 from teamwright.values.turns.results import Status, StopReason

@@ -21,8 +21,8 @@ from teamwright.teams.team_loader import read_manifest, source_of
 from teamwright.testing.cases.case_file import Expected, ExpectedText, LoadedCase, RunCase, read_case, recording_path
 from teamwright.testing.cases.expectations import observed
 from teamwright.testing.cases.player import NOTHING_LIVE
+from teamwright.testing.cases.recorded_case import Recording
 from teamwright.testing.cases.recorded_replies import Cleaner, recording_of
-from teamwright.testing.cases.recording import Recording
 from teamwright.testing.cases.replay import CaseReplay, CaseResult, run_now
 from teamwright.values.specs.manifest import Source
 from teamwright.values.specs.models import model_key

@@ -13,7 +13,7 @@ from teamwright.history.record.asks import RecordedBodies
 from teamwright.history.run_history import RunHistory
 from teamwright.journal.protocol import Journal
 from teamwright.testing.cases.case_file import Expected, ExpectedText, ExpectedTokens, ExpectedTool, ExpectedVerdict
-from teamwright.testing.cases.recording import natural_key
+from teamwright.testing.cases.recorded_case import natural_key
 from teamwright.values.events.agent import AgentAsked, AgentCalled
 from teamwright.values.events.team import TeamEvaluationResult
 from teamwright.values.text.timed_regex import PatternSearch

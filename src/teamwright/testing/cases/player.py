@@ -22,8 +22,8 @@ from teamwright.agents.contract.retry import recorded_error
 from teamwright.errors import AgentError, ToolError
 from teamwright.runtime.run_state import ReplayObserver
 from teamwright.testing.cases.expectations import CaseFinding, text_difference
+from teamwright.testing.cases.recorded_case import CallResult, FailedAttempt, RecordedReply, Recording, SentPrompt
 from teamwright.testing.cases.recorded_replies import CALL, Cleaner
-from teamwright.testing.cases.recording import CallResult, FailedAttempt, RecordedReply, Recording, SentPrompt
 from teamwright.values.events.agent import AgentCallFailed, AgentReturned
 from teamwright.values.events.event import Event
 from teamwright.values.key import parent_key

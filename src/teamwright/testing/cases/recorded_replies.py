@@ -18,7 +18,7 @@ from teamwright.journal.codec import decode_body
 from teamwright.journal.protocol import Journal
 from teamwright.runtime.driver.redaction import Redactor
 from teamwright.testing.cases.case_file import AnswerOfCase
-from teamwright.testing.cases.recording import (
+from teamwright.testing.cases.recorded_case import (
     FORMAT,
     CallResult,
     CaseStart,

@@ -31,8 +31,8 @@ from teamwright.teams.team_loader import read_manifest, source_of, team_from_sou
 from teamwright.testing.cases.case_file import Expected, LoadedCase, read_case
 from teamwright.testing.cases.expectations import CaseFinding, differences, observed
 from teamwright.testing.cases.player import NOTHING_LIVE, LiveCalls, Player
+from teamwright.testing.cases.recorded_case import Recording, SentPrompt, SentToRun
 from teamwright.testing.cases.recorded_replies import UNSENT, Cleaner, recording_of
-from teamwright.testing.cases.recording import Recording, SentPrompt, SentToRun
 from teamwright.testing.virtual_loop import run_virtually
 from teamwright.values.events.agent import AgentCalled, AgentCallFailed, AgentReturned
 from teamwright.values.events.event import Event

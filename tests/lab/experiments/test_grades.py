@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from pydantic import JsonValue
 
-from teamwright.lab.experiments.grading import has_words, misfit
+from teamwright.lab.experiments.grades import has_words, misfit
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from teamwright.history.conversation import ConversationHistory, ConversationSum
 from teamwright.history.record.asks import RecordedBodies
 from teamwright.history.record.run_record import EFFECTS, check_record
 from teamwright.journal.protocol import damaged, driver_lock
-from teamwright.runtime.run_reader import deleted_is_not_found, read_events, run_not_found
+from teamwright.runtime.recorded.reader import deleted_is_not_found, read_events, run_not_found
 from teamwright.values.events.run import RunEnded, RunStarted
 from teamwright.values.names import check_name, check_run_id
 from teamwright.values.people import Undo
@@ -26,7 +26,7 @@ from teamwright.values.value import check_text
 
 if TYPE_CHECKING:
     from teamwright.journal.protocol import Journal
-    from teamwright.runtime.recorded_runs import Runs
+    from teamwright.runtime.recorded.runs import Runs
     from teamwright.values.turns.results import RunSummary
 
 LOCK = ".conversation."

@@ -18,7 +18,7 @@ from typing_extensions import override
 from teamwright.agents.contract.constructor_arguments import value_of
 from teamwright.errors import InterventionRefused, NotResumable, RunIsLive, UnknownName, UsageError
 from teamwright.journal.protocol import Batch, Journal, commit, driver_lock
-from teamwright.runtime.run_reader import deleted_is_not_found, run_not_found
+from teamwright.runtime.recorded.reader import deleted_is_not_found, run_not_found
 from teamwright.values.events.event import AnyDelta, Delta, Event
 from teamwright.values.events.run import RunAborted, RunCheckpoint
 from teamwright.values.events.team import TeamStarted
@@ -180,7 +180,7 @@ class Runs(RunInterventions):
     async def history(self, run_id: str) -> RunHistory:
         """Return everything that is recorded of a run, for reading."""
         from teamwright.history.run_history import RunHistory
-        from teamwright.runtime.run_reader import read_events
+        from teamwright.runtime.recorded.reader import read_events
 
         async with deleted_is_not_found(self._journal, check_run_id(run_id)):
             return await RunHistory.load(self._journal, await read_events(self._journal, run_id))
@@ -235,7 +235,7 @@ class Runs(RunInterventions):
         of which this engine gets no pieces yields only final outputs.
         """
         from teamwright.runtime.output_stream import OutputStream
-        from teamwright.runtime.run_reader import read_texts
+        from teamwright.runtime.recorded.reader import read_texts
 
         return OutputStream(partial(read_texts, self._journal), output_type, member).outputs(
             self.follow(run_id, parts=True)

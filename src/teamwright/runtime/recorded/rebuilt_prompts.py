@@ -23,8 +23,8 @@ from teamwright.history.record.run_record import RunRecord, check_record
 from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.runtime.budget.rate_limiter import RateLimiters
 from teamwright.runtime.event_publisher import Bus
+from teamwright.runtime.recorded.reader import read_events
 from teamwright.runtime.run import Run
-from teamwright.runtime.run_reader import read_events
 from teamwright.runtime.run_state import ReplayObserver
 from teamwright.values.events.agent import AgentAsked, AgentCalled, AgentFailed, AgentReplied
 from teamwright.values.events.event import Event
@@ -116,7 +116,7 @@ class PromptReplay:
 
         Environment variables need not be set here; a request that contains one is not exact then.
         """
-        from teamwright.runtime.run_reader import TeamSource, read_source
+        from teamwright.runtime.recorded.reader import TeamSource, read_source
         from teamwright.teams.manifests.environment_variables import lenient_environment
         from teamwright.teams.team_loader import without_code
 

@@ -13,7 +13,7 @@ from teamwright.agents.scripted import Rule
 from teamwright.errors import RunExists, UsageError
 from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.journal.protocol import Journal
-from teamwright.runtime.run_identity import require_same_run, require_same_task
+from teamwright.runtime.recorded.identity import require_same_run, require_same_task
 from teamwright.values.specs.manifest import AgentSpec, Manifest, Source
 from teamwright.values.specs.models import ServerModel
 from tests.kit.postgres import postgres_server, schema_url

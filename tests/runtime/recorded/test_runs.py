@@ -11,7 +11,7 @@ import pytest
 
 from teamwright import Engine
 from teamwright.errors import RunIsLive, RunNotFound, UsageError
-from teamwright.runtime.recorded_runs import Runs
+from teamwright.runtime.recorded.runs import Runs
 from tests.kit.members import FakeMembers
 
 

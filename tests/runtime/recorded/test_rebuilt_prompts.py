@@ -14,7 +14,7 @@ from teamwright import Engine, FunctionAgent, ModelAgent, Team, Turn, load_team
 from teamwright.agents import TurnContext
 from teamwright.agents.functions.imports import OwnModules
 from teamwright.errors import RunNotFound, UnknownName
-from teamwright.runtime.rebuilt_prompts import PromptReplay, TurnPrompt, rebuild_prompt
+from teamwright.runtime.recorded.rebuilt_prompts import PromptReplay, TurnPrompt, rebuild_prompt
 from teamwright.testing.chat import CallTools, ChatAnswer, ChatRequest, Say, ToolCall
 from teamwright.testing.model_server import ModelServer
 from teamwright.values.events.agent import AgentCalled

@@ -1,0 +1,1 @@
+"""Runs that are recorded: read, listed, followed, continued as conversations, and told apart by their ids."""
