@@ -52,9 +52,9 @@ NOT_COUNTED = {"__init__.py", "__main__.py", "py.typed"}
 EMPTY_NAMES = {"base", "common", "helpers", "impl", "manager", "utils"}
 BLOCKS = ("body", "orelse", "handlers", "finalbody", "cases")
 """The attributes of a statement that hold others."""
-MACHINE_PATH = re.compile(r"(?<![\w.~<}])/(?:home|opt|root|Users|work)/\w|\b[A-Z]:\\+Users\\")
+MACHINE_PATH = re.compile(r"(?<![\w.~<}])/(?:home|opt|root|Users)/\w|\b[A-Z]:\\+Users\\")
 REGISTRY = re.compile(r"(?:https?|file)://[^\s\"'>]*(?:pypi|pythonhosted|npmjs|/simple\b)")
-SUSPECT = ("/home/", "/opt/", "/root/", "/Users/", "/work/", "\\Users\\", "://", str(ROOT))
+SUSPECT = ("/home/", "/opt/", "/root/", "/Users/", "\\Users\\", "://", str(ROOT))
 """One of these is in every text that has a path of one machine or a host; they are found far faster than patterns."""
 
 
