@@ -9,6 +9,7 @@ import pytest
 from pydantic import JsonValue
 
 from teamwright import Engine, FunctionAgent, Team, Turn, load_team
+from teamwright.agents.scripted import Rule, Script, ScriptedAgent
 from teamwright.history.record.asks import RecordedBodies
 from teamwright.server.page.page_events import (
     PageAnswer,
@@ -43,6 +44,7 @@ from teamwright.values.events.agent import AgentAsked, AgentFailed, AgentReplied
 from teamwright.values.events.event import ArgumentsDelta, Delta, Event, Fact, ThinkingDelta
 from teamwright.values.events.run import PersonAnswered, PersonAsked
 from teamwright.values.events.team import TeamLife, TeamStarted, TeamStepAssigned, TeamStepCompleted
+from teamwright.values.limits import Limits
 from teamwright.values.people import Answer, Question
 from tests.histories.history import FOLDER, RUN_ID, History
 from tests.paths import EXAMPLES
@@ -241,6 +243,15 @@ async def test_a_budget_shows_what_is_spent_and_what_was_refused() -> None:  # A
     assert spent == sorted(spent)
     assert 0 < spent[-1] <= 0.0044
     assert any(one.code == "budget.refused" for one in events if isinstance(one, PageWarning))
+
+
+async def test_what_calls_without_a_price_cost_is_not_known_and_not_zero() -> None:
+    member = ScriptedAgent("clerk", Script(rules=(Rule(reply="done"),)))
+    async with Engine(journal="memory") as engine:
+        await engine.run(Team("office", members=[member]), "Go", run_id="r", limits=Limits(tokens=1000))
+        shown = [one for one in await read_page_events(engine.journal, "r") if isinstance(one, PageBudget)]
+    assert shown[-1].spent.tokens
+    assert shown[-1].spent.usd is None
 
 
 async def test_a_tool_call_shows_its_arguments_and_its_result() -> None:

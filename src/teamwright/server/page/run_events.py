@@ -318,6 +318,8 @@ class BudgetView:
         else:
             spent = page_value(PageAmounts, level.used(self._levels.driver_seconds))
             reserved, limits = page_value(PageAmounts, level.reserved()), page_value(PageAmounts, level.limits)
+            if self._used.usd is None and limits.usd is None:
+                spent = spent.changed(usd=None)  # a sum of no prices is not known to be zero
         builder.add(
             PageBudget(
                 **builder.head(key=scope),
