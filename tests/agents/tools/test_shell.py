@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from teamwright.agents.sandbox.back_ends import Bubblewrap, Sandlock
+from teamwright.agents.sandbox.port import CommandOutcome
 from teamwright.agents.scripted import Rule, ScriptedAgent, ToolRule
 from teamwright.agents.tools.protocol import ToolContext
-from teamwright.agents.tools.shell import Shell, ShellKind, ShellSource
+from teamwright.agents.tools.shell import Shell, ShellKind, ShellSource, refused_line
 from teamwright.errors import InvalidValue, ManifestError, ToolError
 from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.runtime.engine import Engine
@@ -18,6 +20,7 @@ from teamwright.teams.team import Team
 from teamwright.values.specs.members import TeamWorkspace
 from teamwright.values.specs.sandbox import SandboxSettings, sandbox_settings
 from teamwright.values.specs.tools import ShellSpec, ShellTool
+from tests.growth import assert_linear
 from tests.kit.coders import branch, calls, git, repository, says
 from tests.kit.records import cut_and_resume
 
@@ -48,6 +51,31 @@ async def test_what_the_sandbox_refuses_is_told_in_plain_words(tmp_path: Path) -
         "exit_code": 0,
         "output": f"{tmp_path / 'inside'}\n",
     }
+
+
+@pytest.mark.parametrize(
+    ("output", "line"),
+    [
+        ("sh: 1: cannot create /etc/x: Permission denied", "sh: 1: cannot create /etc/x: Permission denied"),
+        ("first\n  cat: /root/key: No such file or directory  \nlast", "cat: /root/key: No such file or directory"),
+        ("ls: cannot access '../other': No such file or directory", ...),
+        ("sh: 1: cannot create ../b.py: Directory nonexistent", ...),
+        ("FileNotFoundError: [Errno 2] No such file or directory: '/root/key'", ...),
+        ("cat: src/gone.py: No such file or directory", None),
+        (": No such file or directory", None),
+        ("AssertionError: 1 != 2", None),
+    ],
+)
+def test_the_line_that_says_a_refusal_is_found(output: str, line: Any) -> None:
+    failed = CommandOutcome(1, output, "bubblewrap")
+    assert refused_line(failed) == (output if line is ... else line)
+    assert refused_line(replace(failed, exit_code=0)) is None
+
+
+@pytest.mark.parametrize("unit", ["x", "/", "x\n", "/x : ", "permission ", ": no such file", "\n\r"])
+def test_a_refusal_is_searched_in_time_proportional_to_the_output_at_most(unit: str) -> None:
+    # S-01
+    assert_linear(refused_line, prepare=lambda size: CommandOutcome(1, unit * size, "bubblewrap"), size=20_000)
 
 
 async def test_a_command_that_is_ended_is_an_error_with_the_reason(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from teamwright.agents.tools.python import MethodSource
 from teamwright.documents.nodes import Fields
 from teamwright.errors import ToolError
 from teamwright.values.owned_paths import Owned, covers
+from teamwright.values.specs.sandbox import moved_folders, resolved_folders
 from teamwright.values.specs.tools import FILES, FilesSpec, FilesTool, ToolSpec
 
 NAMES = ("read_file", "write_file", "edit_file", "list_files", "search_files")
@@ -220,17 +221,11 @@ class FilesKind(ToolKind[FilesTool]):
 
     def relocate(self, settings: JsonValue, move: Callable[[str], str]) -> JsonValue:
         """Move the root."""
-        match settings:
-            case {"root": str() as root}:
-                return {**settings, "root": move(root)}
-            case _:
-                return settings
+        return moved_folders(settings, "root", move)
 
     def resolve(self, spec: ToolSpec, folder: Callable[[str], Path]) -> ToolSpec:
         """Make the root absolute."""
-        if not isinstance(spec, FilesSpec) or spec.files.root is None:
-            return spec
-        return FilesSpec(files=FilesTool(root=str(folder(spec.files.root))))
+        return FilesSpec(files=resolved_folders(spec.files, "root", folder)) if isinstance(spec, FilesSpec) else spec
 
 
 @contextmanager

@@ -40,7 +40,7 @@ from teamwright.documents.schema_check import check_secrets, check_web_address
 from teamwright.errors import CallInDoubt, MissingExtra, ServiceError, ToolError, UsageError, nearest
 from teamwright.values.call_limits import MAX_BYTES
 from teamwright.values.people import Answer
-from teamwright.values.specs.sandbox import SandboxSettings, moved_sandbox, sandbox_settings
+from teamwright.values.specs.sandbox import moved_folders, resolved_folders, sandbox_settings
 from teamwright.values.specs.tools import MCP_NEEDS, McpSpec, McpTool, ToolSpec
 from teamwright.values.turns.messages import digest
 
@@ -153,26 +153,16 @@ class McpKind(ToolKind[McpTool]):
 
     def relocate(self, settings: JsonValue, move: Callable[[str], str]) -> JsonValue:
         """Move the folder in which the server starts: without one, the folder of the manifest."""
-        if isinstance(settings, dict) and "sandbox" in settings:
-            settings = {**settings, "sandbox": moved_sandbox(settings["sandbox"], move)}
         match settings:
-            case {"cwd": str() as cwd}:
-                return {**settings, "cwd": move(cwd)}
             case {"command": str()} if "cwd" not in settings:
-                return {**settings, "cwd": move(".")}
+                settings = {**settings, "cwd": "."}
             case _:
-                return settings
+                pass
+        return moved_folders(settings, "cwd", move)
 
     def resolve(self, spec: ToolSpec, folder: Callable[[str], Path]) -> ToolSpec:
         """Make the folder in which the server starts absolute."""
-        if not isinstance(spec, McpSpec):
-            return spec
-        changes: dict[str, object] = {}
-        if spec.mcp.cwd is not None:
-            changes["cwd"] = str(folder(spec.mcp.cwd))
-        if isinstance(spec.mcp.sandbox, SandboxSettings):
-            changes["sandbox"] = spec.mcp.sandbox.resolved(lambda one: str(folder(one)))
-        return McpSpec(mcp=spec.mcp.model_copy(update=changes)) if changes else spec
+        return McpSpec(mcp=resolved_folders(spec.mcp, "cwd", folder)) if isinstance(spec, McpSpec) else spec
 
     def code(self, settings: McpTool) -> Iterable[tuple[str, str]]:
         """Return the command or the URL of the server."""

@@ -6,7 +6,6 @@ effect hashes, and recorded runs would no longer resume.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -20,20 +19,30 @@ from teamwright.agents.tools.protocol import BuildOptions, CallPolicy, ToolConte
 from teamwright.agents.tools.python import MethodSource
 from teamwright.documents.nodes import Fields
 from teamwright.errors import ToolError
-from teamwright.values.specs.sandbox import AUTO, NONE, SandboxSettings, moved_sandbox, sandbox_settings
+from teamwright.values.specs.sandbox import (
+    AUTO,
+    NONE,
+    SandboxSettings,
+    moved_folders,
+    resolved_folders,
+    sandbox_settings,
+)
 from teamwright.values.specs.tools import SHELL, ShellSpec, ShellTool, ToolSpec
 from teamwright.values.text.display import cut
 
 NAMES = ("run_command",)
 GRACE_SECONDS = 30.0
 """How much longer than its command a call may take."""
-REFUSED = re.compile(
-    r".*(?:permission denied|read-only file system|operation not permitted|network is unreachable"
-    r"|/\S+ ?: no such file|no such file or directory: '/|could not resolve host"
-    r"|name resolution|protocol not supported).*",
-    re.IGNORECASE,
-)
-"""Matches the line of a program that was refused something."""
+REFUSED = (
+    "permission denied", "read-only file system", "operation not permitted", "network is unreachable",
+    "no such file or directory: '/", "could not resolve host", "name resolution", "protocol not supported",
+)  # fmt: skip
+"""What a program says that was refused something."""
+NOT_FOUND = (": no such file", ": directory nonexistent")
+"""What it says of a path that is not there: one outside of its folder may be hidden from it."""
+OUTSIDE = ("/", "../", "'/", "'../")
+MOST_SEARCHED, LONGEST_SEARCHED = 100_000, 1_000
+"""How much of an output is searched for such a line, from its end, and how much of each line."""
 LONGEST_SHOWN = 200
 
 
@@ -70,8 +79,14 @@ class Shell:
 
 def refused_line(outcome: CommandOutcome) -> str | None:
     """Return the line with which a command that failed says that it was refused something."""
-    found = REFUSED.search(outcome.output) if outcome.exit_code else None
-    return None if found is None else cut(found.group().strip(), LONGEST_SHOWN)
+    lines = outcome.output[-MOST_SEARCHED:].splitlines() if outcome.exit_code else []
+    return next((cut(line.strip(), LONGEST_SHOWN) for line in lines if _is_refusal(line[:LONGEST_SEARCHED])), None)
+
+
+def _is_refusal(line: str) -> bool:
+    text = line.casefold()
+    named = [words[-1] for phrase in NOT_FOUND if phrase in text and (words := text.partition(phrase)[0].split())]
+    return any(phrase in text for phrase in REFUSED) or any(path.startswith(OUTSIDE) for path in named)
 
 
 def rights_text(settings: SandboxSettings) -> str:
@@ -134,25 +149,11 @@ class ShellKind(ToolKind[ShellTool]):
 
     def relocate(self, settings: JsonValue, move: Callable[[str], str]) -> JsonValue:
         """Move the root, and the folders of the sandbox."""
-        if not isinstance(settings, dict):
-            return settings
-        moved = dict(settings)
-        if isinstance(root := moved.get("root"), str):
-            moved["root"] = move(root)
-        if "sandbox" in moved:
-            moved["sandbox"] = moved_sandbox(moved["sandbox"], move)
-        return moved
+        return moved_folders(settings, "root", move)
 
     def resolve(self, spec: ToolSpec, folder: Callable[[str], Path]) -> ToolSpec:
         """Make the folders absolute."""
-        if not isinstance(spec, ShellSpec):
-            return spec
-        changes: dict[str, object] = {}
-        if spec.shell.root is not None:
-            changes["root"] = str(folder(spec.shell.root))
-        if isinstance(spec.shell.sandbox, SandboxSettings):
-            changes["sandbox"] = spec.shell.sandbox.resolved(lambda one: str(folder(one)))
-        return ShellSpec(shell=spec.shell.model_copy(update=changes)) if changes else spec
+        return ShellSpec(shell=resolved_folders(spec.shell, "root", folder)) if isinstance(spec, ShellSpec) else spec
 
     def code(self, settings: ShellTool) -> Iterable[tuple[str, str]]:
         """Return that a model writes the commands, and what confines them."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, TypeVar
 
 from pydantic import AfterValidator, Field, JsonValue
 
@@ -61,6 +62,7 @@ class SandboxSettings(Value):
         return self.model_copy(update=moved)
 
 
+Settings = TypeVar("Settings", bound=Value)
 AnySandbox = BackEnd | SandboxSettings
 """A back end by name, or settings."""
 
@@ -81,6 +83,24 @@ def moved_sandbox(sandbox: JsonValue, move: Callable[[str], str]) -> JsonValue:
         if isinstance(value, list)
     }
     return {**sandbox, **moved}
+
+
+def moved_folders(tool: JsonValue, name: str, move: Callable[[str], str]) -> JsonValue:
+    """Return the settings of a tool with the folder of this name, and those of its sandbox, moved."""
+    if not isinstance(tool, dict):
+        return tool
+    moved = dict(tool)
+    if isinstance(folder := moved.get(name), str):
+        moved[name] = move(folder)
+    if "sandbox" in moved:
+        moved["sandbox"] = moved_sandbox(moved["sandbox"], move)
+    return moved
+
+
+def resolved_folders(tool: Settings, name: str, folder: Callable[[str], Path]) -> Settings:
+    """Return checked settings of a tool with the same folders absolute; `folder` resolves one."""
+    declared = tool.model_dump(mode="json", exclude_unset=True)
+    return type(tool).model_validate(moved_folders(declared, name, lambda one: str(folder(one))))
 
 
 def moved_sandboxes(data: JsonValue, move: Callable[[str], str]) -> JsonValue:
