@@ -21,7 +21,7 @@ from teamwright.values.call_limits import RetryPolicy
 from teamwright.values.events.agent import AgentCalled, AgentCallFailed, AgentReturned
 from teamwright.values.events.budget import BudgetExceeded, BudgetMisreported
 from teamwright.values.events.event import Event
-from teamwright.values.limits import Limits, Price, Rate, Usage, dollars
+from teamwright.values.limits import Limits, Price, Rate, Spend, Usage, dollars
 from teamwright.values.specs.models import ServerModel
 from teamwright.values.turns.results import RunResult
 from teamwright.values.turns.turn import Reply, Turn
@@ -184,3 +184,23 @@ async def test_a_function_may_report_tokens_that_fit_its_limits() -> None:
             team = Team("t", members=[FunctionAgent("f", respond)], limits=Limits(tokens=limit))
             result = await engine.run(team, "Go")
         assert result.status == status
+
+
+@pytest.mark.parametrize(
+    ("reported", "charged"), [(Usage(requests=3, input_tokens=40, output_tokens=2), 42), (None, 100)]
+)
+async def test_a_call_with_a_ceiling_is_charged_what_it_reports_or_else_all_of_it(
+    reported: Usage | None, charged: int
+) -> None:
+    async def respond(turn: Turn, ctx: Context) -> str:
+        async def call(_: Attempt) -> Returned:
+            return Returned("done") if reported is None else Returned("done", reported)
+
+        effect = Effect(kind="function", name="a", request="r", call=call, ceiling=Spend(tokens=100))
+        return str((await ctx.effect("call", effect)).value)
+
+    team = Team("t", members=[FunctionAgent("a", respond)], limits=Limits(tokens=150))
+    _, events, _ = await followed(team)
+    (called,) = [event.fact for event in events if isinstance(event.fact, AgentCalled)]
+    assert called.reserved == 100
+    assert spent(events)[0] == charged

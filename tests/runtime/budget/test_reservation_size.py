@@ -16,6 +16,8 @@ from teamwright.values.limits import (
     USEFUL_OUTPUT,
     Cost,
     Limits,
+    Spend,
+    picodollars,
 )
 from tests.kit.reservations import CHEAP, money, queue, quiet, reserve
 
@@ -157,3 +159,23 @@ async def test_only_waiters_at_a_level_share_its_remaining_budget() -> None:
     right.add_waiting(9)
     assert (await reserve(left, 0)).max_output == MODEST_OUTPUT
     assert (await reserve(right, 0)).max_output == 4000
+
+
+async def test_a_call_that_makes_requests_of_its_own_reserves_its_ceiling_whole_or_waits() -> None:
+    account = Account("run", Limits(tokens=1000, usd=1), None)
+    request = ReservationRequest(ceiling=Spend(tokens=600, usd=0.5))
+    held = await account.reserve(request)
+    assert held.cost == Cost(600, picodollars(0.5))
+    assert account.reserve_now(request) is None
+    held.settle(Cost(500, picodollars(0.1)))
+    with pytest.raises(Refusal, match="may need 600"):
+        account.reserve_now(request)
+
+
+async def test_of_what_a_ceiling_does_not_name_a_call_reserves_a_share_of_what_remains() -> None:
+    account = Account("run", Limits(tokens=1000, usd=1, calls=9), None)
+    assert (await account.reserve(ReservationRequest(ceiling=Spend(usd=0.5)))).cost == Cost(1000, picodollars(0.5))
+    other = Account("run", Limits(tokens=1000), None)
+    other.add_branches(2)
+    assert (await other.reserve(ReservationRequest(ceiling=Spend()))).cost == Cost(500)
+    assert (await Account("free", None, None).reserve(ReservationRequest(ceiling=Spend(tokens=7)))).cost == Cost(7)

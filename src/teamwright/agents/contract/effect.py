@@ -19,7 +19,7 @@ from teamwright.values.events.agent import (
     ValueForm,
 )
 from teamwright.values.events.event import Fact, OutputForm
-from teamwright.values.limits import NOTHING, Limits, Pace, Rate, Usage
+from teamwright.values.limits import NOTHING, Limits, Pace, Rate, Spend, Usage
 from teamwright.values.specs.models import TokenizerName
 from teamwright.values.turns.artifacts import Artifact
 from teamwright.values.turns.messages import digest
@@ -111,6 +111,10 @@ class Effect(Struct, frozen=True):
     `cancel_run` says that the call starts a run, which goes on if the driver of this one stops: the call reserves a
     share of what remains of the budget for it, and an attempt in doubt attaches to the same run. It is called with the
     attempt if a recorded decision stops the call.
+
+    `ceiling` says that the call makes requests of its own, which nothing here counts: as much is reserved before it,
+    and of what the ceiling does not name a share of what remains of the budget. What the call reports is charged after
+    it, and all that was reserved where it reports nothing.
     """
 
     kind: EffectKind
@@ -137,6 +141,7 @@ class Effect(Struct, frozen=True):
     tokenizer: TokenizerName | float | None = None
     describe: Callable[[], SentRequest] | None = None
     cancel_run: Callable[[Attempt], None] | None = None
+    ceiling: Spend | None = None
 
     def misfit(self) -> str | None:
         """Return which field can't be recorded; `None` if all can, as constructing an effect does not check."""

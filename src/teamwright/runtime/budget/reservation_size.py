@@ -22,6 +22,8 @@ from teamwright.values.limits import (
     USEFUL_OUTPUT,
     Cost,
     Rate,
+    Spend,
+    picodollars,
     scaled_output,
 )
 
@@ -126,8 +128,9 @@ class ReservationRequest(NamedTuple):
 
     `note` is the size of the notice that is added to the prompt when the cap is smaller than it should be. A call that
     `starts_run` gets a share of what remains, or again what was `held` for the same run before; its prompt is that of
-    the first request of the run. One without room for the `least` reply that is of use is refused: half of a usual one,
-    a usual one, or one a little longer than the longest so far.
+    the first request of the run. One with a `ceiling` makes requests that nothing here counts. One without room for the
+    `least` reply that is of use is refused: half of a usual one, a usual one, or one a little longer than the longest
+    so far.
     """
 
     prompt: int = 0
@@ -138,6 +141,7 @@ class ReservationRequest(NamedTuple):
     starts_run: bool = False
     held: Cost | None = None
     least: Literal["part", "usual", "whole"] = "part"
+    ceiling: Spend | None = None
 
 
 class Levels(NamedTuple):
@@ -156,7 +160,8 @@ def worst_case(levels: Levels, request: ReservationRequest) -> tuple[Cost, Cost,
         if request.starts_run:
             share = request.held or _share(levels, request)
             return share, _likely_run(levels, share), None, False
-        return ONE_CALL, ONE_CALL, None, False
+        most = ONE_CALL if request.ceiling is None else _below_ceiling(levels, request.ceiling)
+        return most, most, None, False
     rate, lengths = request.rate or NO_RATE, levels.outermost.lengths
     if request.cap is None and not _limits_output(levels, rate):
         most = Cost(request.prompt + MODEST_OUTPUT, rate.cost(request.prompt, MODEST_OUTPUT))
@@ -169,6 +174,13 @@ def worst_case(levels: Levels, request: ReservationRequest) -> tuple[Cost, Cost,
     usual = min(cap, lengths.usual(_guess(levels, rate))) if lengths.count else cap
     likely = Cost(prompt + usual, rate.cost(prompt, usual))
     return Cost(prompt + cap, rate.cost(prompt, cap)), likely, cap, cut
+
+
+def _below_ceiling(levels: Levels, ceiling: Spend) -> Cost:
+    """Return what a call reserves that makes requests of its own: its ceiling, and a share of what that leaves open."""
+    share = _share(levels, ReservationRequest())
+    tokens = share.tokens if ceiling.tokens is None else ceiling.tokens
+    return Cost(tokens, share.usd if ceiling.usd is None else picodollars(ceiling.usd))
 
 
 def _guess(levels: Levels, rate: Rate) -> int:
