@@ -9,7 +9,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from teamwright import Engine, load_team
+from teamwright import Engine, FunctionAgent, Team, load_team
 from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.journal.location import default_journal
 from teamwright.teams.team_loader import read_manifest, source_of
@@ -92,3 +92,16 @@ def test_a_record_that_can_not_be_read_is_named_and_the_others_are_checked(call:
     assert done.code == 1
     assert "one  can't be read" in done.out
     assert "two  resumes as before" in done.out
+
+
+def test_a_run_of_a_team_made_in_python_is_not_checked_and_is_no_reason_to_fail(call: Call, team: Path) -> None:
+    async def made() -> None:
+        async with Engine(default_journal()) as engine:
+            await engine.run(Team("made", members=[FunctionAgent("a", lambda task: task)]), "Go", run_id="made")
+
+    anyio.run(made)
+    alone = call("runs", "check")
+    assert (alone.code, "made  is not checked: " in alone.out, "can be checked" in alone.err) == (2, True, True)
+    assert call("run", team, "Explain", "--run-id", "one").code == 0
+    both = call("runs", "check")
+    assert (both.code, both.out.splitlines()[-1]) == (0, "2 runs: 1 would resume, 0 would not, 1 not checked")

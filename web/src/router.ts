@@ -1,7 +1,7 @@
 // Addresses after `#`, so that the page needs nothing of the server and works from a file:
 //   #/              runs                 #/inbox           what waits for a person
 //   #/new           start a run          #/runs/ID/VIEW    a view of a run
-//   #/operations/PART   figures, cluster, memory or experts
+//   #/operations/PART   figures, evaluations, cluster, memory or experts
 import { computed, ref } from 'vue'
 
 export interface Route {

@@ -1,14 +1,18 @@
-"""The lab: what teams and topologies cost and achieve, computed without calling a model, in processes of its own."""
+"""The lab: what teams and topologies cost and achieve, computed without calling a model, in processes of its own.
+
+What experiments have found is read from the journal.
+"""
 
 from __future__ import annotations
 
 from functools import partial
 from typing import Annotated, Literal, cast
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from teamwright.errors import UsageError
+from teamwright.journal.protocol import Journal
 from teamwright.lab.topology_profiles import BudgetLevel, Degradation, Preference, Protocol, Workload
 from teamwright.server.client_connection import while_connected
 from teamwright.server.error_responses import responses
@@ -88,6 +92,47 @@ class AdviceRequest(BaseModel):
     budget: BudgetLevel | None = None
     divisible: float | None = Field(default=None, ge=0, le=1)
     recommend: Literal["balanced", "cost", "quality"] = "balanced"
+
+
+class ListedReport(BaseModel):
+    """The report of an experiment in a list."""
+
+    run_id: str
+    title: str
+    started_at: str
+
+
+class ReadReport(BaseModel):
+    """The report of an experiment: its figures, and in words what they say."""
+
+    run_id: str
+    findings: list[str]
+    report: dict[str, JsonValue]
+
+
+def evaluations_part(_: Journal) -> str:
+    """The part of the page's operations that experiments have."""
+    return "evaluations"
+
+
+@router.get("/experiments", responses=responses(), dependencies=[MAY_READ])
+async def list_reports(server: Server, limit: Annotated[int, Query(ge=1, le=200)] = 50) -> list[ListedReport]:
+    """Return the reports of experiments that are recorded, the newest first."""
+    from teamwright.lab.experiments.recorded_reports import recorded_reports
+
+    found = await recorded_reports(server.engine.journal, limit)
+    return [ListedReport.model_validate(masked(one.to_json())) for one in found]
+
+
+@router.get("/experiments/{run_id}", responses=responses(404), dependencies=[MAY_READ])
+async def read_recorded_report(server: Server, run_id: str) -> ReadReport:
+    """Return the report of an experiment: pass rates, costs and comparisons, and each attempt with its run."""
+    from teamwright.lab.experiments.recorded_reports import read_report
+    from teamwright.lab.experiments.report_text import findings_of
+
+    report = await read_report(server.engine, run_id)
+    found = ReadReport(run_id=run_id, findings=list(findings_of(report)), report=report.to_json())
+    return ReadReport.model_validate(masked(found.model_dump()))
 
 
 @router.post("/evaluate", responses=responses(), dependencies=[MAY_READ])

@@ -14,6 +14,7 @@ WING = Wing(
         "run_options": "teamwright.lab.commands.auto_topology:AUTO",
         "plan_bundle": "teamwright.lab.commands.auto_topology:bundle_plan",
         "routes": "teamwright.lab.routes:router",
+        "operations": "teamwright.lab.routes:evaluations_part",
         "forecast": "teamwright.lab.simulation.forecast:forecast_run",
     },
 )

@@ -19,7 +19,7 @@ import anyio
 import anyio.lowlevel
 
 from teamwright.agents.clients.client_pool import Models
-from teamwright.errors import NonDeterminism, TeamwrightError
+from teamwright.errors import NonDeterminism, NotResumable, TeamwrightError
 from teamwright.history.record.asks import RecordedBodies
 from teamwright.history.record.run_record import RunRecord, check_record
 from teamwright.history.run_history import RunHistory
@@ -52,17 +52,21 @@ SECONDS = 20.0
 """How long the replay of one run may take."""
 SETTLE = 50
 """Iterations of the event loop after which branches have come as far as they can."""
-Verdict = Literal["same", "other_prompt", "would_not_resume", "unreadable"]
+Verdict = Literal["same", "other_prompt", "would_not_resume", "unreadable", "not_checked"]
 WORDS: dict[Verdict, str] = {
     "same": "resumes as before",
     "other_prompt": "resumes, with another prompt for these turns",
     "would_not_resume": "would not resume",
     "unreadable": "can't be read",
+    "not_checked": "is not checked",
 }
 
 
 class ResumeCheck(Record, frozen=True):
-    """What became of one recorded run; `why` has both sides where it would not resume."""
+    """What became of one recorded run; `why` has both sides where it would not resume.
+
+    A run is not checked if no record can build its team, because a program made it: that program has to resume it.
+    """
 
     run_id: str
     verdict: Verdict
@@ -97,6 +101,11 @@ async def check_resume(
     given = recorded if source is None else recorded.changed(lambda _: source)
     try:
         team = await anyio.to_thread.run_sync(partial(_built, given))
+    except NotResumable as error:
+        return ResumeCheck(run_id=run_id, verdict="not_checked", why=str(error))
+    except TeamwrightError as error:
+        return ResumeCheck(run_id=run_id, verdict="would_not_resume", why=str(error))
+    try:
         why = await _replayed(journal, history, team)
     except TeamwrightError as error:
         why = str(error)

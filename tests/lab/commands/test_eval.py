@@ -117,9 +117,11 @@ def test_recorded_runs_become_a_data_set_with_verdicts_as_labels(call: Call, des
     (desk / "team.yaml").write_text(reviewed)
     call("run", desk, "What is the capital of France?", "--run-id", "one")
     call("run", desk, "What is the capital of Chile?", "--run-id", "two")
+    assert call("eval", desk, desk / "data" / "cases.csv").code == 0
     out = tmp_path / "cases.jsonl"
     assert call("eval", "--from-runs", "all", "--out", out).code == 0
     found = {case["id"]: case for case in map(json.loads, out.read_text().splitlines())}
+    assert found.keys() == {"one", "two"}
     assert found["one"] == {
         "id": "one", "task": "What is the capital of France?", "tags": ["desk"], "output": "The capital is Paris.",
         "label": "pass", "author": "clerk",

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from teamwright.values.specs.manifest import Source
     from teamwright.values.turns.results import RunSummary
 
+NOT_CHECKED = "not_checked"
 ENDED = 20
 """How many ended runs are checked, the newest, where none are named."""
 
@@ -71,7 +72,9 @@ def check(
             write_json([one.to_json() for one in checked], out)
         else:
             write_result("\n".join(line for one in checked for line in _lines(one)) + f"\n{_total(checked)}", out)
-        return 0 if all(one.passes for one in checked) else 1
+        if all(one.verdict == NOT_CHECKED for one in checked):
+            raise UsageError("None of these runs can be checked without the program that made its team.")
+        return 0 if all(one.passes or one.verdict == NOT_CHECKED for one in checked) else 1
 
     with redirect_prints():
         return with_journal(work)
@@ -116,5 +119,8 @@ def _lines(one: ResumeCheck) -> list[str]:
 
 
 def _total(checked: Sequence[ResumeCheck]) -> str:
-    failed = sum(not one.passes for one in checked)
-    return f"{count_text(len(checked), 'run')}: {len(checked) - failed} would resume, {failed} would not"
+    passed, left_out = sum(one.passes for one in checked), sum(one.verdict == NOT_CHECKED for one in checked)
+    more = f", {left_out} not checked" if left_out else ""
+    return (
+        f"{count_text(len(checked), 'run')}: {passed} would resume, {len(checked) - passed - left_out} would not{more}"
+    )

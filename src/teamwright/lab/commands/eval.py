@@ -172,6 +172,7 @@ class EvalRequest:
         self, engine: Engine, first: Chosen, other: Chosen | None, gates: EvalGates, *, json: bool, out: Path | None
     ) -> int:
         from teamwright.lab.experiments.dataset import read_data_set
+        from teamwright.lab.experiments.recorded_reports import record_report
         from teamwright.lab.experiments.report_text import html_of, text_of
 
         extend_sys_path()
@@ -185,8 +186,10 @@ class EvalRequest:
         if self.ablate:
             variants += list(_without(engine, sources[0], variants[0]))
         report = await self._measured(engine, data, sources[0], variants)
+        title = f"{' and '.join(names)} on {self.cases.name}{', without each part' if self.ablate else ''}"
+        await record_report(engine, report, title)
         if out is not None and out.suffix.lower() == HTML:
-            write_pieces([html_of(report, f"{' and '.join(names)} on {self.cases.name}")], out)
+            write_pieces([html_of(report, title)], out)
         elif json:
             write_json(report.to_json(), out)
         else:
@@ -310,11 +313,11 @@ def _write_cases(runs: Sequence[str], manifest: Path | None, out: Path | None) -
         raise UsageError("--from-runs writes a data set:  teamwright eval --from-runs all --out cases.jsonl")
 
     async def work(engine: Engine) -> int:
-        from teamwright.lab.experiments.recorded_cases import recorded_cases
+        from teamwright.lab.experiments.recorded_cases import is_experimental, recorded_cases
 
         ids: list[str] = []
         for run in runs:
-            listed = [one.id for one in await engine.runs.list() if not one.parent]
+            listed = [one.id for one in await engine.runs.list() if not one.parent and not is_experimental(one.id)]
             ids += listed if run == ALL else [(await find_run(engine.journal, run)).id]
         cases, left_out = await recorded_cases(engine, list(dict.fromkeys(ids)))
         for run_id, why in left_out.items():

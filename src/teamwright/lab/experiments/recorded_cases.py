@@ -10,7 +10,9 @@ from typing import Literal
 
 from teamwright.errors import JournalError, RunError
 from teamwright.history.run_history import RunHistory
+from teamwright.lab.experiments.blame import PREFIX as BLAME
 from teamwright.lab.experiments.dataset import Case
+from teamwright.lab.experiments.experiment import PREFIX as EVAL
 from teamwright.lab.experiments.grades import GRADING
 from teamwright.runtime.engine import Engine
 from teamwright.values.events.event import Event
@@ -19,6 +21,11 @@ from teamwright.values.turns.results import FINAL
 from teamwright.values.turns.verdicts import PASSED
 
 FAILED = frozenset(("revise", "review_exceeded"))
+
+
+def is_experimental(run_id: str) -> bool:
+    """Whether a run was made to measure a team or to find a fault, so that its task is that of another run or case."""
+    return run_id.startswith((f"{EVAL}-", f"{BLAME}-"))
 
 
 async def recorded_cases(engine: Engine, run_ids: Sequence[str]) -> tuple[list[Case], dict[str, str]]:

@@ -39,14 +39,14 @@ def interval_text(found: Interval | None) -> str:
 
 def text_of(report: ExperimentReport) -> str:
     """The report as text."""
-    return "\n\n".join([_aligned(_variants(report)), *_found(report), *_groups(report)])
+    return "\n\n".join([_aligned(_variants(report)), *findings_of(report), *_groups(report)])
 
 
 def _variants(report: ExperimentReport) -> list[tuple[str, ...]]:
     return [HEADS, *(variant_cells(one) for one in report.variants)]
 
 
-def _found(report: ExperimentReport) -> Iterator[str]:
+def findings_of(report: ExperimentReport) -> Iterator[str]:
     """What is to be said about the variants: notes, the judge, and comparisons."""
     for lines in (list(_notes(report)), list(_judge(report.judge))):
         if lines:
@@ -147,7 +147,7 @@ def html_of(report: ExperimentReport, title: str) -> str:
     name = escape(title)
     head, *body = ["".join(f"<td>{escape(cell)}</td>" for cell in row) for row in _variants(report)]
     table = f"<table><thead><tr>{head}</tr></thead>" + "".join(f"<tr>{row}</tr>" for row in body) + "</table>"
-    said = "".join(f"<p>{escape(text).replace(chr(10), '<br>')}</p>" for text in _found(report))
+    said = "".join(f"<p>{escape(text).replace(chr(10), '<br>')}</p>" for text in findings_of(report))
     groups = "".join(f"<pre>{escape(text)}</pre>" for text in _groups(report))
     return (
         f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{name}</title><style>{STYLE}</style>'

@@ -3,9 +3,9 @@ import { onScopeDispose, ref, shallowRef, type Ref } from 'vue'
 import { api } from '@/api/client'
 import type { MessageKey } from '@/i18n'
 
-export const PARTS = ['figures', 'cluster', 'memory', 'experts'] as const
+export const PARTS = ['figures', 'evaluations', 'cluster', 'memory', 'experts'] as const
 export type Part = (typeof PARTS)[number]
-export const TITLES: Record<Part, MessageKey> = { figures: 'operations.figures', cluster: 'operations.cluster', memory: 'operations.memory', experts: 'operations.experts' }
+export const TITLES: Record<Part, MessageKey> = { figures: 'operations.figures', evaluations: 'operations.evaluations', cluster: 'operations.cluster', memory: 'operations.memory', experts: 'operations.experts' }
 
 /** The parts that this server has, in the order of the tabs. */
 export async function readParts(): Promise<Part[]> {
