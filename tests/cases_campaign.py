@@ -1,8 +1,9 @@
-"""Runs of every strategy become cases, replay green, and show one mutated reply, prompt, order or missing reply each.
+"""Runs of every strategy become cases, replay green, and show one mutated reply, prompt, tool, order or missing reply.
 
     python -m tests.cases_campaign [--runs 300] [--seed N]
 
-Every tenth is also killed at each write. A mutation that changes nothing must be one that the table explains.
+Each member calls a tool first. Every tenth run is also killed at each write. A mutation that changes nothing must be
+one that the table explains.
 """
 
 from __future__ import annotations
@@ -22,12 +23,33 @@ from teamwright.testing.cases.recorded_case import RecordedReply
 from teamwright.testing.cases.replay import replay_case
 from tests.kit.cases import changed_reply, made_case
 
-MUTATIONS = ("reply", "prompt", "order", "missing")
+MUTATIONS = ("reply", "prompt", "tool", "order", "missing")
+TOOL = "look_up"
+CODE = f"""\
+def {TOOL}(word: str, limit: int = 3) -> str:
+    \"\"\"Look a word up.\"\"\"
+    return f"{{limit}} facts of {{word}}"
+"""
+OTHER_TOOLS = (
+    (f"def {TOOL}(word: str, limit: int = 3)", f"def {TOOL}(word: str, most: int = 3)"),
+    ("Look a word up.", "Look a word up in a book."),
+)
+"""Changes of the tool itself: of a parameter, and of what a model is told of it."""
+CALL = f"  - {{agent: '*', tool: {{name: {TOOL}, args: {{word: odd}}}}, times: 1}}\n"
 EQUIVALENT = {
     "reply of selector": "the words of who chooses are read for a name, which is still in them",
     "order": "steps, edges, subscriptions or a lead say who works, and the order of members is only a list",
 }
 """Mutations that may change nothing, and why."""
+
+
+def with_tool(folder: Path) -> None:
+    """Give every member of a new team a tool, which its script calls once."""
+    manifest, replies = folder / "team.yaml", folder / "replies.yaml"
+    declared = manifest.read_text().replace("    model: primary\n", f"    model: primary\n    tools: [{TOOL}]\n")
+    manifest.write_text(f"{declared}\ntools:\n  {TOOL}: 'words:{TOOL}'\n")
+    replies.write_text(replies.read_text().replace("rules:\n", f"rules:\n{CALL}", 1))
+    (folder / "words.py").write_text(CODE)
 
 
 def mutated(case: LoadedCase, folder: Path, mutation: str, chance: random.Random) -> LoadedCase | None:
@@ -42,16 +64,38 @@ def mutated(case: LoadedCase, folder: Path, mutation: str, chance: random.Random
             return changed_reply(case, chance.choice(sorted(case.recording.replies)), lambda _: None)
         case "prompt":
             asked = chance.choice(sorted({one.member for one in case.recording.replies.values()}))
-            found = re.search(rf"^  {asked}:\n    model: primary\n    instructions: ", text, re.MULTILINE)
+            found = re.search(
+                rf"^  {asked}:\n    model: primary\n    tools: .*\n    instructions: ", text, re.MULTILINE
+            )
             if found is None:
                 return None
             manifest.write_text(f"{text[: found.end()]}Otherwise. {text[found.end() :]}")
+        case "tool":
+            return _with_other_tool(case, manifest, chance)
         case _:
             members = re.search(r"members: \[(.*)\]", text)
             if members is None or "," not in members[1]:
                 return None
             turned = ", ".join(reversed(members[1].split(", ")))
             manifest.write_text(text.replace(members[0], f"members: [{turned}]"))
+    return case
+
+
+def _with_other_tool(case: LoadedCase, manifest: Path, chance: random.Random) -> LoadedCase | None:
+    """Return the case with another result of a tool, or with another tool in its team."""
+    calls = sorted(one.key for one in case.recording.replies.values() if one.effect == "tool")
+    if not calls:
+        return None
+    match chance.randrange(3):
+        case 0:
+            return changed_reply(case, chance.choice(calls), _other_words)
+        case 1:
+            before, after = chance.choice(OTHER_TOOLS)
+            manifest.with_name("other.py").write_text(CODE.replace(before, after).replace("{limit}", "some"))
+            manifest.write_text(manifest.read_text().replace("'words:", "'other:"))  # a module is loaded once
+        case _:
+            renamed = re.sub(rf"\b{TOOL}\b(?=\]|: )", "consult", manifest.read_text())
+            manifest.write_text(renamed)
     return case
 
 
@@ -65,6 +109,7 @@ def check(number: int, seed: int, folder: Path, told: Counter[str]) -> None:
     chance, templates = random.Random(f"{seed} {number}"), sorted(all_templates())
     strategy = templates[number % len(templates)]
     scaffold(folder, strategy)
+    with_tool(folder)
     case = made_case(folder, f"Why is number {number} odd?")
     green = replay_case(case, kill=number % 10 == 0)
     assert green.passes, f"{strategy}, run {number}: {list(green.lines())}"

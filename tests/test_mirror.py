@@ -24,7 +24,6 @@ COVERED_BY = {
     "testing/cases/expectations.py": "testing/cases/test_replay.py",
     "testing/cases/player.py": "testing/cases/test_replay.py",
     "testing/cases/recorded_case.py": "testing/cases/test_case_file.py",
-    "testing/cases/recorded_replies.py": "testing/cases/test_replay.py",
     "runtime/context/merge.py": "runtime/trees/test_member_trees.py",
     "runtime/trees/branch.py": "runtime/trees/test_member_trees.py",
     "runtime/trees/git.py": "runtime/trees/test_repository.py",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,23 +12,51 @@ from teamwright import Engine, Limits, load_team
 from teamwright.testing.cases.case_file import LoadedCase, read_case
 from teamwright.testing.cases.case_of_run import case_of_run, with_prompts, write_case
 from teamwright.testing.cases.recorded_case import RecordedReply
+from teamwright.values.events.agent import AgentAsked
+from teamwright.values.events.event import Event
 from teamwright.values.people import Answer
 from teamwright.values.specs.manifest import Source
+from tests.kit.steering import Act
 
 MOST_PAUSES = 9
+GO = "go"
+WAITING = f"""\
+import anyio
+from pathlib import Path
+
+async def wait(task: str) -> str:
+    while not Path(__file__).with_name("{GO}").exists():
+        await anyio.sleep(0.002)
+    return "a is done"
+"""
+"""The code of a member that waits until the test has done what it does to the run."""
 
 
-def made_case(folder: Path, task: str, limits: Limits | None = None) -> LoadedCase:
-    """Run the team of a folder, answering each question with its first choice, and return the case of the run."""
-    case, source = anyio.run(_run, folder, task, limits)
+def made_case(
+    folder: Path, task: str, limits: Limits | None = None, *, files: Sequence[Path] = (), act: Act | None = None
+) -> LoadedCase:
+    """Run the team of a folder, answering each question with its first choice, and return the case of the run.
+
+    `act` is done to the run `r` as soon as its first member works; a member of `WAITING` waits for it.
+    """
+    case, source = anyio.run(_run, folder, task, limits, files, act)
     case.path.parent.mkdir(parents=True, exist_ok=True)
     write_case(with_prompts(case, source))
     return read_case(case.path)
 
 
-async def _run(folder: Path, task: str, limits: Limits | None) -> tuple[LoadedCase, Source]:
+async def _run(
+    folder: Path, task: str, limits: Limits | None, files: Sequence[Path], act: Act | None
+) -> tuple[LoadedCase, Source]:
     async with Engine("memory") as engine:
-        result = await engine.run(load_team(folder), task, run_id="r", limits=limits)
+        handle = await engine.start(load_team(folder), task, run_id="r", limits=limits, attachments=files)
+        if act is not None:
+            async for event in engine.runs.follow("r"):
+                if isinstance(event, Event) and isinstance(event.fact, AgentAsked) and event.scope:
+                    break
+            await act(engine)
+            (folder / GO).touch()
+        result = await handle.result()
         for _ in range(MOST_PAUSES):
             if result.status != "paused":
                 break

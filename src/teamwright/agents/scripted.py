@@ -21,7 +21,7 @@ from pydantic_core import to_json
 from teamwright.agents.attachments import with_pointers
 from teamwright.agents.contract.agent import Agent, Context
 from teamwright.agents.contract.constructor_arguments import Mistakes, check_instance, checked_call, listed
-from teamwright.agents.contract.effect import Attempt, Effect, Returned, SentMessage, SentRequest
+from teamwright.agents.contract.effect import Attempt, Effect, OfferedTool, Returned, SentMessage, SentRequest
 from teamwright.agents.contract.retry import ERRORS
 from teamwright.agents.contract.settings import AgentKeywords, shared_settings
 from teamwright.agents.functions.guardrails import CheckFunction, make_guardrails
@@ -265,7 +265,7 @@ class ScriptedAgent(Agent):
         ) as tools:
             for number in range(1, MOST_REQUESTS + 1):
                 call = partial(self._answer_request, prompt, tools, failed)
-                returned = await ctx.effect(request_place(number), self._request_effect(prompt, cap, call))
+                returned = await ctx.effect(request_place(number), self._request_effect(prompt, cap, call, tools))
                 match returned.value:
                     case {"tool": dict() as tool}:
                         name, args = str(tool["name"]), tool["args"]
@@ -305,7 +305,9 @@ class ScriptedAgent(Agent):
         text = result if isinstance(result, str) else to_json(result).decode()
         return quote_headers(text, turn.speakers)
 
-    def _request_effect(self, prompt: str, cap: int | None, call: Callable[[Attempt], Awaitable[Returned]]) -> Effect:
+    def _request_effect(
+        self, prompt: str, cap: int | None, call: Callable[[Attempt], Awaitable[Returned]], tools: Tools
+    ) -> Effect:
         return Effect(
             kind="model",
             name="scripted",
@@ -321,11 +323,13 @@ class ScriptedAgent(Agent):
             rate=self._rate,
             max_bytes=self.policy.reply_bytes,
             prompt_tokens=_tokens(prompt),
-            describe=partial(self._describe, prompt),
+            describe=partial(self._describe, prompt, tools),
         )
 
-    def _describe(self, prompt: str) -> SentRequest:
-        return SentRequest((SentMessage("user", prompt),), self.instructions)
+    def _describe(self, prompt: str, tools: Tools) -> SentRequest:
+        """Describe a request with what a model in its place would be sent."""
+        offered = tuple(OfferedTool(one.name, one.description, one.parameters) for one in tools.definitions)
+        return SentRequest((SentMessage("user", prompt),), self.instructions, offered)
 
     async def _answer_request(self, prompt: str, tools: Tools, failed: Collection[str], attempt: Attempt) -> Returned:
         if self._guardrails is not None and self._guardrails.checks_output:

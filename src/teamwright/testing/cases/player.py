@@ -207,7 +207,8 @@ class Player(ReplayObserver):
             texts = (_json(arguments),)
         elif (turn := self._turns.get(parent_key(key))) is not None and key.endswith(f"/{CALL}"):
             texts = (turn.prompt,)
-        return SentPrompt(effect.request, tuple(map(self._cleaner.text, texts)), arguments)
+        request = "" if effect.method else effect.request  # which server lists its tools is not what is tested
+        return SentPrompt(request, tuple(map(self._cleaner.text, texts)), arguments)
 
     def _is_same(self, reply: RecordedReply, sent: SentPrompt) -> bool:
         """Whether a call sends what was sent then, but for what is not in the case: secrets, paths of a machine."""

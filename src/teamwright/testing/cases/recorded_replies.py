@@ -5,10 +5,10 @@ Seconds in which the run had no driver don't count. Secrets and the paths of thi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
-from msgspec import Struct, to_builtins
+from msgspec import Struct, convert, to_builtins
 
 from teamwright.errors import UsageError
 from teamwright.history.event_bodies import bodies_of
@@ -41,6 +41,7 @@ from teamwright.values.events.run import PersonAnswered, RunIntervened, RunResum
 from teamwright.values.key import SEPARATOR, join_key, key_and_parents, key_segments, split_attempt, with_attempt
 from teamwright.values.people import Mark, Pause, Undo, confirmation_key
 from teamwright.values.text.secret_patterns import mask_text, mask_value
+from teamwright.values.turns.artifacts import PATCH, Artifact, content_of
 from teamwright.values.turns.messages import Message
 from teamwright.values.turns.turn import Reply
 from teamwright.values.value import JsonValue
@@ -80,6 +81,17 @@ class Cleaner:
         """Return a JSON value without them."""
         return self._without_paths(mask_value(self._redactor.value(value)))
 
+    def content(self, stored: JsonValue, file: Artifact) -> JsonValue:
+        """Return the content of a file without them if it is a text; a patch has to fit what it is applied to."""
+        if file.media_type == PATCH:
+            return stored
+        try:
+            text = content_of(stored).decode()
+        except ValueError:
+            return stored
+        clean = self.text(text)
+        return stored if clean == text else clean
+
     def _without_paths(self, value: JsonValue) -> JsonValue:
         match value:
             case str():
@@ -109,9 +121,10 @@ async def recording_of(
     run = _RunReplies(history, bodies, cleaner, _clock(history.events))
     replies = run.replies()
     started = history.started
-    files = {one.hash for one in started.attachments}
-    files |= {one.hash for reply in replies.values() if reply.result for one in reply.result.artifacts}
-    contents = {one: decode_body(text) for one, text in (await journal.bodies(files)).items()}
+    files = {one.hash: one for one in started.attachments}
+    files |= {one.hash: one for reply in replies.values() if reply.result for one in reply.result.artifacts}
+    stored = await journal.bodies(files.keys())
+    contents = {one: cleaner.content(decode_body(text), files[one]) for one, text in stored.items()}
     start = CaseStart(
         format=FORMAT,
         seed=started.seed,
@@ -175,22 +188,21 @@ class _RunReplies:
         calls: dict[str, _Call] = {}
         for event in self._events:
             match event.fact:
+                case AgentAsked(called=True) as asked:
+                    announced = AgentCalled(effect="function", name=asked.member, request=asked.digest)
+                    calls[join_key(event.key, CALL)] = _Call(announced, self._clock(event), [])
                 case AgentCalled() as called:
                     calls.setdefault(event.key, _Call(called, self._clock(event), [])).called = called
                 case BudgetRefused():
                     refused = AgentCalled(effect="model", name="", request="")
                     calls.setdefault(event.key, _Call(refused, self._clock(event), []))
-                case AgentReturned() as fact if event.key in calls:
-                    calls[event.key].result = self._result(event, fact)
                 case AgentReturned() as fact:
-                    calls[event.key] = _Call(
-                        self._announced(event), self._began(event.scope), [], self._result(event, fact)
-                    )
+                    calls[event.key].result = self._result(event, fact)
                 case AgentCallFailed() as fact:
-                    call = calls.setdefault(event.key, _Call(self._announced(event), self._began(event.scope), []))
-                    call.failures.append(self._failure(event, fact))
-                case AgentReplied() if (made := self._announced_result(event, calls)) is not None:
-                    calls[join_key(event.key, CALL)] = made
+                    calls[event.key].failures.append(self._failure(event, fact))
+                case AgentReplied() if self._record.asks[event.key].asked.called:
+                    call = calls[join_key(event.key, CALL)]
+                    call.result = call.result or self._announced_result(event)
                 case _:
                     pass
         found = (self._reply(key, call) for key, call in calls.items() if not self._is_superseded(key))
@@ -220,7 +232,8 @@ class _RunReplies:
                 case PersonAnswered() if self._counts(event.key):
                     yield SentToRun(at=self._clock(event), answers=self._key(event.key))
                 case RunIntervened(intervention=steer) if not isinstance(steer, UNSENT):
-                    yield SentToRun(at=self._clock(event), intervention=steer)
+                    clean = convert(self._cleaner.value(to_builtins(steer)), type(steer))
+                    yield SentToRun(at=self._clock(event), intervention=clean)
                 case _:
                     pass
 
@@ -235,7 +248,7 @@ class _RunReplies:
             effect=called.effect,
             name=called.name,
             member=self._member(key),
-            request=called.request,
+            request="" if called.method else called.request,
             arguments=self._cleaner.value(arguments),
             failures=tuple(call.failures),
             result=call.result,
@@ -265,25 +278,10 @@ class _RunReplies:
             usage=fact.usage,
         )
 
-    def _began(self, turn: str) -> float:
-        """Return at which second a turn began."""
-        return self._clock(self._events[self._record.asks[turn].number - 1])
-
-    def _announced(self, event: Event) -> AgentCalled:
-        """Return the call that an ask announced; its ending or its failure is the first that the record has of it."""
-        asked = self._record.asks[event.scope].asked
-        return AgentCalled(effect="function", name=asked.member, request=asked.digest)
-
-    def _announced_result(self, event: Event, calls: Mapping[str, _Call]) -> _Call | None:
-        """Return the call of a turn that is a single call, whose reply is the ending of the turn."""
-        ask, key = self._record.asks[event.key], join_key(event.key, CALL)
-        known = calls.get(key)
-        if not ask.asked.called or (known is not None and known.result is not None):
-            return None
-        value, form = self._said(ask)
-        called = AgentCalled(effect="function", name=ask.asked.member, request=ask.asked.digest)
-        result = CallResult(at=self._clock(event), value=self._cleaner.value(value), form=form)
-        return _Call(called, self._began(event.key), known.failures if known is not None else [], result)
+    def _announced_result(self, event: Event) -> CallResult:
+        """Return the result of a turn that is a single call, whose reply is the ending of the turn."""
+        value, form = self._said(self._record.asks[event.key])
+        return CallResult(at=self._clock(event), value=self._cleaner.value(value), form=form)
 
     def _said(self, ask: RecordedAsk) -> tuple[JsonValue, ValueForm | None]:
         """Return what a function returned: the reply that is recorded, as a text where that is all it has."""
