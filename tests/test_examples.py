@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import json
+import re
 import runpy
+import shutil
 import textwrap
 from pathlib import Path
 
 import pytest
 import yaml
 
-from teamwright import Engine, ModelAgent, load_team
+from teamwright import Engine, ModelAgent, Team, load_team
+from teamwright.agents.sandbox.back_ends import sandbox_problem
 from teamwright.journal.in_memory_journal import MemoryJournal
+from teamwright.journal.location import data_folder
 from teamwright.runtime.recorded.reader import read_record
 from teamwright.runtime.trees.apply import RecordedBranch
 from teamwright.strategies import Envelope
-from teamwright.values.events.agent import AgentReplied, WorkspaceRefused
+from teamwright.values.events.agent import AgentReplied, AgentReturned, WorkspaceRefused
 from teamwright.values.events.team import StepHeldUp, TeamEscalated, TeamEvaluationResult
 from teamwright.values.people import Answer
+from teamwright.values.specs.sandbox import SandboxSettings
 from tests.kit.records import cut
 from tests.paths import EXAMPLES
 from tests.profiles import sampled
@@ -265,22 +270,78 @@ async def test_a_purse_for_twenty_pays_for_twenty_of_sixty_four() -> None:  # Z-
     assert result.warnings[0].startswith("44 of 64 parts were not afforded (chunk-21, chunk-22, ")
 
 
-@pytest.mark.experts
-async def test_a_team_that_writes_code_ends_with_passing_tests_wherever_it_is_killed() -> None:
-    folder = EXAMPLES / "coding_team"
-    task, journal = (folder / "task.txt").read_text(), MemoryJournal()
-    async with Engine(journal) as engine:
-        result = await engine.run(load_team(folder), task, run_id="r")
-    assert (result.status, result.output) == ("completed", "The receipt shows two decimals, and all tests pass.")
+def coding_team(manifest: Path) -> Team:
+    return load_team(manifest, allow_roots=[manifest.parent.parent / "shop"])
+
+
+async def same_files_wherever_killed(manifest: Path, journal: MemoryJournal, *, kills: int) -> None:
+    """Cut the run short at as many places, and resume each: the branch ends with the same files, in three commits."""
     events = await journal.read("r")
-    refused = [event.fact for event in events if isinstance(event.fact, WorkspaceRefused)]
-    assert [(one.reason, [file.path for file in one.files]) for one in refused] == [("conflict", ["CHANGES.md"])]
     whole = RecordedBranch(journal, await read_record(journal, "r"))
     tree = await (await whole.open()).tree_of(whole.branch.tip())
-    for at in range(2, len(events), sampled(len(events) // 6, 1)):
+    for at in range(2, len(events), sampled(len(events) // kills, 1)):
         copy = await cut(journal, at)
         async with Engine(copy) as engine:
-            assert (await engine.resume("r", team=load_team(folder))).status == "completed"
+            assert (await engine.resume("r", team=coding_team(manifest))).status == "completed"
         again = RecordedBranch(copy, await read_record(copy, "r"))
         assert await (await again.open()).tree_of(again.branch.tip()) == tree, f"killed after event {at}"
         assert len(again.branch.chain()) == 3
+
+
+async def run_coding_team(manifest: Path) -> tuple[MemoryJournal, list[tuple[str, str, list[str]]]]:
+    """Run a team of the example to its end; returns its journal, and the changes that were refused."""
+    journal = MemoryJournal()
+    async with Engine(journal) as engine:
+        result = await engine.run(coding_team(manifest), "Make the tests of this shop pass.", run_id="r")
+    assert (result.status, result.output) == ("completed", "The receipt shows two decimals, and all tests pass.")
+    refused = [event.fact for event in await journal.read("r") if isinstance(event.fact, WorkspaceRefused)]
+    return journal, [(one.member, one.reason, [file.path for file in one.files]) for one in refused]
+
+
+@pytest.mark.experts
+async def test_a_team_that_writes_code_ends_with_passing_tests_wherever_it_is_killed() -> None:
+    manifest = EXAMPLES / "coding_team" / "team.yaml"
+    journal, refused = await run_coding_team(manifest)
+    [(second, *refusal)] = refused
+    assert second in ("prices", "taxes")
+    assert refusal == ["conflict", ["CHANGES.md"]]
+    await same_files_wherever_killed(manifest, journal, kills=6)
+
+
+def copy_with_sandbox(backend: str, folder: Path) -> Path:
+    """The team of the example that has an intruder, with this sandbox."""
+    shutil.copytree(EXAMPLES / "coding_team", folder / "copy")
+    manifest = folder / "copy" / "intruder" / "team.yaml"
+    text = manifest.read_text()
+    assert "sandbox: auto" in text
+    manifest.write_text(text.replace("sandbox: auto", f"sandbox: {backend}"))
+    return manifest
+
+
+async def attempts(journal: MemoryJournal) -> list[tuple[str, str]]:
+    """What the intruder's commands have tried, and how each attempt ended."""
+    events = [event for event in await journal.read("r") if isinstance(event.fact, AgentReturned)]
+    async with Engine(journal) as engine:
+        texts = [str(await engine.texts(event)) for event in events]
+    found = [re.findall(r"(got out|held): ([a-z ]+)", text) for text in texts]
+    return next(filter(None, found))
+
+
+@pytest.mark.experts
+@pytest.mark.parametrize("backend", ["bubblewrap", "sandlock", "none"])
+async def test_an_intruder_leaves_its_sandbox_nowhere_and_breaks_the_file_of_no_other(
+    backend: str, tmp_path: Path
+) -> None:
+    if (problem := sandbox_problem(SandboxSettings(backend=backend))) is not None:
+        pytest.skip(problem)
+    manifest = copy_with_sandbox(backend, tmp_path)
+    journal, refused = await run_coding_team(manifest)
+    assert refused == [("intruder", "not_owned", ["prices.py"])]
+    places = ["read", "write", "read by a link", "write by a link", "processes of others"]
+    assert await attempts(journal) == [("got out" if backend == "none" else "held", one) for one in places]
+    out = data_folder() / "workspaces" / "r" / "repository.git" / "out"
+    assert out.exists() is (backend == "none"), "without a sandbox the same attempts get out"
+    whole = RecordedBranch(journal, await read_record(journal, "r"))
+    assert "late" not in await whole.patch(), "what a command leaves behind has ended with it"
+    assert "+    return sum(price * count for price, count in items)" in await whole.patch()
+    await same_files_wherever_killed(manifest, journal, kills=2)

@@ -10,10 +10,13 @@ import asyncio
 import os
 import re
 import shutil
+import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from teamwright.errors import AgentError, UsageError
+from teamwright.values.text.display import size_text
 
 LEAST_VERSION = (2, 38)
 """The first version that merges without a tree."""
@@ -36,10 +39,15 @@ SAFE_OPTIONS = {
 }
 """They take precedence over the settings of a repository; filters and drivers of ours have no commands at all."""
 LONGEST_ERROR = 400
+CHUNK = 1 << 20
 
 
 class GitFailed(AgentError):
     """A command of Git failed."""
+
+
+class TooMuchOutput(GitFailed):
+    """A command of Git has printed more than it may."""
 
 
 class Git:
@@ -59,12 +67,14 @@ class Git:
         also: Sequence[int] = (),
         env: Mapping[str, str] | None = None,
         trusts: Path | None = None,
+        most: int = sys.maxsize,
     ) -> bytes:
         """Return the output of a command; raises `GitFailed` unless it exits with 0 or one of the codes in `also`.
 
-        `trusts` is a folder that the user has named, which another user may own.
+        `trusts` is a folder that the user has named, which another user may own. Output of more than `most` bytes
+        raises `TooMuchOutput`.
         """
-        code, output, error = await self.call(*arguments, stdin=stdin, env=env, trusts=trusts)
+        code, output, error = await self.call(*arguments, stdin=stdin, env=env, trusts=trusts, most=most)
         if code != 0 and code not in also:
             said = error.decode("utf-8", "replace").strip() or output.decode("utf-8", "replace").strip()
             raise GitFailed(f"git {arguments[0]} exited with {code}: {said[:LONGEST_ERROR]}")
@@ -76,6 +86,7 @@ class Git:
         stdin: bytes = b"",
         env: Mapping[str, str] | None = None,
         trusts: Path | None = None,
+        most: int = sys.maxsize,
     ) -> tuple[int, bytes, bytes]:
         """Return the exit code of a command, its output and its errors."""
         options = dict(SAFE_OPTIONS)
@@ -97,13 +108,20 @@ class Git:
             stderr=asyncio.subprocess.PIPE,
         )
         try:
-            output, error = await process.communicate(stdin)
+            assert process.stdout is not None
+            assert process.stderr is not None
+            _, output, error = await asyncio.gather(
+                _write(process, stdin), _read(process, process.stdout, most), process.stderr.read()
+            )
+            await process.wait()
         except BaseException:
             if process.returncode is None:
                 process.kill()
                 await process.wait()
             raise
         assert process.returncode is not None
+        if len(output) > most:
+            raise TooMuchOutput(f"git {arguments[0]} printed more than {size_text(most)}")
         return process.returncode, output, error
 
     async def text(self, *arguments: str, stdin: bytes = b"", env: Mapping[str, str] | None = None) -> str:
@@ -114,6 +132,26 @@ class Git:
         """Whether the repository has this commit."""
         code, _, _ = await self.call("cat-file", "-e", f"{commit}^{{commit}}")
         return code == 0
+
+
+async def _write(process: asyncio.subprocess.Process, content: bytes) -> None:
+    assert process.stdin is not None
+    with suppress(OSError):  # it may end without having read its input
+        process.stdin.write(content)
+        await process.stdin.drain()
+    process.stdin.close()
+
+
+async def _read(process: asyncio.subprocess.Process, output: asyncio.StreamReader, most: int) -> bytes:
+    """Return an output; kills the process once it is longer than it may be, and returns what came until then."""
+    chunks, size = list[bytes](), 0
+    while chunk := await output.read(CHUNK):
+        chunks.append(chunk)
+        size += len(chunk)
+        if size > most:
+            process.kill()
+            break
+    return b"".join(chunks)
 
 
 def git_program() -> str:
