@@ -102,7 +102,6 @@ COVERED_BY = {
     "strategies/plan/steps/step_board.py": "strategies/plan/test_plan_run.py",
     "_lazy.py": "test_facades.py",
     "agents/model/turn.py": "agents/model/test_agent.py",
-    "agents/sandbox/guard.py": "agents/sandbox/test_back_ends.py",
     "agents/sandbox/port.py": "agents/sandbox/test_back_ends.py",
     "agents/sandbox/system_calls.py": "agents/sandbox/test_back_ends.py",
     "testing/sandbox.py": "agents/sandbox/test_back_ends.py",

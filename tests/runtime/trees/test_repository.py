@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from teamwright.errors import UsageError
-from teamwright.runtime.trees.repository import ChangedFile, RunRepository
+from teamwright.runtime.trees.git import TooMuchOutput
+from teamwright.runtime.trees.repository import MOST_MARKS, ChangedFile, RunRepository
 from teamwright.values.specs.members import TeamWorkspace
 from tests.kit.coders import git
 
@@ -134,6 +135,66 @@ async def test_changes_that_no_one_recorded_are_kept_before_a_folder_is_set_back
     (kept,) = (await made.git.run("for-each-ref", "--format=%(refname)", "refs/teamwright/kept")).decode().split()
     assert await made.git.run("show", f"{kept}:a.py") == b"by hand\n"
     assert (folder / "__pycache__").exists(), "caches stay, and are no changes"
+
+
+async def test_what_a_failed_call_left_is_discarded_with_repositories_within(tmp_path: Path, repository: Path) -> None:
+    made, base = await opened(tmp_path, repository)
+    tree = await made.tree_of(base)
+    folder = await made.check_out("m", tree)
+    (folder / "a.py").unlink()
+    (folder / "b.py").write_text("half\n")
+    (folder / "nested" / "deep").mkdir(parents=True)
+    git(folder / "nested", "init", "--quiet", "--template=")
+    (folder / "__pycache__").mkdir()
+    (folder / "__pycache__" / "a.pyc").write_text("cache")
+    await made.check_out("m", tree, keep=False)
+    assert sorted(one.name for one in folder.iterdir()) == ["__pycache__", "a.py", "b.py"]
+    assert await made.snapshot("m") == tree
+    assert await made.git.run("for-each-ref", "refs/teamwright/kept") == b""
+
+
+async def test_more_than_git_could_read_soon_is_refused_at_once_and_set_aside(tmp_path: Path, repository: Path) -> None:
+    made, base = await opened(tmp_path, repository)
+    tree = await made.tree_of(base)
+    folder = await made.check_out("m", tree)
+    with (folder / "endless").open("wb") as file:
+        file.truncate(1 << 40)
+    with pytest.raises(TooMuchOutput, match=r"1099\.5 GB of files have changed, of at most 268\.4 MB"):
+        await made.snapshot("m")
+    await made.check_out("m", tree)
+    assert await made.snapshot("m") == tree
+    [aside] = made.trees.glob("m.kept-*")
+    assert (aside / "endless").stat().st_size == 1 << 40
+    with pytest.raises(TooMuchOutput):
+        await made.snapshot(aside.name)
+
+
+async def test_a_diff_is_read_up_to_its_bound(tmp_path: Path, repository: Path) -> None:
+    made, base = await opened(tmp_path, repository)
+    folder = await made.check_out("m", await made.tree_of(base))
+    (folder / "noise").write_bytes(os.urandom(100_000))
+    tree = await made.snapshot("m")
+    with pytest.raises(TooMuchOutput, match=r"printed more than 50\.0 kB"):
+        await made.patch(base, tree, most=50_000)
+    assert await made.tree_with(base, await made.patch(base, tree, most=500_000)) == tree
+
+
+async def test_marked_conflicts_are_found_whatever_the_names_attributes_and_contents(
+    tmp_path: Path, repository: Path
+) -> None:
+    made, base = await opened(tmp_path, repository)
+    folder = await made.check_out("m", await made.tree_of(base))
+    marks = b"<<<<<<< x\r\nmine\n=======\n>>>>>>> y\n"
+    (folder / ".gitattributes").write_text("* -diff -text\n")
+    names = [b"new\nline: ", b"\xe4", b"binary", b"many", b"other"]
+    for name, content in zip(names, [marks, b"one\n" + marks, b"\0\n" + marks, marks * 70, marks], strict=True):
+        (folder / os.fsdecode(name)).write_bytes(content)
+    tree = await made.snapshot("m")
+    found = await made.marked(tree, [os.fsdecode(name) for name in names[:4]] + ["a.py"])
+    assert [(one.path, one.lines) for one in found[:3]] == [
+        ("new\nline: ", ((1, 4),)), (os.fsdecode(b"\xe4"), ((2, 5),)), ("binary", ((2, 5),)),
+    ]  # fmt: skip
+    assert [(one.path, len(one.lines)) for one in found[3:]] == [("many", MOST_MARKS)]
 
 
 async def test_a_folder_that_became_a_link_is_made_again_and_its_target_stays(tmp_path: Path, repository: Path) -> None:

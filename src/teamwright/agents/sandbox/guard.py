@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import _thread
 import ctypes
+import errno
 import os
 import select
 import sys
@@ -30,6 +31,7 @@ FILTER = "{filter}"
 LOOK_SECONDS = 0.025
 KILL_SECONDS = 5.0
 NOT_STARTED = 127
+FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
 
 
 class GuardedProgram:
@@ -69,7 +71,10 @@ class GuardedProgram:
             reason = self._watch(self._start(libc, folder))
         finally:
             self._kill_all()
-            _remove(folder)
+            try:  # noqa: SIM105 - contextlib is another import
+                remove_folder(folder)
+            except OSError:  # the command is not judged by what can't be removed
+                pass
         self._report(reason)
         return NOT_STARTED if self.code is None else self.code
 
@@ -179,13 +184,49 @@ class GuardedProgram:
             os.write(int(self.spec["report"]), reason.encode())
 
 
-def _remove(folder: str) -> None:
+def remove_folder(folder: str) -> None:
+    """Remove a folder with all that is in it, however deep; a link in it is not followed. Raises `OSError`."""
+    above: list[tuple[str, int]] = []
+    here = _enter(folder, None)
     try:
-        os.rmdir(folder)  # noqa: PTH106 - pathlib is another import
-    except OSError:  # most commands leave nothing in it
-        import shutil
+        while True:
+            if inner := _remove_entries(here):
+                above.append((inner, os.fstat(here).st_ino))
+                entered = _enter(inner, here)
+            elif above:
+                entered = os.open("..", FOLDER, dir_fd=here)
+                name, number = above.pop()
+                if os.fstat(entered).st_ino != number:
+                    raise OSError(errno.ESTALE, f"{name} was moved meanwhile")
+                os.rmdir(name, dir_fd=entered)
+            else:
+                break
+            os.close(here)
+            here = entered
+    finally:
+        os.close(here)
+    os.rmdir(folder)  # noqa: PTH106 - pathlib is another import
 
-        shutil.rmtree(folder, ignore_errors=True)
+
+def _enter(name: str, above: int | None) -> int:
+    """Open a folder to remove what is in it, also one that its owner may not read or change."""
+    try:
+        opened = os.open(name, FOLDER, dir_fd=above)
+    except PermissionError:
+        os.chmod(name, 0o700, dir_fd=above)
+        opened = os.open(name, FOLDER, dir_fd=above)
+    os.fchmod(opened, 0o700)
+    return opened
+
+
+def _remove_entries(folder: int) -> str:
+    """Remove what an open folder holds up to the first folder in it; returns that, or nothing if there is none."""
+    with os.scandir(folder) as entries:
+        for one in entries:
+            if one.is_dir(follow_symlinks=False):
+                return one.name
+            os.unlink(one.name, dir_fd=folder)
+    return ""
 
 
 def _memory(process: int) -> int:

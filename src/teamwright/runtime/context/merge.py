@@ -78,7 +78,7 @@ class MergeAgent(Agent):
             return self._refused("unsafe", [RefusedFile(path=path) for path in unsafe])
         if beyond := [one.path for one in changed if not ctx.owned.may_write(one.path)]:
             return self._refused("not_owned", [RefusedFile(path=path) for path in beyond])
-        if self._resolves and (marked := await repository.marked(changed)):
+        if self._resolves and (marked := await repository.marked(tree, [one.path for one in changed if one.mode])):
             return self._refused("unresolved", marked)
         merged = await repository.merge(onto, changes.commit, tree)
         if merged.conflicts:

@@ -20,14 +20,18 @@ from teamwright.agents.tools.protocol import WITH_TOOLS, ToolUser
 from teamwright.errors import ToolError
 from teamwright.history.record.asks import RecordedAsk
 from teamwright.runtime.trees.branch import TeamBranch
-from teamwright.runtime.trees.git import GitFailed
-from teamwright.runtime.trees.repository import LARGEST_PATCH, RunRepository, Signature
+from teamwright.runtime.trees.git import GitFailed, TooMuchOutput
+from teamwright.runtime.trees.repository import LARGEST_CHANGE, LARGEST_PATCH, RunRepository, Signature
 from teamwright.values.events.agent import WorkspacePatched
 from teamwright.values.specs.members import TeamWorkspace
 from teamwright.values.text.display import size_text
 from teamwright.values.turns.artifacts import PATCH, Artifact, TreeState, patch_in, patch_name, patch_number
 from teamwright.values.turns.turn import Reply, Turn
 
+TOO_MUCH = (
+    f"all changes of a turn may have {size_text(LARGEST_PATCH)} as a diff, and the changed files"
+    f" {size_text(LARGEST_CHANGE)}. Files that are made again at any time belong into .gitignore."
+)
 ReadPatch = Callable[[Artifact], Awaitable[bytes]]
 """Returns the content of recorded changes."""
 Mask = Callable[[str], str]
@@ -147,6 +151,8 @@ class TurnTree:
         self._number = 0 if state.patch is None else patch_number(state.patch)
         self._is_pending = False
         """Whether the changes in the folder are being recorded."""
+        self._has_begun = False
+        """Whether the folder held what is recorded before: what differs since is of calls that have failed."""
 
     @asynccontextmanager
     async def work(self) -> AsyncGenerator[Path]:
@@ -161,8 +167,8 @@ class TurnTree:
             if self._tree == wanted:
                 folder = repository.trees / self._name
             else:
-                folder = await repository.check_out(self._name, wanted)
-                self._tree = wanted
+                folder = await repository.check_out(self._name, wanted, keep=not self._has_begun)
+                self._tree, self._has_begun = wanted, True
             try:
                 yield folder
             except BaseException:
@@ -178,14 +184,11 @@ class TurnTree:
             if tree == before:
                 self._tree = tree
                 return ()
-            content = await repository.patch(self.state.commit, tree)
+            content = await repository.patch(self.state.commit, tree, LARGEST_PATCH)
+        except TooMuchOutput as error:
+            raise ToolError(f"The call changed nothing, since it has changed too much: {TOO_MUCH}") from error
         except GitFailed as error:
             raise ToolError(f"The files can't be recorded, so the call changed nothing: {error}") from error
-        if len(content) > LARGEST_PATCH:
-            raise ToolError(
-                f"The call changed nothing: all changes of this turn would be {size_text(len(content))}, of at most"
-                f" {size_text(LARGEST_PATCH)}. Files that are made again at any time belong into .gitignore."
-            )
         if self._trees.mask(text := content.decode()) != text:
             raise ToolError("The call changed nothing: a file would hold a secret, which is never recorded.")
         self._tree, self._is_pending = tree, True

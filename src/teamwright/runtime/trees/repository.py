@@ -8,23 +8,38 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+import anyio
+
 from teamwright.errors import UsageError
-from teamwright.runtime.trees.git import Git, check_git
+from teamwright.runtime.trees.git import Git, TooMuchOutput, check_git
 from teamwright.values.events.agent import RefusedFile
 from teamwright.values.specs.members import TeamWorkspace
+from teamwright.values.text.display import size_text
 from teamwright.values.turns.artifacts import is_utf8
 
 BASE_LINE = "base-commit: "
 LINK, SUBMODULE = "120000", "160000"
 LARGEST_PATCH = 8 * 1024 * 1024
+LARGEST_CHANGE = 256 * 1024 * 1024
+"""How large all files that a call has changed may be: Git reads and packs them before their diff is known."""
+LONGEST_LIST = 16 * 1024 * 1024
+"""How long the list of these files may be."""
+MOST_NAMED = 200
+"""How many paths an argument list names."""
+MOST_MARKS = 50
+"""How many conflicts of one file are named."""
 CACHES = ("__pycache__/", "*.pyc", ".pytest_cache/", ".mypy_cache/", ".ruff_cache/", ".hypothesis/", "node_modules/")
 """What programs leave behind and no member means to change, whatever the repository ignores itself."""
 BASE_REF, KEPT_REFS = "refs/teamwright/base", "refs/teamwright/kept"
-_CONFLICT_STARTS, _CONFLICT_ENDS = re.compile(rb"^<{7} ", re.MULTILINE), re.compile(rb"^>{7} ", re.MULTILINE)
+CONFLICT_MARK = "^(<{7}|>{7}) "
+FOUND_MARK = re.compile(rb"([^\0]+)\0(\d+)\0([<>]).*\n")
+"""A line that `git grep` has found: its tree and path, its number, and what it begins with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +152,9 @@ class RunRepository:
         if (source / ".git").exists():
             raise UsageError(f"The workspace {str(source)!r} is a Git repository; write  git: {source}")
         index = self.folder / "folder.index"
-        tree = await self._add_all(source, index)
+        git = self.git.on(source, index)
+        await git.run("add", "--all", "--", ".")
+        tree = await git.text("write-tree")
         index.unlink(missing_ok=True)
         return await self.commit(tree, (), Signature("teamwright", 0, f"The folder {source.name}"))
 
@@ -150,35 +167,54 @@ class RunRepository:
     async def tree_of(self, commit: str) -> str:
         return await self.git.text("rev-parse", "--verify", f"{commit}^{{tree}}")
 
-    async def _add_all(self, folder: Path, index: Path) -> str:
-        git = self.git.on(folder, index)
-        await git.run("add", "--all", "--", ".")
+    async def snapshot(self, name: str) -> str:
+        """Return the tree of a member's folder as it is on the disk now.
+
+        Raises `TooMuchOutput` if more has changed than Git could read soon.
+        """
+        folder = self.trees / name
+        git = self.git.on(folder, self._index(name))
+        listed = ("ls-files", "-z", "--modified", "--others", "--exclude-standard")
+        if changed := await git.run(*listed, most=LONGEST_LIST):
+            size = await anyio.to_thread.run_sync(_total_size, folder, changed)
+            if size > LARGEST_CHANGE:
+                raise TooMuchOutput(f"{size_text(size)} of files have changed, of at most {size_text(LARGEST_CHANGE)}")
+            await git.run("add", "--all", "--", ".")
         return await git.text("write-tree")
 
-    async def snapshot(self, name: str) -> str:
-        """Return the tree of a member's folder as it is on the disk now."""
-        return await self._add_all(self.trees / name, self._index(name))
-
-    async def check_out(self, name: str, tree: str) -> Path:
+    async def check_out(self, name: str, tree: str, *, keep: bool = True) -> Path:
         """Make a folder hold exactly this tree, besides files that are ignored, and return it.
 
-        Changes in it that no one has recorded are kept under a reference of their own first.
+        With `keep`, changes in it that no one has recorded are kept first: under a reference of their own, or in their
+        folder under another name where that would take too long.
         """
         folder, index = self.trees / name, self._index(name)
-        if folder.is_dir() and not folder.is_symlink():
-            seen = await self.snapshot(name)
-            if seen == tree:
-                self.note(name, tree)
-                return folder
-            if seen != self.noted(name):
-                kept = await self.commit(seen, (), SNAPSHOT)
-                await self.git.run("update-ref", f"{KEPT_REFS}/{name}-{seen[:12]}", kept)
-        else:
+        if keep and _is_folder(folder) and await self._keep_changes(name, tree):
+            self.note(name, tree)
+            return folder
+        is_new = not _is_folder(folder)
+        if is_new:
             index.unlink(missing_ok=True)
             folder.mkdir(mode=0o700, parents=True)
-        await self.git.on(folder, index).run("read-tree", "--reset", "-u", tree)
+        git = self.git.on(folder, index)
+        await git.run("read-tree", "--reset", "-u", tree)
+        if not is_new and not keep:
+            await git.run("clean", "-ffdq")
         self.note(name, tree)
         return folder
+
+    async def _keep_changes(self, name: str, tree: str) -> bool:
+        """Keep changes in a folder that no one has recorded; returns whether it holds this tree."""
+        folder = self.trees / name
+        try:
+            seen = await self.snapshot(name)
+        except TooMuchOutput:
+            folder.rename(folder.with_name(f"{name}.kept-{os.urandom(4).hex()}"))
+            return False
+        if seen not in (tree, self.noted(name)):
+            kept = await self.commit(seen, (), SNAPSHOT)
+            await self.git.run("update-ref", f"{KEPT_REFS}/{name}-{seen[:12]}", kept)
+        return seen == tree
 
     def clear_locks(self) -> None:
         """Remove the locks that a killed driver has left; the run has one driver at a time."""
@@ -202,15 +238,18 @@ class RunRepository:
     def _index(self, name: str) -> Path:
         return self.trees / f"{name}.index"
 
-    async def patch(self, commit: str, tree: str) -> bytes:
-        """Return the changes from a commit to a tree, as a diff in UTF-8 that says its commit."""
+    async def patch(self, commit: str, tree: str, most: int = sys.maxsize) -> bytes:
+        """Return the changes from a commit to a tree, as a diff in UTF-8 that says its commit.
+
+        Raises `TooMuchOutput` if it is longer than `most` bytes.
+        """
         options = ("--binary", "--full-index", "--no-renames", "--no-ext-diff", "--no-textconv", "--no-color")
-        found = await self.git.run("diff-tree", "-r", "-p", *options, commit, tree)
+        found = await self.git.run("diff-tree", "-r", "-p", *options, commit, tree, most=most)
         if not is_utf8(found):  # some file is text in another encoding: write all of them as binary files
             attributes = self.folder / "binary.attributes"
             attributes.write_text("* -diff\n")
             written = ("-c", f"core.attributesFile={attributes}", "-c", "core.quotePath=true", "diff-tree")
-            found = await self.git.run(*written, "-r", "-p", *options, commit, tree)
+            found = await self.git.run(*written, "-r", "-p", *options, commit, tree, most=most)
         return f"{BASE_LINE}{commit}\n\n".encode() + found
 
     async def tree_with(self, commit: str, patch: bytes) -> str:
@@ -233,23 +272,38 @@ class RunRepository:
         found: list[ChangedFile] = []
         for head, path in zip(fields[::2], fields[1::2], strict=False):
             _, mode, _, blob, _ = head.decode().lstrip(":").split()
-            found.append(ChangedFile(path.decode("utf-8", "surrogateescape"), "" if mode == "000000" else mode, blob))
+            found.append(ChangedFile(_text(path), "" if mode == "000000" else mode, blob))
         return found
 
     async def unsafe(self, changed: Sequence[ChangedFile]) -> list[str]:
         """Return the changed files that could lead out of the tree: links to elsewhere, and other repositories."""
-        return [one.path for one in changed if await self._is_unsafe(one)]
+        links = [one for one in changed if one.mode == LINK]
+        targets = await self._contents([one.blob for one in links]) if links else []
+        out = {one.path for one, target in zip(links, targets, strict=True) if _leads_out(one.path, target)}
+        return [one.path for one in changed if one.mode == SUBMODULE or one.path in out]
 
-    async def _is_unsafe(self, changed: ChangedFile) -> bool:
-        if changed.mode == LINK:
-            return _leads_out(changed.path, await self._blob(changed.blob))
-        return changed.mode == SUBMODULE
+    async def _contents(self, blobs: Sequence[str]) -> list[bytes]:
+        """Return the contents of small blobs, read by one process."""
+        rest, found = await self.git.run("cat-file", "--batch", stdin="\n".join(blobs).encode()), list[bytes]()
+        at = 0
+        for _ in blobs:
+            end = rest.index(b"\n", at)
+            size = int(rest[at:end].rsplit(b" ", 1)[1])
+            found.append(rest[end + 1 : end + 1 + size])
+            at = end + 1 + size + 1
+        return found
 
-    async def marked(self, changed: Sequence[ChangedFile]) -> list[RefusedFile]:
-        """Return the changed files in which a conflict is still marked."""
-        texts = [one for one in changed if one.mode and one.mode not in (LINK, SUBMODULE)]
-        found = [RefusedFile(path=one.path, lines=_marks(await self._blob(one.blob))) for one in texts]
-        return [one for one in found if one.lines]
+    async def marked(self, tree: str, paths: Sequence[str]) -> list[RefusedFile]:
+        """Return those of these files of a tree in which a conflict is marked, with the lines."""
+        options = ("-z", "--line-number", "--only-matching", "--text", f"--max-count={2 * MOST_MARKS}", "-E")
+        named = ("--", *paths) if len(paths) <= MOST_NAMED else ()
+        said = await self.git.run("grep", *options, CONFLICT_MARK, tree, *named, also=(1,))
+        lines: dict[str, list[tuple[int, bytes]]] = {path: [] for path in paths}
+        for found in FOUND_MARK.finditer(said):
+            path = _text(found[1].partition(b":")[2])
+            if path in lines:
+                lines[path].append((int(found[2]), found[3]))
+        return [RefusedFile(path=path, lines=_marks(found)) for path, found in lines.items() if found]
 
     async def line_counts(self, commit: str, other: str) -> tuple[int, int]:
         """Return how many lines differ from one commit to another: those added, and those removed."""
@@ -258,9 +312,6 @@ class RunRepository:
         added, removed = (sum(int(one[place]) for one in counts if one[place].isdigit()) for place in (0, 1))
         return added, removed
 
-    async def _blob(self, blob: str) -> bytes:
-        return await self.git.run("cat-file", "blob", blob)
-
     async def merge(self, onto: str, commit: str, tree: str) -> MergedTree:
         """Merge a tree that was made from an earlier commit of the branch onto a later one."""
         if onto == commit:
@@ -268,23 +319,34 @@ class RunRepository:
         theirs = await self.commit(tree, (commit,), SNAPSHOT)
         said = await self.git.run("merge-tree", "--write-tree", "-z", "--no-messages", onto, theirs, also=(1,))
         merged, *entries = said.split(b"\0")
-        paths = dict.fromkeys(one.split(b"\t", 1)[1] for one in entries if b"\t" in one)
-        conflicts = [await self._conflict(merged.decode(), path) for path in paths]
+        paths = list(dict.fromkeys(_text(one.split(b"\t", 1)[1]) for one in entries if b"\t" in one))
+        if not paths:
+            return MergedTree(merged.decode(), ())
+        marked = {one.path: one for one in await self.marked(merged.decode(), paths)}
+        conflicts = [marked.get(path, RefusedFile(path=path)) for path in paths]
         return MergedTree(merged.decode(), tuple(conflicts))
 
-    async def _conflict(self, tree: str, path: bytes) -> RefusedFile:
-        """Return the lines in which a merge has marked a conflict; none where a whole file is in conflict."""
-        name = path.decode("utf-8", "surrogateescape")
-        code, content, _ = await self.git.call("cat-file", "blob", f"{tree}:{name}")
-        return RefusedFile(path=name, lines=_marks(content) if code == 0 else ())
+
+def _is_folder(place: Path) -> bool:
+    return place.is_dir() and not place.is_symlink()
 
 
-def _marks(content: bytes) -> tuple[tuple[int, int], ...]:
+def _text(path: bytes) -> str:
+    return path.decode("utf-8", "surrogateescape")
+
+
+def _total_size(folder: Path, paths: bytes) -> int:
+    """Return how large these files of a folder are, which are separated by null bytes."""
+    size = 0
+    for path in paths.split(b"\0"):
+        with suppress(OSError):  # one that is gone has no size
+            size += os.lstat(os.path.join(os.fsencode(folder), path)).st_size  # noqa: PTH118 - as bytes
+    return size
+
+
+def _marks(lines: Sequence[tuple[int, bytes]]) -> tuple[tuple[int, int], ...]:
     """Return the first and the last line of each marked conflict."""
-    begins, ends = (
-        [content.count(b"\n", 0, one.start()) + 1 for one in pattern.finditer(content)]
-        for pattern in (_CONFLICT_STARTS, _CONFLICT_ENDS)
-    )
+    begins, ends = ([number for number, mark in lines if mark == sign] for sign in (b"<", b">"))
     return tuple(zip(begins, ends, strict=False))
 
 

@@ -5,6 +5,7 @@ A tree with changes that nothing records is never removed.
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import anyio
 
+from teamwright.agents.sandbox.guard import remove_folder
 from teamwright.errors import AgentError, NotResumable
 from teamwright.journal.location import data_folder
 from teamwright.runtime.trees.branch import TeamBranch
@@ -88,7 +90,7 @@ async def prune_trees(journal: Journal, only: Collection[str] | None = None) -> 
         removed += count
         kept += dirty
         if found is None and not dirty and not await _has_kept(repository):
-            await anyio.to_thread.run_sync(shutil.rmtree, folder)
+            await anyio.to_thread.run_sync(_remove, str(folder))
     return Pruned(removed, tuple(kept))
 
 
@@ -100,11 +102,17 @@ async def _prune(repository: RunRepository) -> tuple[int, list[str]]:
         if await _is_dirty(repository, tree):
             dirty.append(str(tree))
             continue
-        await anyio.to_thread.run_sync(shutil.rmtree, tree)
+        await anyio.to_thread.run_sync(_remove, str(tree))
         for companion in (".tree", ".index"):
             tree.with_name(tree.name + companion).unlink(missing_ok=True)
         removed += 1
     return removed, dirty
+
+
+def _remove(folder: str) -> None:
+    """Remove a folder, which a member may have made deeper than Python's own function goes."""
+    remove = remove_folder if os.scandir in os.supports_fd else shutil.rmtree
+    remove(folder)
 
 
 async def _is_dirty(repository: RunRepository, tree: Path) -> bool:
