@@ -115,6 +115,27 @@ async def test_a_run_that_a_worker_can_not_drive_is_not_checked_at_each_look(clu
     assert unable.asked == ["one", "two"]
 
 
+async def test_a_run_that_would_not_resume_is_left_as_it_is_until_a_worker_with_other_code_takes_it(
+    cluster: Cluster,
+) -> None:
+    (cluster.folder / "asking.yaml").write_text(ASKING.replace("wonder", "send_and_wonder"), encoding="utf-8")
+    team = load_team(cluster.folder / "asking.yaml")
+    assert await cluster.client.submit(await cluster.engine.enqueue(team, "task", queue="default", run_id="asks"))
+    changed = cluster.start()
+    await eventually(lambda: changed.has_said("paused asks"), "the run waits for a person")
+    (cluster.folder / "changed").touch()
+    before = await cluster.journal.read("asks")
+    (key,) = (await cluster.engine.runs.history("asks")).questions()
+    await cluster.engine.runs.answer("asks", key, "You may.")
+    await eventually(lambda: changed.has_said("can't drive asks"), "the worker finds out that its code is another")
+    assert (await cluster.journal.read("asks"), len(cluster.effects)) == (before, 1)
+    (cluster.folder / "changed").unlink()
+    cluster.start()
+    await cluster.completed("asks")
+    assert len(cluster.effects) == 1
+    assert sum("drives asks" in line for line in changed.lines) == 2, "it was tried once more, and then left alone"
+
+
 async def test_a_run_that_is_cancelled_leaves_a_queue_that_no_worker_serves(cluster: Cluster) -> None:
     await cluster.submit("one", queue="nobody")
     await cluster.engine.runs.cancel("one")

@@ -37,6 +37,13 @@ async def wonder(turn: Turn, ctx: Context) -> str:
     return (await ctx.ask_person(Question(text="May I?"), key="may-i")).text
 
 
+async def send_and_wonder(turn: Turn, ctx: Context) -> str:
+    """Make a call, which sends something else while the folder has a file `changed`, and ask a person."""
+    sent = "other" if (Path(os.environ[FOLDER]) / "changed").exists() else "request"
+    await ctx.effect("call", Effect("model", "ledger", sent, _add_line))
+    return await wonder(turn, ctx)
+
+
 async def fail(turn: Turn, ctx: Context) -> str:
     """Fail."""
     raise AgentError(f"can't do {turn.task}")

@@ -36,6 +36,7 @@ from teamwright.errors import (
     FencedOut,
     JournalError,
     JournalUnavailable,
+    NonDeterminism,
     RunError,
     RunIsLive,
     TeamwrightError,
@@ -106,6 +107,8 @@ class Worker:
         self._retention = None if retain is None else Retention(journal, retain, self._tell)
         self._claims: dict[str, Handle | None] = {}
         self._queues: dict[str, str] = {}
+        self._changed: set[str] = set()
+        """Runs whose record differs from what they do with the code of this process: only another one can go on."""
         self._idle = asyncio.Event()
         self._idle.set()
         self._is_draining = False
@@ -251,6 +254,8 @@ class Worker:
         Put back into the queue, the run could be claimed again and again by others that lack the same.
         """
         claimed = list(self._queues.values()).count(entry.queue) + self._runner.wanted(entry.queue)
+        if entry.run_id in self._changed:
+            return False
         has_room = claimed < self._runner.at_once + self._waiting(entry.queue) and not self._is_draining
         if has_room and entry.queue in (self.queue, self._placement.queue):
             with suppress(RunError, UsageError):  # driving it will tell what is wrong
@@ -293,7 +298,9 @@ class Worker:
         except Exception as error:  # noqa: BLE001 - a run that can't go on here must not be lost
             reason = str(error) if isinstance(error, TeamwrightError) else f"{type(error).__name__}: {error}"
             self._report("cannot_drive", run_id, reason)
-            return await self._settle(lambda: park(reason, RETRY_SECONDS))
+            if is_changed := isinstance(error, NonDeterminism):
+                self._changed.add(run_id)
+            return await self._settle(lambda: park(reason, None if is_changed else RETRY_SECONDS, waits=is_changed))
         if isinstance(result, Lacks):
             self._report("leaves", run_id, str(result))
             return await self._settle(lambda: park(str(result), waits=True))
