@@ -1,3 +1,4 @@
+from teamwright.agents.acp.agent import AcpAgent as AcpAgent
 from teamwright.agents.attachments import (
     Attachment as Attachment,
     FileResult as FileResult,
@@ -46,7 +47,7 @@ from teamwright.values.specs.evaluation import (
     Criterion as Criterion,
     Evaluate as Evaluate,
 )
-from teamwright.values.specs.members import TeamWorkspace as TeamWorkspace
+from teamwright.values.specs.members import AcpCommand as AcpCommand, TeamWorkspace as TeamWorkspace
 from teamwright.values.specs.model_settings import ModelSettings as ModelSettings
 from teamwright.values.specs.models import NamedModel as NamedModel, ServerModel as ServerModel
 from teamwright.values.specs.sandbox import SandboxSettings as SandboxSettings

@@ -12,6 +12,7 @@ from pathlib import Path
 from shlex import quote
 from typing import TypedDict, cast
 
+from teamwright.agents.acp.agent import AcpAgent
 from teamwright.agents.clients.client_pool import Models
 from teamwright.agents.contract.agent import Agent
 from teamwright.agents.contract.settings import AgentKeywords
@@ -37,7 +38,7 @@ from teamwright.values.specs.models import AnyModel, NamedModel
 from teamwright.values.specs.sandbox import AnySandbox, SandboxSettings
 from teamwright.values.specs.tools import TERMINATE, AgentTool, memory_specs
 
-LeafAgent = FunctionAgent | ModelAgent | ScriptedAgent
+LeafAgent = AcpAgent | FunctionAgent | ModelAgent | ScriptedAgent
 
 SCRIPTED = "scripted:"
 
@@ -193,6 +194,9 @@ class Builder:
     def _build_leaf(self, name: str, spec: AgentSpec) -> LeafAgent:
         if spec.a2a is not None:
             return load_agent_kind("a2a")(name, spec.a2a, **_keywords(spec))
+        if spec.acp is not None:
+            sandbox = self._sandbox(name) if spec.sandbox is None else self._resolved_sandbox(name, spec.sandbox)
+            return AcpAgent(name, spec.acp, instructions=_instructions(name, spec), sandbox=sandbox, **_keywords(spec))
         if spec.function is not None:
             return FunctionAgent(
                 name,
@@ -363,7 +367,7 @@ def replace_models(manifest: Manifest, model: AnyModel) -> Manifest:
 
 def _with_model(spec: AgentSpec, model: AnyModel) -> AgentSpec:
     changes: dict[str, object] = (
-        {} if spec.function or spec.a2a else {"model": model, "economy": None, "stronger": None}
+        {} if spec.function or spec.a2a or spec.acp else {"model": model, "economy": None, "stronger": None}
     )
     if isinstance(spec.fallback, FallbackModel):
         changes["fallback"] = FallbackModel(model=model)

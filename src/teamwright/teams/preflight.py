@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from teamwright.agents.acp.agent import AcpAgent
 from teamwright.agents.attachments import Attachment, why_not_taken
 from teamwright.agents.clients.client_pool import Models
 from teamwright.agents.contract.agent import Agent, Preflight, check_ignored, declaration_of, has_policy, require_agent
@@ -189,7 +190,7 @@ def _sandboxes(team: Team) -> Iterator[tuple[str, SandboxSettings]]:
     for agent in team.roster.agents:
         if agent.kind in WITH_TOOLS and isinstance(agent, ToolUser):
             yield from ((f"the agent {agent.name!r}", one) for one in agent.toolbox.sandboxes)
-        if isinstance(agent, FunctionAgent) and agent.sandbox is not None:
+        if isinstance(agent, AcpAgent | FunctionAgent) and agent.sandbox is not None:
             yield f"the agent {agent.name!r}", agent.sandbox
     judged = ((one.name, one.policy.evaluate) for one in team.roster.settled)
     evaluations += [(name, declaration_of(evaluate)) for name, evaluate in judged if evaluate is not None]

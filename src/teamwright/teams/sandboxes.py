@@ -122,6 +122,8 @@ def unconfined(manifest: Manifest, helpers: Callable[[TeamSpec], Iterable[str]])
 def _programs(agent: AgentSpec, manifest: Manifest, sandbox: AnySandbox | None) -> Iterator[str]:
     if agent.isolate == "process" and agent.sandbox is None and sandbox is None:
         yield "the function"
+    if agent.acp is not None and agent.sandbox is None and sandbox is None:
+        yield f"the coding agent {agent.acp.command!r}"
     for tool in agent.tools:
         declared = manifest.tools.get(tool, tool) if isinstance(tool, str) else tool
         match confined_tool(declared, sandbox):

@@ -143,7 +143,7 @@ def build_new_member(team: Team, name: str, declared: JsonValue) -> Agent:
     may not contain a secret, nor name one that the team does not use.
     """
     source, spec = team.source, check_declaration(name, declared)
-    if spec.model is None and spec.function is None and spec.a2a is None and spec.expert is None:
+    if spec.model is spec.function is spec.a2a is spec.acp is spec.expert is None:
         spec = spec.model_copy(update={"model": _shared_model(team, name)})
     agents = {**source.manifest.agents, name: spec}
     declared_with = source.manifest.model_copy(update={"agents": agents})

@@ -172,10 +172,10 @@ async def test_a_call_that_makes_requests_of_its_own_reserves_its_ceiling_whole_
         account.reserve_now(request)
 
 
-async def test_of_what_a_ceiling_does_not_name_a_call_reserves_a_share_of_what_remains() -> None:
+async def test_of_what_a_ceiling_does_not_name_a_call_reserves_half_of_a_share() -> None:
     account = Account("run", Limits(tokens=1000, usd=1, calls=9), None)
-    assert (await account.reserve(ReservationRequest(ceiling=Spend(usd=0.5)))).cost == Cost(1000, picodollars(0.5))
+    assert (await account.reserve(ReservationRequest(ceiling=Spend(usd=0.5)))).cost == Cost(500, picodollars(0.5))
     other = Account("run", Limits(tokens=1000), None)
     other.add_branches(2)
-    assert (await other.reserve(ReservationRequest(ceiling=Spend()))).cost == Cost(500)
+    assert (await other.reserve(ReservationRequest(ceiling=Spend()))).cost == Cost(250)
     assert (await Account("free", None, None).reserve(ReservationRequest(ceiling=Spend(tokens=7)))).cost == Cost(7)

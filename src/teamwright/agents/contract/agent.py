@@ -55,7 +55,7 @@ class Agent(ABC):
 
     Inherit it, and set `name` and `kind`, which is the sort of agent: model, function, scripted, team … The engine
     applies `policy` when it asks the agent, and registries search by `capabilities`. `tool_agents` are the agents among
-    its tools.
+    its tools, and one that `uses_tree` works on the files of its team itself, in `ctx.tree`.
     """
 
     name: str
@@ -64,6 +64,7 @@ class Agent(ABC):
     description: str = ""
     capabilities: tuple[str, ...] = ()
     tool_agents: tuple[Agent, ...] = ()
+    uses_tree: bool = False
 
     if TYPE_CHECKING:
 

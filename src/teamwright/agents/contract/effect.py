@@ -113,7 +113,7 @@ class Effect(Struct, frozen=True):
     attempt if a recorded decision stops the call.
 
     `ceiling` says that the call makes requests of its own, which nothing here counts: as much is reserved before it,
-    and of what the ceiling does not name a share of what remains of the budget. What the call reports is charged after
+    and of what the ceiling does not name half of a share of what remains. What the call reports is charged after
     it, and all that was reserved where it reports nothing.
     """
 

@@ -43,7 +43,8 @@ def guarded(
 ) -> list[str]:
     """Return the command that runs a guard over this one; `more` is what the guard does besides watching.
 
-    Of the command, the first `options` are those of a program that confines.
+    Of the command, the first `options` are those of a program that confines. Without a `home`, the command gets a
+    folder that goes with it.
     """
     spec: dict[str, object] = {
         "parent": os.getpid(),
@@ -54,6 +55,7 @@ def guarded(
         "report": "" if report is None else report,
         "options": 0,
         "tmp": "",
+        "home": "",
         "filter": "",
         "sandlock": "",
         "packages": "",

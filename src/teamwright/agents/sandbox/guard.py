@@ -67,7 +67,8 @@ class GuardedProgram:
         folder = f"/tmp/teamwright-{os.urandom(8).hex()}"
         os.mkdir(folder, 0o700)  # noqa: PTH102 - pathlib is another import
         try:
-            os.environ.update({"TMPDIR": self.spec["tmp"] or folder, "HOME": self.spec["tmp"] or folder})
+            own = self.spec["tmp"] or folder
+            os.environ.update({"TMPDIR": own, "HOME": self.spec["home"] or own})
             reason = self._watch(self._start(libc, folder))
         finally:
             self._kill_all()

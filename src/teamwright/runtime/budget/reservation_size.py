@@ -177,10 +177,13 @@ def worst_case(levels: Levels, request: ReservationRequest) -> tuple[Cost, Cost,
 
 
 def _below_ceiling(levels: Levels, ceiling: Spend) -> Cost:
-    """Return what a call reserves that makes requests of its own: its ceiling, and a share of what that leaves open."""
+    """Return what a call reserves that makes requests of its own: its ceiling, and of what that leaves open a share.
+
+    Only half of the share is taken: a call whose end is never known is charged in full, and the next needs something.
+    """
     share = _share(levels, ReservationRequest())
-    tokens = share.tokens if ceiling.tokens is None else ceiling.tokens
-    return Cost(tokens, share.usd if ceiling.usd is None else picodollars(ceiling.usd))
+    tokens = -(-share.tokens // 2) if ceiling.tokens is None else ceiling.tokens
+    return Cost(tokens, -(-share.usd // 2) if ceiling.usd is None else picodollars(ceiling.usd))
 
 
 def _guess(levels: Levels, rate: Rate) -> int:

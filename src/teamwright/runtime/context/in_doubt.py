@@ -85,10 +85,11 @@ class InDoubtCall:
         if self._policy.check is not None:
             return await self._policy.check(attempt)
         if not self._policy.repeat:
+            what = f"{'the tool ' if self._effect.kind == 'tool' else ''}{self._effect.name!r}"
             before = (
-                f"The run that knew the earlier calls of the tool {self._effect.name!r} was deleted. One like this"
+                f"The run that knew the earlier calls of {what} was deleted. One like this"
                 if self._forgotten and not self._in_doubt
-                else f"An earlier call of the tool {self._effect.name!r} failed or was interrupted. It"
+                else f"An earlier call of {what} failed or was interrupted. It"
             )
             raise ToolError(
                 f"{before} may have taken effect nevertheless, so it is not made again; find out in another way whether"

@@ -227,6 +227,6 @@ class TurnTree:
 
 def uses_tree(agent: Agent) -> bool:
     """Whether an agent works on the files of its team: with a tool, or to evaluate them."""
-    if agent.kind == EVALUATOR:
+    if agent.kind == EVALUATOR or agent.uses_tree:
         return True
     return agent.kind in WITH_TOOLS and isinstance(agent, ToolUser) and agent.toolbox.uses_tree

@@ -18,7 +18,7 @@ from teamwright.values.specs.tools import ToolSpec
 
 
 class Code(NamedTuple):
-    """A reference to code and its owner: a function, an MCP server, or a strategy or tool kind of another package."""
+    """A reference to code and its owner: a function, a program, or a strategy or tool kind of another package."""
 
     kind: str
     code: str
@@ -50,6 +50,8 @@ def code_of_agent(agent: AgentSpec, owner: str) -> Iterator[Code]:
     """The code that an agent refers to itself; named tools are declared elsewhere."""
     if agent.function is not None:
         yield Code("function", agent.function, owner)
+    if agent.acp is not None:
+        yield Code("coding agent", agent.acp.command, owner)
     if isinstance(agent.instructions, InstructionsByFunction):
         yield Code("function", agent.instructions.function, owner)
     for check in filter(None, (agent.check_input, agent.check_output)):

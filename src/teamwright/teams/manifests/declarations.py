@@ -246,15 +246,15 @@ def _expanded(kind: Kind, node: Node) -> Node:
         return _as_function(node)
     if kind == "agent" and is_nothing(node):
         return Fields({}, node.place)
-    return expand_tools(_expand_address(node)) if kind == "agent" and isinstance(node, Fields) else node
+    return expand_tools(_expand_text(node)) if kind == "agent" and isinstance(node, Fields) else node
 
 
-def _expand_address(agent: Fields) -> Fields:
-    """Expand a remote agent that is only its address."""
-    written = agent.get("a2a")
-    if not isinstance(written, Scalar):
-        return agent
-    return agent.with_value("a2a", Fields({"url": Entry("url", written.place, written)}, written.place))
+def _expand_text(agent: Fields) -> Fields:
+    """Expand a remote agent that is only its address, and a coding agent that is only its command."""
+    for kind, name in (("a2a", "url"), ("acp", "command")):
+        if isinstance(written := agent.get(kind), Scalar):
+            agent = agent.with_value(kind, Fields({name: Entry(name, written.place, written)}, written.place))
+    return agent
 
 
 def expand_tools(agent: Fields) -> Fields:

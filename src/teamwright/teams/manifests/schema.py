@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping
 from functools import cache
+from itertools import combinations
 from typing import cast
 
 from pydantic import JsonValue
@@ -20,7 +21,7 @@ from teamwright.values.specs.plan import BOOKKEEPING, Step
 AGENT, MODEL = "agent", "model"
 SECTION_WORDS = {
     "agents": "Agents by name. "
-    "One without `model`, `function` and `a2a` gets the model `primary`, else `default`, else the only one.",
+    "One without `model`, `function`, `a2a` and `acp` gets the model `primary`, else `default`, else the only one.",
     "teams": "Teams by name. A member is an agent or another team.",
     "models": "Models by name: `provider:name`, `local`, `local:weights.gguf`, `scripted:replies.yaml`, the same under"
     " `model` with a rate limit, or a server.",
@@ -240,13 +241,12 @@ def _add_rules(schema: JsonSchema) -> None:
         "required": ["optional", "critical"],
     }
     answerers: list[JsonValue] = [
-        {"required": ["model", "function"]},
-        {"required": ["model", "a2a"]},
-        {"required": ["function", "a2a"]},
+        {"required": [*pair]} for pair in combinations(("model", "function", "a2a", "acp"), 2)
     ]
     agent["not"] = {"anyOf": [*answerers, both]}
-    address = cast("JsonSchema", part(agent, "properties", "a2a"))
-    cast("list[JsonValue]", address["anyOf"]).insert(0, {"type": "string", "description": "its URL"})
+    for name, words in (("a2a", "its URL"), ("acp", "its command")):
+        field = cast("JsonSchema", part(agent, "properties", name))
+        cast("list[JsonValue]", field["anyOf"]).insert(0, {"type": "string", "description": words})
     team = cast("JsonSchema", part(schema, "$defs", "TeamSpec"))
     team["not"] = both
     cast("JsonSchema", part(team, "properties", "members"))["minItems"] = 1

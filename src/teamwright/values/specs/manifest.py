@@ -15,6 +15,7 @@ from teamwright.values.limits import Degradation
 from teamwright.values.people import Notify
 from teamwright.values.specs.evaluation import Evaluate
 from teamwright.values.specs.members import (
+    AcpCommand,
     AgentSettings,
     ExpertName,
     ExpertProfile,
@@ -82,6 +83,9 @@ class AgentSpec(AgentSettings):
     model: AnyModel | None = Field(default=None, description="a name from `models`, or a model")
     function: str | None = Field(default=None, description="module:function")
     a2a: RemoteAddress | None = Field(default=None, description="a remote agent of A2A that answers: its URL")
+    acp: AcpCommand | None = Field(
+        default=None, description="a coding agent that speaks the Agent Client Protocol: its command"
+    )
     tools: tuple[str | DeclaredTool, ...] = Field(
         default=(), description="names from `tools`, `terminate`, `workspace`, `files`, or tools written here"
     )
@@ -112,8 +116,8 @@ class AgentSpec(AgentSettings):
     isolate: Literal["thread", "process"] = Field(default="thread", description="where a synchronous function runs")
     sandbox: AnySandbox | None = Field(
         default=None,
-        description="with `isolate: process`, the sandbox of the process: a back end by name, or settings; that of the"
-        " team by default",
+        description="the sandbox of its process, with `isolate: process` or `acp`: a back end by name, or settings;"
+        " that of the team by default",
     )
     evaluate: Evaluate | None = Field(default=None, description=EVALUATE)
     expert: ExpertName | ExpertProfile | None = Field(default=None, description=EXPERT)

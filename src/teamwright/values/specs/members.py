@@ -16,7 +16,7 @@ from teamwright.values.call_limits import (
     RetryPolicy,
     TooLong,
 )
-from teamwright.values.limits import Limits
+from teamwright.values.limits import Limits, Spend
 from teamwright.values.names import is_web_address
 from teamwright.values.people import Confirm
 from teamwright.values.specs.models import AnyModel
@@ -124,6 +124,27 @@ class RemoteAddress(Value):
         """Return an address that is none."""
         if not is_web_address(self.url):
             yield f"url: {self.url!r} is not an http address"
+
+
+class AcpCommand(Value):
+    """How a coding agent is started, which speaks the Agent Client Protocol over its input and output."""
+
+    command: str = Field(description="the program and its arguments, such as `gemini --acp`")
+    env: dict[str, str] = Field(
+        default={}, description="variables of the agent, besides a short list that it inherits; ${NAME} passes one on"
+    )
+    ceiling: Spend | None = Field(
+        default=None,
+        description="what is reserved of the budget before each turn; half of a share of what remains by default",
+    )
+    idempotent: bool = Field(
+        default=True, description="whether a turn is taken again that failed or that a crash left in doubt"
+    )
+
+    def mistakes(self) -> Iterable[str]:
+        """Return a command that is none."""
+        if not self.command.strip():
+            yield "command: is empty"
 
 
 class AgentSettings(MemberSettings):

@@ -12,6 +12,7 @@ from typing import cast
 
 from pydantic import JsonValue, ValidationError
 
+from teamwright.agents.acp.agent import TOOL_KINDS, AcpAgent
 from teamwright.agents.attachments import check_file
 from teamwright.agents.clients.providers import MODEL, provider_hint, unknown_provider
 from teamwright.agents.contract.settings import AgentKeywords, ModelKeywords
@@ -41,11 +42,11 @@ from teamwright.values.specs.tools import TERMINATE
 from teamwright.values.text.secret_names import HIDDEN, is_written_out
 from teamwright.values.text.validation_messages import misfits_of
 
-KINDS = {"function": FunctionAgent, "a2a": FunctionAgent, "model": ModelAgent}
-NOUNS = {"function": "a function", "a2a": "a remote agent", "model": "a model"}
-KEYWORDS = {"function": AgentKeywords, "a2a": AgentKeywords, "model": ModelKeywords}
+KINDS = {"function": FunctionAgent, "a2a": FunctionAgent, "acp": AcpAgent, "model": ModelAgent}
+NOUNS = {"function": "a function", "a2a": "a remote agent", "acp": "a coding agent", "model": "a model"}
+KEYWORDS = {"function": AgentKeywords, "a2a": AgentKeywords, "acp": AgentKeywords, "model": ModelKeywords}
 
-ELSEWHERE = frozenset(("function", "a2a", "model", "tools", "memory", "simulation"))
+ELSEWHERE = frozenset(("function", "a2a", "acp", "model", "tools", "memory", "simulation"))
 """Fields that say what kind of agent it is, are checked by themselves, or are not for the agent itself."""
 
 INLINE_MODELS = (("model",), ("economy",), ("stronger",), ("fallback", "model"))
@@ -116,7 +117,7 @@ def _settings_schema() -> Mapping[str, JsonValue]:
     return settings_schema()
 
 
-ANSWERERS = ("model", "function", "a2a")
+ANSWERERS = ("model", "function", "a2a", "acp")
 DEFAULT_MODELS = ("primary", "default")
 
 
@@ -165,6 +166,9 @@ def _check_agent(agent: Declaration, declared: Declarations, report: ProblemRepo
     if function := fields.text("function"):
         check_import_path(function, agent.words, report)
     check_secrets(fields.get("a2a", "headers"), "headers", agent.words, report)
+    check_secrets(fields.get("acp", "env"), "env", agent.words, report)
+    if (command := fields.text("acp", "command")) and not str(command.value).strip():
+        report.problem(command.place, f"{agent.words}: the command is empty", "write the program and its arguments")
     _check_functions_around(agent, report)
     for path in INLINE_MODELS:
         model = fields.get(*path)
@@ -209,7 +213,7 @@ def _check_confirmed(agent: Declaration, declared: Declarations, report: Problem
     if agent.fields.has("function"):
         report.problem(wanted.place, f"{agent.words} is a function, which has no tools to approve", "remove 'tools'")
         return
-    known = _tool_names(agent, declared)
+    known = dict.fromkeys(TOOL_KINDS) if agent.fields.has("acp") else _tool_names(agent, declared)
     for name, place in given.texts("tools") if isinstance(given, Fields) else ():
         if name == TERMINATE:
             report.problem(place, f"{agent.words}: {name!r} can't be approved", "approve its reply, with  after: true")

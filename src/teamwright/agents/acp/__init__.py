@@ -1,0 +1,1 @@
+"""Coding agents as members, over the Agent Client Protocol."""
