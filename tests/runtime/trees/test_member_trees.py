@@ -153,10 +153,24 @@ async def test_a_fork_leaves_out_the_changes_that_came_after_its_point(repositor
     assert [one.member for one in (await branch(journal, "f")).branch.chain()] == ["first"]
 
 
+def clone_without_files(folder: Path) -> None:
+    source = folder.parent / "repository"
+    git(source, "config", "uploadpack.allowFilter", "true")
+    git(source, "clone", "--quiet", "--filter=blob:none", "--no-checkout", f"file://{source}", str(folder))
+
+
+def make_within(folder: Path) -> None:
+    folder.mkdir()
+    git(folder.parent, "init", "--quiet")
+
+
+@pytest.mark.usefixtures("repository")
 @pytest.mark.parametrize(
     ("make", "message"),
     [
         (lambda folder: None, "is no folder"),
+        (make_within, "it is a folder of the repository '.*'; name that"),
+        (clone_without_files, "does not have all files of its commit"),
         (lambda folder: folder.mkdir(), "is no Git repository"),
         (lambda folder: (folder.mkdir(), git(folder, "init", "--quiet")), "has no commit yet"),
     ],

@@ -20,6 +20,7 @@ from teamwright.runtime.trees.member_trees import RunTrees
 from teamwright.runtime.trees.repository import LINK, ChangedFile, RunRepository, Signature, find_repository
 from teamwright.runtime.trees.run_trees import run_folder
 from teamwright.values.specs.members import TeamWorkspace
+from teamwright.values.text.display import count_text
 from teamwright.values.turns.artifacts import Artifact, content_of
 
 if TYPE_CHECKING:
@@ -127,7 +128,7 @@ async def _apply_to_folder(repository: RunRepository, source: Path, branch: Team
     for one in changed:
         if one.path in done:
             await _write(repository, source, one)
-    return f"{len(changed)} files in {str(source)!r} are as on the branch"
+    return f"{count_text(len(changed), 'file')} in {str(source)!r} now as on the branch"
 
 
 async def _write(repository: RunRepository, source: Path, changed: ChangedFile) -> None:

@@ -141,7 +141,7 @@ class RunRepository:
         await self._initialise("sha256" if len(commit) == 64 else "sha1")
         if not await self.git.has(commit):
             objects = await _objects_of(theirs, commit, source)
-            pack = await theirs.run("pack-objects", "--stdout", "-q", stdin="\n".join(objects).encode(), trusts=source)
+            pack = await _pack(theirs, objects, source)
             (self.git.repository / "shallow").write_text(f"{commit}\n")
             await self.git.run("index-pack", "--stdin", stdin=pack)
         await self.git.run("update-ref", BASE_REF, commit)
@@ -359,6 +359,20 @@ async def _objects_of(theirs: Git, commit: str, source: Path) -> list[str]:
     return list(dict.fromkeys((commit, root.decode().strip(), *inner)))
 
 
+async def _pack(theirs: Git, objects: Sequence[str], source: Path) -> bytes:
+    """Return these objects of the user's repository; raises `UsageError` if some are missing."""
+    code, pack, error = await theirs.call(
+        "pack-objects", "--stdout", "-q", stdin="\n".join(objects).encode(), trusts=source
+    )
+    if code != 0:
+        said = (error.decode("utf-8", "replace").strip().splitlines() or ["it failed"])[-1]
+        raise UsageError(
+            f"The Git repository {str(source)!r} does not have all files of its commit ({said}): if it is a partial"
+            f" clone, get them with  git -C {source} archive HEAD > /dev/null"
+        )
+    return pack
+
+
 def _leads_out(path: str, target: bytes) -> bool:
     """Whether a link at this path leads out of its tree, or into the data of Git."""
     parts = list(PurePosixPath(path).parent.parts)
@@ -389,8 +403,13 @@ async def find_repository(source: Path) -> Git:
     except OSError as error:
         raise UsageError(f"The workspace {str(source)!r} can't be read: {error}.") from error
     if code != 0:
-        raise UsageError(
-            f"The workspace {str(source)!r} is no Git repository: make it one with  git init  and a commit, or write"
-            f"  folder: {source}"
-        )
+        raise UsageError(f"The workspace {str(source)!r} is no Git repository: {_advice(source)}")
     return git
+
+
+def _advice(source: Path) -> str:
+    """Return what to do about a folder that is no repository."""
+    root = next((one for one in source.resolve().parents if (one / ".git").exists()), None)
+    if root is not None:
+        return f"it is a folder of the repository {str(root)!r}; name that, or write  folder: {source}"
+    return f"make it one with  git init  and a commit, or write  folder: {source}"
