@@ -78,8 +78,9 @@ tables: $(VENV)/.dev ## compute the tables and the reference of the documentatio
 	@$(BIN)/python -m tools.plan_tables
 	@$(BIN)/python -m tools.reference_tables
 
-peers: $(VENV)/.dev .venv-peers/.done ## run the programs of other frameworks on the pages for their users, beside ours
+peers: $(VENV)/.dev .venv-peers/.done ## run the programs of other frameworks on the pages for their users, beside ours, and their agents as guests
 	@$(BIN)/pytest -rs tests/docs/test_migration.py
+	@.venv-peers/bin/pytest -rs tests/guests
 
 conformance: $(VENV)/.dev ## run the suites that others wrote against our doors, each in an environment of its own
 	@$(BIN)/python -m tools.conformance $(SUITE)
@@ -95,7 +96,7 @@ lock: .venv-lock/.done ## write requirements/ from pyproject.toml; UPGRADE=--upg
 	$(LOCK) pyproject.toml --extra local --extra mcp --extra anthropic --extra google --extra lab --extra tokens --extra sandbox --extra server --extra a2a --extra otlp --extra cluster --group dev -c requirements/run.txt -o requirements/dev.txt
 	$(LOCK) pyproject.toml --extra models --extra cluster --group bench -c requirements/run.txt -o requirements/bench.txt
 	$(LOCK) --no-deps --group local-model -o requirements/local-model.txt
-	$(LOCK) --group peers -o requirements/peers.txt
+	$(LOCK) pyproject.toml --group peers -o requirements/peers.txt
 	$(LOCK) --group page -c requirements/dev.txt -o requirements/page.txt
 	$(LOCK) --group lock -o requirements/lock.txt
 
@@ -125,8 +126,8 @@ $(VENV)/.dev: requirements/dev.txt requirements/local-model.txt pyproject.toml t
 .venv-bench/.done: requirements/bench.txt pyproject.toml tools/venv.py
 	$(call fill,.venv-bench,requirements/bench.txt)
 
-.venv-peers/.done: requirements/peers.txt tools/venv.py
-	$(call fill,.venv-peers,requirements/peers.txt --no-project)
+.venv-peers/.done: requirements/peers.txt pyproject.toml tools/venv.py
+	$(call fill,.venv-peers,requirements/peers.txt)
 
 .venv-page/.done: requirements/page.txt tools/venv.py
 	$(call fill,.venv-page,requirements/page.txt --no-project)

@@ -19,6 +19,7 @@ PURPOSE = {
     "history": "read recorded runs: replay index, KPIs, diff, checkpoints",
     "teams": "a team, which is itself an agent; built in Python or from a manifest",
     "strategies": "how members work together",
+    "guests": "agents of other frameworks",
     "agents": "models, functions, scripts, tools",
     "journal": "the record of a run",
     "documents": "YAML with positions",

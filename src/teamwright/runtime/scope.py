@@ -20,7 +20,7 @@ from teamwright.runtime.driver.path_locks import Holding
 from teamwright.runtime.run_state import Horizon, RunState
 from teamwright.values.call_limits import Compact, Recovery
 from teamwright.values.events.agent import Tally
-from teamwright.values.key import SEPARATOR, escape_place, join_key
+from teamwright.values.key import SEPARATOR, escape_place, join_key, relative_key
 from teamwright.values.limits import NOTHING, BudgetUnit, Cutback, Limits, Usage, dollars, picodollars
 from teamwright.values.people import Answer, Question
 from teamwright.values.turns.messages import Message
@@ -235,6 +235,10 @@ class Scope:
             raise DuplicateKey(join_key(self.path, place))
         self._claimed.add(place)
         return place
+
+    def is_claimed(self, key: str) -> bool:
+        """Whether the full key of a place in this scope is taken."""
+        return relative_key(key, self.path) in self._claimed
 
     @property
     def horizon(self) -> Horizon:

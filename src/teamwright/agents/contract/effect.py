@@ -115,6 +115,9 @@ class Effect(Struct, frozen=True):
     `ceiling` says that the call makes requests of its own, which nothing here counts: as much is reserved before it,
     and of what the ceiling does not name half of a share of what remains. What the call reports is charged after
     it, and all that was reserved where it reports nothing.
+
+    A call `by_content` has a key that follows from what it sends: calls of one turn that were in flight together may
+    come in any order, and any other order is another program.
     """
 
     kind: EffectKind
@@ -142,6 +145,7 @@ class Effect(Struct, frozen=True):
     describe: Callable[[], SentRequest] | None = None
     cancel_run: Callable[[Attempt], None] | None = None
     ceiling: Spend | None = None
+    by_content: bool = False
 
     def misfit(self) -> str | None:
         """Return which field can't be recorded; `None` if all can, as constructing an effect does not check."""

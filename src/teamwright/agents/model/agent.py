@@ -220,7 +220,7 @@ class ModelAgent(Agent):
         for model in (self.model, self.policy.economy, self.policy.stronger):
             if model is not None:
                 try:
-                    await (await self._client_of(model, models)).check()
+                    await (await self.client_of(model, models)).check()
                 except UsageError as error:
                     found.append(str(error))
         return found
@@ -228,12 +228,13 @@ class ModelAgent(Agent):
     @asynccontextmanager
     async def _client(self, model: AnyModel) -> AsyncGenerator[ModelClient]:
         if models := self._models or SHARED_MODELS.get():
-            yield await self._client_of(model, models)
+            yield await self.client_of(model, models)
             return
         async with Models() as models:
-            yield await self._client_of(model, models)
+            yield await self.client_of(model, models)
 
-    async def _client_of(self, model: AnyModel, models: Models) -> ModelClient:
+    async def client_of(self, model: AnyModel, models: Models) -> ModelClient:
+        """Return the client of one of its models."""
         if self._own_model is not None and model is self.model:
             return await models.own_client(self._own_model)
         return await models.client(model)

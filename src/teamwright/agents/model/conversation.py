@@ -23,6 +23,7 @@ from pydantic_ai.messages import (
     ModelRequestPart,
     ModelResponse,
     ModelResponsePart,
+    SystemPromptPart,
     TextPart,
     ThinkingPart,
     ToolCallPart,
@@ -32,7 +33,7 @@ from pydantic_ai.messages import (
 )
 from pydantic_core import to_json
 
-from teamwright.agents.attachments import file_text, why_not_taken, with_pointers
+from teamwright.agents.attachments import file_text, media_tokens, why_not_taken, with_pointers
 from teamwright.agents.contract.agent import Workspace
 from teamwright.agents.model.messages import arguments_text, compact_arguments, reasoning_tokens, text_under_name
 from teamwright.agents.model.request_template import add_cache_points
@@ -169,6 +170,10 @@ def _refuses_files(error: Exception) -> bool:
     )
 
 
+UNSENT = frozenset(("timestamp", "metadata", "retry"))
+"""Fields of parts that no model is sent."""
+
+
 YOUR_TURN = "Your turn, {name}."
 EDITED_CALL = "A person changed your call before it was made. Its arguments were: {arguments}\nIts result:"
 """Before the result of a call that a person edited, for the model that asked for another one."""
@@ -248,6 +253,45 @@ class ModelConversation:
             len(conversation.sent_texts),
         )  # fmt: skip
         return conversation
+
+    @classmethod
+    def of_messages(cls, messages: Sequence[ModelMessage]) -> ModelConversation:
+        """Take over the messages of a loop that is not ours, as they are."""
+        conversation = cls()
+        for message in messages:
+            if isinstance(message, ModelResponse):
+                conversation.add_response(message)
+            else:
+                for part in message.parts:
+                    conversation._count_part(part)
+                conversation.messages.append(message)
+        return conversation
+
+    def _count_part(self, part: ModelRequestPart) -> None:
+        match part:
+            case ToolReturnPart():
+                self._count("result", part.tool_name, part.model_response_str(), part.tool_call_id, part.outcome)
+            case SystemPromptPart(content=text):
+                self._count("system", text)
+            case UserPromptPart(content=content):
+                for one in [content] if isinstance(content, str) else content:
+                    self._count_content(one)
+            case _:
+                fields = {name: value for name, value in vars(part).items() if name not in UNSENT}
+                self._count("part", to_json(fields, fallback=str, serialize_unknown=True).decode())
+
+    def _count_content(self, content: UserContent) -> None:
+        match content:
+            case str():
+                self._count("user", content)
+            case BinaryContent(data=data, media_type=media_type):
+                file = Artifact(digest(data.hex()), "", media_type, len(data))
+                self._count("file", *file.identity)
+                self.reasoning_tokens += media_tokens((file,), "")
+            case CachePoint():
+                pass
+            case _:
+                self._count("content", to_json(content, fallback=str, serialize_unknown=True).decode())
 
     def next_response(self, start: int) -> int:
         """Return the position of the first response from `start` on: results stay with what called for them."""

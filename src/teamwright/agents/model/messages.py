@@ -78,7 +78,7 @@ def decode_response(value: JsonValue) -> ModelResponse:
     return cast("ModelResponse", ModelMessagesTypeAdapter.validate_python([value])[0])
 
 
-def with_unique_ids(response: ModelResponse, request: int, keys: dict[str, str]) -> ModelResponse:
+def with_unique_ids(response: ModelResponse, request: int | str, keys: dict[str, str]) -> ModelResponse:
     """Give each tool call of a response an id that is unique in this turn, and add its key to `keys`.
 
     Servers may omit ids, count from zero in every response, or send unusable ones; such an id is replaced by one made

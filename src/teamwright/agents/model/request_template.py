@@ -164,6 +164,33 @@ def make_request_template(
     )
 
 
+def given_template(settings: ModelSettings, parameters: ModelRequestParameters) -> RequestTemplate:
+    """Return the template of a request of a loop that is not ours, which says itself how its model is to answer."""
+    instructions = "\n\n".join(one.content for one in parameters.instruction_parts or ())
+    tools = (*parameters.function_tools, *parameters.output_tools)
+    offered: list[object] = [[one.name, one.description, one.parameters_json_schema] for one in tools]
+    offered += [one.kind for one in parameters.native_tools]
+    offered += [one.json_schema for one in (parameters.output_object,) if one is not None]
+    schemas = _json(offered) if offered else ""
+    sent = {key: value for key, value in settings.items() if key not in UNHASHED}
+    rules = f"{parameters.output_mode} {parameters.allow_text_output}"
+    return RequestTemplate(
+        settings=settings,
+        modes=("text",),
+        digest=digest(instructions, schemas, _json(sent), rules),
+        prompt_bytes=text_size(instructions) + text_size(schemas),
+        texts=(instructions, schemas, *[TOOL_FRAME] * len(offered)),
+        has_instructions=bool(instructions),
+        requires_json=False,
+        output=None,
+        answer_tool="",
+        _plain=parameters,
+        _schema={},
+        _inputs=(),
+        _same=(),
+    )
+
+
 def answer_modes(
     model: Model, answer: AnswerSchema | None, *, native: bool, prescribed: PrescribedMode | None = None
 ) -> tuple[OutputMode, ...]:

@@ -58,7 +58,7 @@ from teamwright.agents.prompt_notices import CUT_NOTICE_TOKENS, output_cut_notic
 from teamwright.errors import InvalidOutput, TeamwrightError
 from teamwright.values.call_limits import REPLY_SECONDS, OutputLimit
 from teamwright.values.events.agent import AgentModeRefused
-from teamwright.values.key import request_place
+from teamwright.values.key import REQUEST, request_place
 from teamwright.values.limits import MODEST_OUTPUT, NOTHING, Pace, Usage
 from teamwright.values.specs.models import AnyModel, model_key
 from teamwright.values.turns.messages import digest
@@ -135,6 +135,8 @@ class ModelRequests:
     ) -> None:
         self._agent, self._model, self._ctx, self._client = agent, model, ctx, client
         self._max_output, self._answer = max_output, answer
+        self.is_quiet = False
+        """Whether observers see none of the responses."""
         self.count = 0
         self.usage: Usage = NOTHING
         self.truncated = False
@@ -152,7 +154,8 @@ class ModelRequests:
         self._decoded: tuple[JsonValue, ModelResponse] | None = None
         """The record of the last call and its response, unless both come from the journal."""
 
-    async def send(self, conversation: ModelConversation, template: RequestTemplate) -> ModelResponse:
+    async def send(self, conversation: ModelConversation, template: RequestTemplate, place: str = "") -> ModelResponse:
+        """Send the next request of the turn, or the one of this place if requests have no order."""
         self.count += 1
         agent, client, model = self._agent, self._client, self._model
         effect = Effect(
@@ -179,14 +182,15 @@ class ModelRequests:
             texts=(*conversation.sent_texts, *template.texts),
             tokenizer=None if isinstance(model, str) else model.tokenizer,
             describe=partial(sent_request, conversation, template),
+            by_content=bool(place),
         )
-        returned = await self._ctx.effect(request_place(self.count), effect)
+        returned = await self._ctx.effect(place or request_place(self.count), effect)
         self.usage += returned.usage
         self.truncated, self.capped = returned.truncated, returned.capped
         self.limit = output_limit_of(returned.value)
         decoded, self._decoded = self._decoded, None
         response = decoded[1] if decoded and decoded[0] is returned.value else decode_response(returned.value)
-        response = with_unique_ids(response, self.count, self.tool_keys)
+        response = with_unique_ids(response, place.removeprefix(REQUEST) or self.count, self.tool_keys)
         self.mode = output_mode_of(returned.value, template.modes)
         conversation.add_response(response)
         return response
@@ -199,7 +203,7 @@ class ModelRequests:
 
     async def _call(self, conversation: ModelConversation, template: RequestTemplate, attempt: Attempt) -> Returned:
         agent, client = self._agent, self._client
-        if agent.guardrails is not None and agent.guardrails.checks_output:
+        if self.is_quiet or (agent.guardrails is not None and agent.guardrails.checks_output):
             attempt = attempt.unfollowed()
         self._arrived = None
         messages, settings = conversation.messages, self._settings(template, attempt)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
+from math import inf
 from typing import Any, Final
 
 from pydantic import JsonValue
@@ -65,6 +66,9 @@ class RecordedCall:
     retry_at: float | None = None
     retry_in: float = 0.0
     outcome: AgentReturned | AgentCallFailed | BudgetRefused | None = None
+    began: int = 0
+    ended: float = inf
+    """The numbers of its first event and of the one with its outcome."""
     usage: Usage = NOTHING
     """What had arrived of replies that broke off."""
     outlasted: float = 0.0

@@ -108,6 +108,8 @@ class RunRecord:
     """The id of the last inbox item that the run has processed."""
     asks: dict[str, RecordedAsk] = field(default_factory=dict[str, RecordedAsk])
     calls: dict[str, RecordedCall] = field(default_factory=dict[str, RecordedCall])
+    calls_by_scope: dict[str, list[str]] | None = None
+    """Their keys by scope, once they are needed."""
     closed_models: dict[str, float] = field(default_factory=dict[str, float])
     """Until when no call of the run may reach a model, whose provider has said so, by its name."""
     questions: dict[str, Event] = field(default_factory=dict[str, Event])
@@ -205,6 +207,17 @@ class RunRecord:
                 request = convert(self.bodies.value(fact.body), MemberRequest)
                 found.setdefault(self.turn_of(event.scope), []).append(request)
         return found
+
+    def call_left_out(self, scope: str, is_made: Callable[[str], bool]) -> str | None:
+        """Return the key of a call of a turn that began after all those ended that have been made again."""
+        if self.calls_by_scope is None:
+            self.calls_by_scope = {}
+            for key in self.calls:
+                self.calls_by_scope.setdefault(parent_key(key), []).append(key)
+        keys = self.calls_by_scope.get(scope, [])
+        until = max((self.calls[key].ended for key in keys if is_made(key)), default=0)
+        until = max(until, self.inherited)
+        return next((key for key in keys if self.calls[key].began > until and not is_made(key)), None)
 
     def charge_open_turns(self) -> None:
         """Charge the turns that are open at the end of the record; calls in doubt are charged in full.
@@ -340,7 +353,7 @@ def _recovered(record: RunRecord, event: Event, fact: AgentRecovered) -> None:
 
 
 def _called(record: RunRecord, event: Event, fact: AgentCalled) -> None:
-    call = record.calls.setdefault(event.key, RecordedCall(fact.request))
+    call = record.calls.setdefault(event.key, RecordedCall(fact.request, began=event.number))
     if call.in_doubt and not record.starts_run(event.scope):
         record.charge(event.scope, call.reserved)
     call.attempts, call.in_doubt = fact.attempt, True
@@ -350,7 +363,7 @@ def _called(record: RunRecord, event: Event, fact: AgentCalled) -> None:
 
 def _returned(record: RunRecord, event: Event, fact: AgentReturned) -> None:
     call = record.calls.setdefault(event.key, RecordedCall(""))
-    call.outcome, call.in_doubt = fact, False
+    call.outcome, call.in_doubt, call.ended = fact, False, event.number
     if fact.tally is not None:
         charge = cost_of_run(fact.usage, fact.tally)
     else:
@@ -365,7 +378,7 @@ def _call_failed(record: RunRecord, event: Event, fact: AgentCallFailed) -> None
     call.usage += fact.usage
     record.charge(event.scope, call.reserved if fact.charged else ONE_CALL, fact.mark)
     if fact.retry_in is None:
-        call.outcome = fact
+        call.outcome, call.ended = fact, event.number
     elif fact.model:
         call.outlasted += fact.retry_in
         record.closed_models[fact.model] = event.time + fact.retry_in
@@ -376,7 +389,8 @@ def _call_failed(record: RunRecord, event: Event, fact: AgentCallFailed) -> None
 
 
 def _refused(record: RunRecord, event: Event, fact: BudgetRefused) -> None:
-    record.calls.setdefault(event.key, RecordedCall("")).outcome = fact
+    call = record.calls.setdefault(event.key, RecordedCall("", began=event.number))
+    call.outcome, call.ended = fact, event.number
 
 
 def _person_asked(record: RunRecord, event: Event, fact: PersonAsked) -> None:

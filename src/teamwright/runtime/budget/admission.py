@@ -71,7 +71,7 @@ class Admission:
         """`model` may be closed for calls, and `held` is what a run that the call has started holds already."""
         self._scope, self._place, self._effect, self._model = scope, place, effect, model
         self._account = scope.account
-        self._request = ReservationRequest()
+        self._request = ReservationRequest(ceiling=effect.ceiling)
         if effect.cancel_run is not None:
             prompt = byte_bound(effect.prompt_bytes, effect.messages)
             rate = effect.rate(prompt) if effect.rate is not None and scope.account and scope.account.priced else None

@@ -206,10 +206,7 @@ class RunContext:
         wrong = effect.misfit() if effect.__class__ is Effect else f"it is {effect!r:.100}, and no Effect"
         if wrong is not None:
             raise UsageError(f"The effect at {key!r} can't be recorded: {wrong}")
-        call = EffectCall(scope, place, effect)
-        if effect.cancel_run is not None:
-            return call.resolve_run(effect.cancel_run)
-        return call.resolve() if scope.run.observer is None else call.resolve_observed(scope.run.observer)
+        return EffectCall(scope, place, effect).result()
 
     async def ask_person(self, question: Question, *, key: str) -> Answer:
         """Ask a person; the process may end before the answer arrives."""

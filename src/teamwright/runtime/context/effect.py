@@ -42,6 +42,9 @@ from teamwright.values.text.display import error_text
 from teamwright.values.text.secret_patterns import mask_text
 from teamwright.values.text.streamed_steps import WrittenSteps
 
+PATIENCE, GLANCE = 10.0, 0.02
+"""Seconds that a new call waits for recorded ones, and between two looks at whether these have come."""
+
 
 class EffectCall:
     """All attempts of one effect."""
@@ -53,6 +56,15 @@ class EffectCall:
         self._record = EffectRecord(scope, place, self._key, effect)
         self._emitted = 0
         self._streams: dict[ReplyPart, PartStream] = {}
+
+    def result(self) -> Awaitable[Returned]:
+        """Resolve the effect in the way of its kind; what is awaited adds no frame to it."""
+        effect, run = self._effect, self._scope.run
+        if effect.cancel_run is not None:
+            return self.resolve_run(effect.cancel_run)
+        if effect.by_content and run.record.number:
+            return self.resolve_by_content()
+        return self.resolve() if run.observer is None else self.resolve_observed(run.observer)
 
     async def resolve(self) -> Returned:
         """Return the recorded result, or make the call, with retries, and record it."""
@@ -105,6 +117,20 @@ class EffectCall:
         if recorded.retry_at is not None:
             with waiting_for_provider(self._scope.lane):
                 await anyio.sleep(remaining_wait(recorded.retry_at, self._scope.run.wall(), recorded.retry_in))
+
+    async def resolve_by_content(self) -> Returned:
+        """Resolve an effect that has no place of its own in the order of its turn.
+
+        A new one in place of a recorded one waits for that for a while: it may come from another task of the turn.
+        """
+        run, waited = self._scope.run, 0.0
+        if self._key not in run.record.calls:
+            while (left := run.record.call_left_out(self._scope.path, self._scope.is_claimed)) and waited < PATIENCE:
+                await anyio.sleep(GLANCE)
+                waited += GLANCE
+            if left:
+                run.report_mismatch(left, f"that {left!r} came next", f"makes {self._key!r} ({self._effect.name})")
+        return await (self.resolve() if run.observer is None else self.resolve_observed(run.observer))
 
     async def resolve_observed(self, observer: ReplayObserver) -> Returned:
         """Resolve the effect after a observer has looked at it."""

@@ -1,0 +1,8 @@
+from teamwright.guests.frameworks import (
+    LangGraphGuest as LangGraphGuest,
+    OpenAIAgentsGuest as OpenAIAgentsGuest,
+    PydanticAIGuest as PydanticAIGuest,
+    chat_model as chat_model,
+)
+from teamwright.guests.guest import Guest as Guest
+from teamwright.guests.turn import recorded as recorded

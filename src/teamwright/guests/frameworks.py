@@ -1,0 +1,114 @@
+"""The guests of each framework. A framework is imported when its guest is first asked, and nowhere else."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+from typing_extensions import override
+
+from teamwright.errors import AgentError, UsageError
+from teamwright.guests.guest import Framework, Guest, GuestAnswer, total_usage
+from teamwright.guests.turn import GuestTurn
+from teamwright.values.limits import Usage
+from teamwright.values.specs.models import AnyModel, ServerModel
+
+if TYPE_CHECKING:
+    from langchain_core.language_models import BaseChatModel
+
+MESSAGES, INTERRUPT = "messages", "__interrupt__"
+
+
+class PydanticAIGuest(Guest):
+    """An agent of pydantic-ai as a member; `model` replaces its own.
+
+    An agent that its tools run is billed to the turn if they pass it the model: `other.run(…, model=ctx.model)`.
+    """
+
+    framework = Framework("pydantic-ai-slim", "pydantic_ai.agent", "AbstractAgent", "an agent of pydantic-ai")
+
+    @override
+    async def run(self, given: Any, turn: GuestTurn) -> GuestAnswer:
+        agent, options = self.guest, self.options
+        if self.model_agent is None:
+            result = await agent.run(given, **options)
+            used: Any = result.usage
+            return GuestAnswer(result.output, Usage(used.requests, used.input_tokens, used.output_tokens))
+        from teamwright.guests.models.pydantic_ai import TurnModel
+
+        model = TurnModel(turn, (await turn.client()).model)
+        return GuestAnswer((await agent.run(given, model=model, **options)).output)
+
+
+class LangGraphGuest(Guest):
+    """A compiled graph of LangGraph as a member. With a `model`, its nodes call `chat_model()`.
+
+    A graph whose state has `messages` is given the turn as a message and answers with its last one. Any other needs
+    `input`, which makes its first state; its reply is its last state, or what `output` makes of it.
+    """
+
+    framework = Framework("langgraph", "langgraph.pregel", "Pregel", "a compiled graph of LangGraph")
+
+    @override
+    async def run(self, given: Any, turn: GuestTurn) -> GuestAnswer:
+        from langchain_core.callbacks import UsageMetadataCallbackHandler
+
+        state = {MESSAGES: [("user", given)]} if self.input is None else given
+        used = UsageMetadataCallbackHandler()
+        watch: list[Any] = [used]
+        if self.model_agent is not None:
+            from teamwright.guests.models.langchain import OnlyOurs
+
+            watch.append(OnlyOurs())
+        options = dict(self.options)
+        config = dict(options.pop("config", None) or {})
+        config["callbacks"] = [*(config.get("callbacks") or ()), *watch]
+        # A turn that a crash has ended begins again: its requests are in our record, and not in a checkpoint.
+        config["configurable"] = {"thread_id": uuid4().hex, **(config.get("configurable") or {})}
+        result = await self.guest.ainvoke(state, config=config, **options)
+        usage = {name: (one["input_tokens"], one["output_tokens"]) for name, one in used.usage_metadata.items()}
+        return GuestAnswer(self._reply_of(result), total_usage(usage))
+
+    def _reply_of(self, result: Any) -> Any:
+        if not isinstance(result, dict):
+            return result
+        if INTERRUPT in result:
+            raise AgentError(
+                f"The graph of {self.name!r} waits for a person (interrupt), which a guest can't: ask in the team"
+            )
+        if self.output is not None or not result.get(MESSAGES):
+            return result
+        return str(result[MESSAGES][-1].text)
+
+
+def chat_model(model: AnyModel | None = None) -> BaseChatModel:
+    """Return a chat model of LangChain for the nodes of a guest: the model of the guest, or another one of ours."""
+    from teamwright.guests.models.langchain import TurnChatModel
+
+    if isinstance(model, ServerModel) and model.api_key:
+        raise UsageError("A chat_model() with a key is not known to the run, which masks keys: give it to the guest.")
+    return TurnChatModel(turn_model=model)
+
+
+class OpenAIAgentsGuest(Guest):
+    """An agent of OpenAI Agents as a member; `model` replaces that of every agent of a run, after handoffs too.
+
+    Nothing is traced to OpenAI.
+    """
+
+    framework = Framework("openai-agents", "agents", "Agent", "an agent of OpenAI Agents")
+
+    @override
+    async def run(self, given: Any, turn: GuestTurn) -> GuestAnswer:
+        from agents import RunConfig, Runner
+
+        options: dict[str, Any] = {"max_turns": self.max_requests, **self.options}
+        config = replace(options.pop("run_config", None) or RunConfig(), tracing_disabled=True)
+        if self.model_agent is not None:
+            from teamwright.guests.models.openai_agents import RunnerModel
+
+            config = replace(config, model=RunnerModel(turn))
+        result = await Runner.run(self.guest, given, run_config=config, **options)
+        used = result.context_wrapper.usage
+        return GuestAnswer(result.final_output, Usage(used.requests, used.input_tokens, used.output_tokens))

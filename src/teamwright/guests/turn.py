@@ -1,0 +1,276 @@
+"""One turn of a guest: its requests and its recorded calls become effects, whichever task or thread they come from.
+
+A key follows from what a call sends, since the loop of a guest may make calls side by side. Errors that end the turn
+are kept: a guest that catches one gets it again at its next call, and the turn fails with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable, Coroutine
+from concurrent.futures import Future
+from contextlib import AsyncExitStack
+from contextvars import ContextVar
+from functools import partial, wraps
+from inspect import iscoroutinefunction
+from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, cast
+
+from pydantic import BaseModel, JsonValue
+from pydantic_core import to_json, to_jsonable_python
+
+from teamwright.agents.clients.client_pool import SHARED_MODELS, Models, import_models
+from teamwright.agents.contract.effect import Attempt, Effect, Returned
+from teamwright.agents.functions.threads import run_in_thread
+from teamwright.errors import AgentError, InvalidOutput, TeamwrightError, UsageError
+from teamwright.values.key import TOOL_CALL
+from teamwright.values.specs.models import AnyModel, model_key
+from teamwright.values.text.display import error_text
+from teamwright.values.turns.messages import digest
+
+if TYPE_CHECKING:
+    from pydantic_ai.messages import ModelMessage, ModelResponse
+    from pydantic_ai.models import ModelRequestParameters
+    from pydantic_ai.settings import ModelSettings
+
+    from teamwright.agents.clients.model_client import ModelClient
+    from teamwright.agents.contract.agent import Context
+    from teamwright.agents.model.agent import ModelAgent
+    from teamwright.guests.guest import Guest
+
+T = TypeVar("T")
+P = ParamSpec("P")
+DIGITS = 12
+"""How much of a digest is part of a key."""
+DATA = (str, int, float, bool, type(None), list, tuple, dict, BaseModel)
+CURRENT: ContextVar[GuestTurn | None] = ContextVar("teamwright_guest_turn", default=None)
+
+
+class GuestTurn:
+    """What the loop of a guest reaches of us during one turn."""
+
+    def __init__(self, guest: Guest, ctx: Context) -> None:
+        self.guest, self.ctx = guest, ctx
+        self._loop = asyncio.get_running_loop()
+        self._stack = AsyncExitStack()
+        self._models: Models | None = SHARED_MODELS.get()
+        self._agents: dict[str, ModelAgent] = {}
+        self._places: Counter[str] = Counter()
+        self._calls: set[asyncio.Task[Any]] = set()
+        self._count = self.in_flight = 0
+        self._error: BaseException | None = None
+        self._has_ended = False
+
+    async def __aenter__(self) -> Self:
+        if self._models is None and self.guest.model_agent is not None:
+            self._models = await self._stack.enter_async_context(Models())
+        if self.guest.model_agent is not None:
+            await import_models()
+        self._token = CURRENT.set(self)
+        return self
+
+    async def __aexit__(self, *exception: object) -> None:
+        """End the turn: what threads still wait for is cancelled, and later calls are refused."""
+        self._has_ended = True
+        CURRENT.reset(self._token)
+        calls = list(self._calls)
+        for call in calls:
+            call.cancel()
+        try:
+            await asyncio.gather(*calls, return_exceptions=True)
+        finally:
+            await self._stack.aclose()
+
+    def check(self) -> None:
+        """Raise the error that ended the turn, if the guest has caught it."""
+        if self._error is not None:
+            raise self._error
+
+    def failure(self, error: Exception) -> Exception:
+        """Return why the turn failed: an error of ours that the guest has passed on in another, or its own."""
+        if self._error is not None:
+            return cast("Exception", self._error)
+        found: BaseException | None = error
+        while found is not None:
+            if isinstance(found, TeamwrightError):
+                return found
+            found = found.__cause__ or found.__context__
+        return AgentError(f"{self.guest.framework.what} failed: {error_text(error)}")
+
+    async def client(self, model: AnyModel | None = None) -> ModelClient:
+        """Return the client of a model, by default of the guest's own."""
+        agent = self._agent(model)
+        assert self._models is not None
+        return await agent.client_of(agent.model, self._models)
+
+    async def request(
+        self,
+        messages: list[ModelMessage],
+        settings: ModelSettings | None,
+        parameters: ModelRequestParameters,
+        model: AnyModel | None = None,
+    ) -> ModelResponse:
+        """Make a request to a model, from any event loop."""
+        request = partial(self._request, messages, settings, parameters, model)
+        if asyncio.get_running_loop() is self._loop:
+            return await request()
+        return await asyncio.wrap_future(self._submit(request))
+
+    def request_in_thread(
+        self,
+        messages: list[ModelMessage],
+        settings: ModelSettings | None,
+        parameters: ModelRequestParameters,
+        model: AnyModel | None = None,
+    ) -> ModelResponse:
+        """Make a request to a model, and wait for it in a thread of the guest's."""
+        return self._submit(partial(self._request, messages, settings, parameters, model)).result()
+
+    async def call(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> JsonValue:
+        """Call a function as an effect, from any event loop."""
+        call = partial(self._call, function, args, kwargs)
+        return await (call() if asyncio.get_running_loop() is self._loop else asyncio.wrap_future(self._submit(call)))
+
+    def call_in_thread(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> JsonValue:
+        """Call a function as an effect, and wait for it in a thread of the guest's."""
+        return self._submit(partial(self._call, function, args, kwargs)).result()
+
+    async def _request(
+        self,
+        messages: list[ModelMessage],
+        settings: ModelSettings | None,
+        parameters: ModelRequestParameters,
+        model: AnyModel | None,
+    ) -> ModelResponse:
+        from teamwright.guests.models.pydantic_ai import send_request
+
+        self._count += 1
+        if self._count > self.guest.max_requests:
+            most = self.guest.max_requests
+            self._error = InvalidOutput(
+                f"{self.guest.name!r} made {most} requests and had no answer; raise  max_requests"
+            )
+        with_model = self._agent(model)
+        return await self._counted(partial(send_request, self, with_model, messages, settings, parameters))
+
+    async def _call(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> JsonValue:
+        name = function.__name__
+        arguments: dict[str, JsonValue] = {"args": list(map(_argument, args))} if args else {}
+        arguments |= {key: _argument(value) for key, value in kwargs.items()}
+        content = digest(name, to_json(arguments).decode())
+        effect = Effect(
+            kind="tool",
+            name=name,
+            request=content,
+            call=partial(_make_call, function, args, kwargs),
+            arguments=arguments,
+            by_content=True,
+        )
+        place = self.place(TOOL_CALL, content)
+        returned = await self._counted(lambda: self.ctx.effect(place, effect))
+        return returned.value
+
+    def place(self, kind: str, content: str) -> str:
+        """Return the place of a call by what it sends; the second such call of the turn is another."""
+        place = f"{kind}{content[:DIGITS]}"
+        self._places[place] += 1
+        return place if self._places[place] == 1 else f"{place}-{self._places[place]}"
+
+    async def _counted(self, call: Callable[[], Awaitable[T]]) -> T:
+        """Make a call unless the turn has ended; keep an error that ends it."""
+        if self._has_ended:
+            raise AgentError(f"The turn of {self.guest.name!r} has ended.")
+        self.check()
+        self.in_flight += 1
+        try:
+            return await call()
+        except AgentError:
+            raise
+        except TeamwrightError as error:
+            self._error = error
+            raise
+        finally:
+            self.in_flight -= 1
+
+    def _submit(self, call: Callable[[], Coroutine[Any, Any, T]]) -> Future[T]:
+        """Make a call in the event loop of the run, for a thread."""
+        if _running_loop() is self._loop:
+            raise UsageError(
+                f"{self.guest.name!r} made a synchronous call in the event loop: write the function with  async def"
+            )
+        return asyncio.run_coroutine_threadsafe(self._followed(call), self._loop)
+
+    async def _followed(self, call: Callable[[], Awaitable[T]]) -> T:
+        task = asyncio.current_task()
+        assert task is not None
+        self._calls.add(task)
+        try:
+            return await call()
+        finally:
+            self._calls.discard(task)
+
+    def _agent(self, model: AnyModel | None) -> ModelAgent:
+        own = self.guest.model_agent
+        if own is None:
+            raise UsageError(f"The guest {self.guest.name!r} has no model: write  model='openai:gpt-5-mini'")
+        if model is None:
+            return own
+        key = model_key(model)
+        return self._agents.get(key) or self._agents.setdefault(key, self.guest.agent_of(model))
+
+
+def current_turn(what: str) -> GuestTurn:
+    """Return the turn that the caller works in; raises `UsageError` outside of any."""
+    turn = CURRENT.get()
+    if turn is None:
+        raise UsageError(f"{what} answers only in a turn of its guest: run the team that the guest is a member of.")
+    return turn
+
+
+def recorded(function: Callable[P, T]) -> Callable[P, T]:
+    """Make each call of a function within a turn of a guest an effect: recorded, and not made again after a crash.
+
+    Its result has to be JSON. Elsewhere the function is called as usual.
+    """
+
+    @wraps(function)
+    async def call(*args: P.args, **kwargs: P.kwargs) -> object:
+        turn = CURRENT.get()
+        if turn is None:
+            return await cast("Awaitable[object]", function(*args, **kwargs))
+        return await turn.call(function, *args, **kwargs)
+
+    @wraps(function)
+    def call_in_thread(*args: P.args, **kwargs: P.kwargs) -> object:
+        turn = CURRENT.get()
+        return function(*args, **kwargs) if turn is None else turn.call_in_thread(function, *args, **kwargs)
+
+    return cast("Callable[P, T]", call if iscoroutinefunction(function) else call_in_thread)
+
+
+async def _make_call(
+    function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], _: Attempt
+) -> Returned:
+    if iscoroutinefunction(function):
+        value = await function(*args, **kwargs)
+    else:
+        value = await run_in_thread(partial(function, *args, **kwargs), f"guest's {function.__name__}")
+    return Returned(cast("JsonValue", to_jsonable_python(value)), form="data")
+
+
+def _argument(value: object) -> JsonValue:
+    """Return an argument for the record; of what is no data, such as the context of a framework, only its type."""
+    if isinstance(value, DATA):
+        return cast("JsonValue", to_jsonable_python(value, fallback=_type_name))
+    return _type_name(value)
+
+
+def _type_name(value: object) -> str:
+    return f"<{type(value).__qualname__}>"
+
+
+def _running_loop() -> asyncio.AbstractEventLoop | None:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None
