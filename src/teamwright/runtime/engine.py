@@ -206,7 +206,7 @@ class Engine:
             confirm=forecast,
             confirmation=answer,
             claim=claim,
-            commit="" if made.workspace is None else await _begin_trees(made, identity),
+            commit="" if made.workspace is None else await self._begin_trees(made, identity),
         )
         handle = self.driver.launch(run, made, given)
         try:
@@ -218,6 +218,13 @@ class Engine:
         if handle.control is None:
             return await self._existing(identity, new if new.conversation is None else replace(new, continues=None))
         return self.driver.hand_out(handle)
+
+    async def _begin_trees(self, team: Team, run_id: str) -> str:
+        """Copy the files of a team's workspace, and return the commit that its branch begins at."""
+        from teamwright.runtime.trees.run_trees import begin_trees
+
+        observer = self.driver.observer
+        return observer.commit if observer is not None and observer.commit else await begin_trees(team, run_id)
 
     async def _existing(self, run_id: str, asked: RunRequest) -> Handle:
         """Return the handle of a run that exists; raises `RunExists` if its team or task is not what is asked for."""
@@ -354,10 +361,3 @@ class Engine:
     async def delivered(self) -> None:
         """Wait until no webhook delivery is in flight: each was accepted, or given up after its last attempt."""
         await self.driver.deliveries.wait_settled()
-
-
-async def _begin_trees(team: Team, run_id: str) -> str:
-    """Copy the files of a team's workspace, and return the commit that its branch begins at."""
-    from teamwright.runtime.trees.run_trees import begin_trees
-
-    return await begin_trees(team, run_id)

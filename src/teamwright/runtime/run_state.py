@@ -42,7 +42,12 @@ if TYPE_CHECKING:
 
 
 class ReplayObserver(Protocol):
-    """Sees each open turn and each call of a replay first. One that does not return keeps it from happening."""
+    """Sees each open turn and each call of a replay first. One that does not return keeps it from happening.
+
+    A replay that calls nothing reads no files either: they begin at this `commit`, if there is one.
+    """
+
+    commit: str = ""
 
     async def begin(self, key: str) -> None:
         """Return when a turn may begin that is not recorded."""

@@ -17,6 +17,7 @@ from teamwright.lab.topology_model import EvaluationSettings, evaluate_topology
 from teamwright.lab.topology_profiles import TOPOLOGIES, Topology
 from teamwright.strategies.registry import strategy_names
 from teamwright.values.limits import Limits
+from teamwright.values.specs.members import TeamWorkspace
 from teamwright.values.specs.simulation import Simulation
 from tests.lab.simulated_teams import PLAN, ModelledWork, constant, messages, simulated_agents, team_of
 from tests.profiles import sampled
@@ -45,6 +46,11 @@ def test_constant_members_give_the_result_of_the_model(topology: Topology) -> No
     }
     asks = told.messages + settings.tasks
     assert seen == {(told.execution_tokens, told.coordination_tokens, asks, told.p95_latency_s, settings.tasks)}
+
+
+def test_a_team_that_works_on_files_is_simulated_without_them(tmp_path: Path) -> None:
+    team = Team("t", members=simulated_agents(["a"], constant()), workspace=TeamWorkspace(git=str(tmp_path / "none")))
+    assert simulate(team, "build it", runs=2).to_json()["runs"]
 
 
 def test_the_same_seed_gives_the_same_figures(tmp_path: Path) -> None:

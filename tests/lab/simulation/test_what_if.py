@@ -97,6 +97,17 @@ async def test_without_a_change_it_is_the_recorded_run(name: str, monkeypatch: p
         )
 
 
+@pytest.mark.experts
+async def test_a_team_that_works_on_files_is_an_estimate_that_says_why() -> None:
+    folder, journal = ROOT / "examples" / "coding_team", MemoryJournal()
+    await recorded(journal, load_team(folder))
+    report = await ask(journal)
+    assert report.status == "completed"
+    assert report.members["receipts"].what_if.asks == 1
+    assert "the team works on files: here no change is merged, and so none refused and resolved" in report.notes
+    assert not report.total.exact
+
+
 @pytest.mark.parametrize("tokens", [1, 60, 90, 110, 130, 150, 5000])
 async def test_a_limit_stops_it_where_it_stops_a_real_run(tmp_path: Path, tokens: int) -> None:
     journal, real = MemoryJournal(), MemoryJournal()

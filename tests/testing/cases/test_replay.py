@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from teamwright.journal.location import data_folder
 from teamwright.testing import CallTools, ModelServer, Say, ToolCall
 from teamwright.testing.cases.case_file import ExpectedTokens, LoadedCase, recording_path
+from teamwright.testing.cases.player import LiveCalls
 from teamwright.testing.cases.recorded_case import RecordedReply
 from teamwright.testing.cases.replay import CaseResult, replay_case, run_case
 from tests import cases_campaign
@@ -43,6 +45,20 @@ def test_a_recorded_run_replays_and_ends_the_same_when_it_is_killed(
     assert said(result) == ""
     assert result.kills > 4
     assert bool(case.case.answers) == (name == "approvals")
+
+
+@pytest.mark.experts
+def test_a_run_that_changed_files_replays_wherever_they_are_now(tmp_path: Path) -> None:
+    """Without Git, and with other files: what its tools and merges returned is recorded."""
+    shutil.copytree(EXAMPLES / "coding_team", tmp_path / "team")
+    case = made_case(tmp_path / "team", "Make the tests of this shop pass.")
+    shutil.rmtree(data_folder() / "workspaces")
+    (tmp_path / "team" / "shop" / "prices.py").write_text("gone\n")
+    result = replay_case(case, kill=True)
+    assert said(result) == ""
+    assert result.kills > 20
+    assert not (data_folder() / "workspaces").exists()
+    assert "add  --live-tools" in said(replay_case(case, LiveCalls(models=True)))
 
 
 def test_a_run_with_a_budget_replays_what_was_left_of_it(tmp_path: Path) -> None:

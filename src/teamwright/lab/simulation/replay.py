@@ -27,7 +27,14 @@ from teamwright.history.record.asks import RecordedBodies, recorded_reply
 from teamwright.history.run_history import RunHistory
 from teamwright.journal.protocol import Journal
 from teamwright.teams.team import Team
-from teamwright.values.events.agent import AgentCalled, AgentCallFailed, AgentReturned, EffectKind, WorkspaceWritten
+from teamwright.values.events.agent import (
+    AgentCalled,
+    AgentCallFailed,
+    AgentReplied,
+    AgentReturned,
+    EffectKind,
+    WorkspaceWritten,
+)
 from teamwright.values.events.budget import BudgetRefused
 from teamwright.values.events.event import Event
 from teamwright.values.events.team import TeamEvaluationStarted
@@ -107,14 +114,17 @@ async def recorded_turns(journal: Journal, history: RunHistory) -> list[Recorded
     keys = frozenset(turn.key for turn in turns)
     members = {key: ask.asked.member for key, ask in history.record.asks.items()}
     calls, writes = _calls(history.events, keys, members), _writes(history.events, keys)
-    bodies = RecordedBodies(await journal.bodies({fact.body for facts in writes.values() for fact in facts}))
+    needed = {fact.body for facts in writes.values() for fact in facts}
+    for ask in history.record.asks.values():
+        needed.update(ask.ending.tool_bodies if isinstance(ask.ending, AgentReplied) else ())
+    bodies = RecordedBodies({**history.record.bodies.texts, **await journal.bodies(needed)})
     authors = {parent_key(event.key): fact.member for event, fact in _evaluations(history)}
     found: list[RecordedTurn] = []
     for turn in turns:
         ask = history.record.asks[turn.key]
         ending = None
         if ask.ending is not None:
-            ending = recorded_reply(ask, history.record.bodies, lambda _text, _body: None)
+            ending = recorded_reply(ask, bodies, lambda _text, _body: None)
         made = calls[turn.key]
         if not made and turn.ended is not None and ask.asked.called:
             made = [_announced_call(turn.member, turn.began, turn.ended)]
@@ -490,7 +500,7 @@ def replayed_team(team: Team, replay: Replay, made: dict[int, Agent] | None = No
     known[id(team)] = copied
     copied.members = _replayed(team.members, replay, known)
     copied.helpers = _replayed(team.helpers, replay, known)
-    copied.notify = None
+    copied.notify = copied.workspace = None  # what was changed then is not changed again
     copied.attachments = ()
     return copied
 

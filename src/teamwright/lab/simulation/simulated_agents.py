@@ -344,7 +344,7 @@ class Simulator:
         if variant in teams:
             return teams[variant]
         teams[variant] = simulated = copy(team)
-        simulated.attachments = ()  # virtual time reads no files: they are given to the run
+        simulated.attachments, simulated.workspace = (), None  # virtual time reads no files: a run is given them
         known: dict[str, Agent] = {}
         example = team.strategy.example_reply
         simulated.members = tuple(self._simulate(one, usual, known, teams) for one in team.members)

@@ -42,7 +42,7 @@ from teamwright.strategies.registry import find_strategy
 from teamwright.teams.team import Team
 from teamwright.teams.team_loader import STAND_IN, resolve_model, source_with_limits, without_code
 from teamwright.testing.virtual_loop import run_virtually, virtual_now
-from teamwright.values.events.agent import AgentCalled, AgentReturned, WorkspaceKept
+from teamwright.values.events.agent import AgentCalled, AgentReplied, AgentReturned, WorkspaceKept
 from teamwright.values.events.budget import BudgetRefused
 from teamwright.values.events.event import Event
 from teamwright.values.events.run import PersonAnswered, RunApplied, RunEnded, RunIntervened, ScopeExpired
@@ -341,6 +341,8 @@ def _notes(history: RunHistory, turns: Sequence[RecordedTurn], changes: RunChang
         isinstance(event.fact, RunApplied) and isinstance(event.fact.intervention, Tell) for event in history.events
     ):
         yield "people said something to the recorded run; here they say it before the run starts"
+    if history.started.commit:
+        yield "the team works on files: here no change is merged, and so none refused and resolved"
     reserved = any(isinstance(event.fact, AgentCalled) and event.fact.reserved for event in history.events)
     asked = any(call.kind == "model" for turn in turns for call in turn.calls)
     if changes.limits is not None and changes.limits.bounds_spend and asked and not reserved:
@@ -397,9 +399,11 @@ def _tokens(events: Sequence[Event]) -> int:
 
 
 async def _kept_bodies(journal: Journal, history: RunHistory) -> dict[str, str]:
-    """The contents of artifacts, which members may open again."""
-    kept = {event.fact.artifact.hash for event in history.events if isinstance(event.fact, WorkspaceKept)}
-    return await journal.bodies(kept | {one.hash for one in history.started.attachments})
+    """The contents of artifacts, which members may open again, and of files that calls have returned."""
+    facts = [event.fact for event in history.events]
+    kept = [one.artifact for one in facts if isinstance(one, WorkspaceKept)]
+    returned = [file for one in facts if isinstance(one, AgentReturned | AgentReplied) for file in one.artifacts]
+    return await journal.bodies({one.hash for one in (*kept, *returned, *history.started.attachments)})
 
 
 def _attachment(artifact: Artifact, kept: Mapping[str, str]) -> Attachment:

@@ -63,6 +63,7 @@ class Player(ReplayObserver):
         self, recording: Recording, cleaner: Cleaner, live: LiveCalls = NOTHING_LIVE, record: Sequence[Event] = ()
     ) -> None:
         self._recording, self._cleaner, self._live = recording, cleaner, live
+        self.commit = "" if live.is_any else recording.start.commit
         self.findings: list[CaseFinding] = []
         self.sent: dict[str, SentPrompt] = {}
         """What the calls of the run have sent, by key."""

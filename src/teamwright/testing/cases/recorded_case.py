@@ -29,7 +29,9 @@ _NUMBER = re.compile(r"(\d+)")
 
 
 class CaseStart(Record, frozen=True, tag="start"):
-    """How the run started, besides its team and task. `started_at` is the time of its clock, which starts there."""
+    """How the run started, besides its team and task. `started_at` is the time of its clock, which starts there, and
+    `commit` what its branch of files began at.
+    """
 
     format: int
     seed: int
@@ -37,6 +39,7 @@ class CaseStart(Record, frozen=True, tag="start"):
     limits: Bounds | None = None
     history: tuple[Message, ...] = ()
     attachments: tuple[Artifact, ...] = ()
+    commit: str = ""
 
 
 class FailedAttempt(Record, frozen=True):

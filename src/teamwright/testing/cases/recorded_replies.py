@@ -134,6 +134,7 @@ async def recording_of(
             one.changed(content=cleaner.text(one.content)) for one in history.record.bodies.messages(started.history)
         ),
         attachments=started.attachments,
+        commit=started.commit,
     )
     return Recording(start, replies, tuple(run.sent()), {}, contents, run.turns()), dict(run.answers())
 

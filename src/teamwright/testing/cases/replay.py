@@ -18,7 +18,7 @@ import anyio.lowlevel
 from typing_extensions import override
 
 from teamwright.agents.clients.client_pool import Models
-from teamwright.errors import ManifestError, NonDeterminism, TeamwrightError
+from teamwright.errors import ManifestError, NonDeterminism, TeamwrightError, UsageError
 from teamwright.history.run_history import RunHistory
 from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.journal.protocol import Batch, Committed
@@ -270,6 +270,10 @@ class CaseReplay:
 
     async def _start(self, engine: Engine, player: Player, *, resumes: bool) -> Handle:
         team = self._team(engine.models)
+        if team.workspace is not None and self._live.models and not self._live.tools:
+            raise UsageError(
+                "This team works on files, so its models have to see what its tools do to them now: add  --live-tools"
+            )
         if resumes:
             return await engine.start_resume(RUN_ID, team=team)
         start = self._recording.start
