@@ -66,6 +66,21 @@ def test_what_was_never_recorded_is_asked_live(call: Call, team: Path, case: Pat
     assert call("test", case, "--kill").code == 0
 
 
+def test_a_bad_run_becomes_a_regression_test_once_the_team_is_better(call: Call, team: Path, case: Path) -> None:
+    text = case.read_text()
+    case.write_text(text[: text.index("expect:")] + "expect: {status: completed, output: {match: (?i)balanced}}\n")
+    assert call("test", case).code == 1
+    (team / "team.yaml").write_text(TEAM.replace("Judge.", "Judge kindly."))
+    (team / "replies.yaml").write_text("rules:\n  - {reply: It is balanced.}\n")
+    assert call("test", case, "--live").code == 0
+    assert call("test", case).code == 1
+    assert call("test", case, "--live", "--update", "--yes").code == 0
+    assert call("test", case, "--kill").code == 0
+    before = case.with_name("trees.replies.jsonl").read_text()
+    assert call("test", case, "--live", "--update", "--yes").code == 0
+    assert case.with_name("trees.replies.jsonl").read_text() == before
+
+
 def test_a_fork_becomes_a_case_as_if_it_had_run_from_its_start(call: Call, team: Path, case: Path) -> None:
     assert call("runs", "fork", "one", "Explain B-trees again", "--run-id", "two").code == 0
     assert call("runs", "test", "two", "--out", case.with_name("fork.yaml")).code == 0

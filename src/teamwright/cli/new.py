@@ -250,7 +250,8 @@ def new(
         write_json({"folder": str(folder), "files": [str(file) for file in files], "command": command}, out)
     else:
         made = "\n".join(f"  {file}" for file in files)
-        write_result(f"created\n{made}\nrun it with:\n  {command}", out)
+        test = f"\ntest it with:\n  teamwright test {_quoted(str(folder))}" if with_tests else ""
+        write_result(f"created\n{made}\nrun it with:\n  {command}{test}", out)
     return 0
 
 

@@ -160,3 +160,13 @@ def test_a_record_that_can_not_be_read_is_named_and_skipped(call: Call, desk: Pa
     assert done.code == 1
     assert "left out: two: " in done.err
     assert [json.loads(line)["id"] for line in (tmp_path / "cases.jsonl").read_text().splitlines()] == ["one"]
+
+
+def test_the_same_team_is_no_other_one_and_one_with_a_change_is(call: Call, desk: Path) -> None:
+    cases = desk / "data" / "cases.csv"
+    same = call("eval", desk, cases, "--against", desk)
+    assert (same.code, "is the same team" in same.err) == (2, True)
+    (change := desk / "data" / "change.yaml").write_text("models: {spare: 'openai:gpt-5-mini'}\n")
+    done = call("eval", desk, cases, "--with", change, "--against", desk, "--json").json
+    names = [f"desk ({desk}, {change})", f"desk ({desk})"]
+    assert [(one["variant"], one["trials"]) for one in done["variants"]] == [(name, 3) for name in names]

@@ -90,6 +90,6 @@ def test_what_a_part_is_worth_is_said_with_what_chance_may_explain() -> None:
 
     cheaper = "without critic: 31 % cheaper [31 to 31], "
     assert sentence([True] * 100, [True] * 100) == f"{cheaper}no loss found in 100 cases"
-    assert sentence([True] * 9, [True] * 9).endswith("no loss found in 9 cases, which could be up to 30 points")
+    assert sentence([True] * 9, [True] * 9).endswith("no loss found in 9 cases, which could be up to 29 points")
     assert "passes 50 points fewer, which chance may explain" in sentence([True] * 2, [True, False])
     assert "passes 40 points fewer (" in sentence([True] * 50, [n % 5 > 1 for n in range(50)])

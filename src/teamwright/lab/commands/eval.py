@@ -178,11 +178,10 @@ class EvalRequest:
         extend_sys_path()
         data = read_data_set(self.cases)
         sources = [one.source(self.allow_roots) for one in (first, other) if one is not None]
-        names = [source.team for source in sources]
-        if len(set(names)) < len(names):
-            paths = [one.manifest for one in (first, other) if one is not None]
-            names = [f"{name} ({path})" for name, path in zip(names, paths, strict=True)]
+        names = _labels([one for one in (first, other) if one is not None], sources)
         variants = [_variant(engine, label, source, self.name) for label, source in zip(names, sources, strict=True)]
+        if len({one.identity for one in variants}) < len(variants):
+            raise UsageError("--against is the same team, so that both would have the same runs; name another.")
         if self.ablate:
             variants += list(_without(engine, sources[0], variants[0]))
         report = await self._measured(engine, data, sources[0], variants)
@@ -220,28 +219,30 @@ class EvalRequest:
         return report_of(trials, data.cases, await experiment.labels(), assumed=assumed, ablated=self.ablate)
 
 
+def _labels(chosen: Sequence[Chosen], sources: Sequence[Source]) -> list[str]:
+    """Return what teams are called in the report: their names, with their manifests if they have the same one."""
+    names = [source.team for source in sources]
+    if len(set(names)) == len(names):
+        return names
+    manifests = (", ".join(map(str, (one.manifest, *one.more))) for one in chosen)
+    return [f"{name} ({files})" for name, files in zip(names, manifests, strict=True)]
+
+
 def _own_evaluation(source: Source) -> Evaluate | None:
     spec = source.manifest.teams.get(source.team) or source.manifest.agents.get(source.team)
     return None if spec is None else spec.evaluate
 
 
 def _variant(engine: Engine, label: str, source: Source, name: str) -> Variant:
-    """A variant whose identity is that of its manifest, of the code beside it and of its scripts."""
-    from teamwright.cli.run import files_read
     from teamwright.lab.experiments.experiment import Variant
+    from teamwright.lab.experiments.team_identity import team_identity
     from teamwright.teams.team_loader import team_from_source
-    from teamwright.values.turns.messages import digest
-
-    base = Path(source.base)
-    code = sorted({*base.glob("**/*.py"), *files_read(source, None, None)})
-    texts = [one.read_text(encoding="utf-8", errors="replace") for one in code if one.is_file()]
-    identity = digest(name, source.team, source.manifest.model_dump_json(exclude_defaults=True), *texts)
 
     @cache
     def make() -> Team:
         return team_from_source(source, engine.models)
 
-    return Variant(label, make, identity)
+    return Variant(label, make, team_identity(source, name))
 
 
 def _without(engine: Engine, source: Source, whole: Variant) -> Iterator[Variant]:

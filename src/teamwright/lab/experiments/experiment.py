@@ -24,6 +24,7 @@ from teamwright.lab.experiments.grades import (
     joined,
     verdict_grade,
 )
+from teamwright.lab.experiments.team_identity import files_digest
 from teamwright.values.events.agent import AgentCallFailed, AgentReturned
 from teamwright.values.limits import Limits
 from teamwright.values.specs.evaluation import Evaluate
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 PREFIX = "eval"
 WORTH_IT = 1.5
 """A run that was cut goes on if it may then spend so many times as much."""
-LONGEST_SLUG, DIGITS, CASE_DIGITS = 20, 8, 6
+LONGEST_SLUG, DIGITS, CASE_DIGITS = 20, 8, 10
 _T = TypeVar("_T")
 Progress = Callable[[int, int], None]
 
@@ -84,10 +85,10 @@ class Variant:
     identity: str
     forks: Variant | None = None
 
-    def run_id(self, case: Case, attempt: int) -> str:
-        """The id of the run of an attempt."""
+    def run_id(self, case: Case, attempt: int, files: str = "") -> str:
+        """The id of the run of an attempt at a case, whose files have this digest."""
         slug = re.sub(r"[^A-Za-z0-9_-]+", "-", case.id).strip("-")[:LONGEST_SLUG] or "case"
-        asked = digest(case.id, case.task, *case.files)[:CASE_DIGITS]
+        asked = digest(case.id, case.task, *([files] if files else []))[:CASE_DIGITS]
         return f"{PREFIX}-{self.identity[:DIGITS]}-{slug}-{asked}.{attempt}"
 
 
@@ -145,6 +146,15 @@ class Experiment:
     def purse(self) -> Purse:
         return Purse(self.most_usd, self.limit)
 
+    @cached_property
+    def _files(self) -> dict[str, str]:
+        """The digests of the files of cases, as they are when the experiment begins."""
+        return {case.id: files_digest(self.folder, case.files) for case in self.data.cases}
+
+    def run_id(self, variant: Variant, case: Case, attempt: int) -> str:
+        """The id of the run of an attempt."""
+        return variant.run_id(case, attempt, self._files[case.id])
+
     async def run(self) -> list[CaseAttempt]:
         """Carry out what is not recorded yet, and return all trials in the order of the cases."""
         jobs = list(self._jobs())
@@ -195,7 +205,7 @@ class Experiment:
         return [found[number] for number in range(len(jobs))]
 
     async def _trial(self, variant: Variant, case: Case, attempt: int) -> CaseAttempt:
-        run_id = variant.run_id(case, attempt)
+        run_id = self.run_id(variant, case, attempt)
         trial = CaseAttempt(
             case=case.id, attempt=attempt, variant=variant.name, run_id=run_id, status="queued", passed=None,
             reason="the budget of the experiment is spent",
@@ -204,7 +214,7 @@ class Experiment:
             if variant.forks is None:
                 begin = partial(self._start, variant, case, run_id)
             else:
-                sources = await self._chain(variant.forks.run_id(case, attempt))
+                sources = await self._chain(self.run_id(variant.forks, case, attempt))
                 if not sources:
                     raise OutOfBudget
                 begin = partial(self._fork, variant, sources[-1], run_id)
@@ -290,7 +300,7 @@ class Experiment:
 
     async def _count_recorded(self, jobs: Sequence[tuple[Variant, Case, int]]) -> None:
         for variant, case, attempt in jobs:
-            await self._count(variant.run_id(case, attempt), case)
+            await self._count(self.run_id(variant, case, attempt), case)
         for case in self.data.cases:
             if case.is_labelled and (declared := self.data.evaluation(case) or self.judged_by) is not None:
                 await self._count_grades(_label_id(case), declared)
@@ -366,7 +376,7 @@ def _turned(declared: Evaluate) -> Evaluate:
 
 
 def _label_id(case: Case) -> str:
-    return f"{PREFIX}-label-{digest(case.task, case.output or '')[:DIGITS]}"
+    return f"{PREFIX}-label-{digest(case.task, case.output or '')[:CASE_DIGITS]}"
 
 
 def _grading_id(run_id: str, declared: Evaluate) -> str:

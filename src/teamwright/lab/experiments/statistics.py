@@ -74,23 +74,15 @@ def _student(freedom: int) -> float:
 
 
 def difference(first: Counts, second: Counts) -> Interval:
-    """The second pass rate minus the first, over the same cases: Newcombe's hybrid of both intervals, as paired."""
-    one, other = pass_rate(first), pass_rate(second)
-    related = _correlation([p / n for p, n in first], [p / n for p, n in second])
-    down = (other.value - other.low, one.high - one.value)
-    up = (other.high - other.value, one.value - one.low)
-    change = other.value - one.value
-    return Interval(change, max(-1.0, change - _joined(*down, related)), min(1.0, change + _joined(*up, related)))
+    """The second pass rate minus the first, over the same cases, with the interval of Bonett and Price.
 
-
-def _joined(one: float, other: float, related: float) -> float:
-    return sqrt(max(0.0, one * one - 2 * related * one * other + other * other))
-
-
-def _correlation(first: Sequence[float], second: Sequence[float]) -> float:
-    one, other = fmean(first), fmean(second)
-    spread = sqrt(sum((x - one) ** 2 for x in first) * sum((y - other) ** 2 for y in second))
-    return sum((x - one) * (y - other) for x, y in zip(first, second, strict=True)) / spread if spread else 0.0
+    It is that of two cases more which differ, one each way: where all cases agree, that is no proof that all others do.
+    """
+    changes = [b / m - a / n for (a, n), (b, m) in zip(first, second, strict=True)]
+    size = len(changes) + 2
+    middle, squares = sum(changes) / size, sum(one * one for one in changes) + 2
+    half = _student(size - 1) * sqrt((squares / size - middle * middle) / size)
+    return Interval(fmean(changes), max(-1.0, middle - half), min(1.0, middle + half))
 
 
 def cases_needed(first: Counts, second: Counts) -> int:
