@@ -52,6 +52,7 @@ def test_every_mistake_of_a_yaml_file_is_reported_at_once_with_its_line_and_a_su
         "cases.yaml:4:5: case 'a': task: is missing",
         "cases.yaml:4:18: case 'a': tsk: is not a field here (did you mean 'task'?)",
         "cases.yaml:5:5: The case 'a' is there twice (give each case an id of its own)",
+        "cases.yaml:5:5: case 'a': its label is about no answer (add the answer as  output)",
         "cases.yaml:5:29: case 'a': label: is 'pass' or 'fail', and this is the text 'good'",
         "cases.yaml:6:5: case '3': there is no file 'no.txt' (name it relative to the data set)",
         "cases.yaml:6:5: case '3': its label is about no answer (add the answer as  output)",
@@ -87,3 +88,17 @@ def test_mistakes_of_a_table_name_their_row_also_after_texts_of_several_lines(tm
 )
 def test_what_is_no_data_set_is_refused(tmp_path: Path, name: str, text: str, message: str) -> None:
     assert any(message in one for one in mistakes(tmp_path, name, text))
+
+
+def test_a_line_is_strict_json_and_a_file_is_beside_the_data_set(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "key.txt").write_text("secret")
+    deep = f'{{"task": "x", "data": {"[" * 9000}{"]" * 9000}}}'
+    lines = ['{"task": "x", "data": NaN}', '{"task": "x", "task": "y"}', deep, '{"task": "x", "files": ["../key.txt"]}']
+    why = [one.partition(" (")[0] for one in mistakes(tmp_path / "data", "cases.jsonl", "\n".join(lines))]
+    assert why == [
+        "cases.jsonl:1:1: This line is not JSON: NaN is not a finite number",
+        "cases.jsonl:2:1: This line is not JSON: the key 'task' is duplicated",
+        "cases.jsonl:3:1: This line is not JSON: it is nested too deeply",
+        "cases.jsonl:4:1: case '1': the file '../key.txt' is outside the folder of the data set",
+    ]

@@ -139,3 +139,15 @@ def test_kappa_is_agreement_beyond_chance() -> None:
     assert kappa([(True, True), (False, False)]) == 1
     assert kappa([(True, True), (True, False), (False, True), (False, False)]) == 0
     assert kappa([(True, True)]) is None
+
+
+def test_of_many_cases_a_mean_is_normal_and_close_to_the_bootstrap(monkeypatch: pytest.MonkeyPatch) -> None:
+    draw = np.random.default_rng(6)
+    first = draw.lognormal(0, 0.5, 1100).tolist()
+    second = (np.array(first) * draw.lognormal(-0.3, 0.2, 1100)).tolist()
+    many = relative_change(first, second), statistics.mean(first)
+    monkeypatch.setattr(statistics, "MOST_RESAMPLED", 2000)
+    for one, other in zip(many, (relative_change(first, second), statistics.mean(first)), strict=True):
+        assert one is not None
+        assert other is not None
+        assert (one.value, one.low, one.high) == pytest.approx((other.value, other.low, other.high), abs=0.01)

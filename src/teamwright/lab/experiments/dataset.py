@@ -144,16 +144,37 @@ def _from_lines(text: str, file: Place, report: ProblemReport) -> Iterator[Writt
         if not line.strip():
             continue
         try:
-            value = json.loads(line)
+            value = _read_json(line)
         except ValueError as error:
             at = Place(file.file, number, getattr(error, "colno", 1))
-            why = getattr(error, "msg", "it can't be read")
+            why = getattr(error, "msg", None) or str(error)
             report.problem(at, f"This line is not JSON: {why}", 'a case is one line such as {"task": "…"}')
             continue
         if isinstance(value, dict):
             yield cast("dict[str, JsonValue]", value), place
         else:
             report.problem(place, f"A case is an object, and this is {shown(line)}", 'write {"task": "…"}')
+
+
+def _read_json(text: str) -> JsonValue:
+    """Read strict JSON: without NaN, and without a key that is there twice; raises `ValueError`."""
+    try:
+        return json.loads(text, parse_constant=_no_number, object_pairs_hook=_unique)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+
+
+def _no_number(name: str) -> JsonValue:
+    raise ValueError(f"{name} is not a finite number")
+
+
+def _unique(pairs: list[tuple[str, JsonValue]]) -> dict[str, JsonValue]:
+    found: dict[str, JsonValue] = {}
+    for key, value in pairs:
+        if key in found:
+            raise ValueError(f"the key {shown(key)} is duplicated")
+        found[key] = value
+    return found
 
 
 def _from_table(text: str, file: Place, report: ProblemReport) -> Iterator[Written]:
@@ -194,7 +215,7 @@ def _cells(columns: Sequence[str], row: Sequence[str], place: Place, report: Pro
             found[name] = [part.strip() for part in cell.split(";") if part.strip()]
         elif name in JSON_CELLS:
             try:
-                found[name] = json.loads(cell)
+                found[name] = _read_json(cell)
             except ValueError:
                 report.problem(place, f"The cell {name!r} is not JSON: {shown(cell)}", 'write a text as "…"')
         else:
@@ -214,22 +235,26 @@ def _checked(written: Sequence[Written], path: Path, report: ProblemReport) -> l
         known[name] = number
         given: dict[str, JsonValue] = {**fields, "id": name}
         case = cast("Case | None", _valid(Case, given, source, f"case {name!r}", report))
-        if case is None:
-            continue
-        found.append(case)
-        for text, hint in _problems(case, path):
+        for text, hint in _problems(fields, path.parent):
             report.problem(place, f"case {name!r}: {text}", hint)
+        if case is not None:
+            found.append(case)
+            for text in () if case.evaluate is None else case.evaluate.problems():
+                report.problem(place, f"case {name!r}: {text}")
     return found
 
 
-def _problems(case: Case, path: Path) -> Iterator[tuple[str, str]]:
-    for file in case.files:
-        if not (path.parent / file).is_file():
+def _problems(fields: Mapping[str, JsonValue], folder: Path) -> Iterator[tuple[str, str]]:
+    """Yield what is wrong with a case as it was written, besides its types."""
+    files = fields.get("files")
+    for file in files if isinstance(files, list) else ():
+        place = folder / str(file)
+        if not place.resolve().is_relative_to(folder.resolve()):
+            yield f"the file {file!r} is outside the folder of the data set", "put it into that folder"
+        elif not place.is_file():
             yield f"there is no file {file!r}", "name it relative to the data set"
-    if case.label is not None and case.output is None:
+    if fields.get("label") is not None and fields.get("output") is None:
         yield "its label is about no answer", "add the answer as  output"
-    if case.evaluate is not None:
-        yield from ((text, "") for text in case.evaluate.problems())
 
 
 def _valid(kind: type[Value], data: JsonValue, source: Node | Place, owner: str, report: ProblemReport) -> Value | None:

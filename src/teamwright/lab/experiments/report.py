@@ -137,7 +137,7 @@ def report_of(
     names = list(dict.fromkeys(one.variant for one in trials))
     by_variant = {name: [one for one in trials if one.variant == name] for name in names}
     tags = list(dict.fromkeys(tag for case in cases for tag in case.tags))
-    tagged = {tag: frozenset(case.id for case in cases if tag in case.tags) for tag in tags}
+    tagged = {tag: [case.id for case in cases if tag in case.tags] for tag in tags}
     return ExperimentReport(
         variants=tuple(_variant(name, own) for name, own in by_variant.items()),
         comparisons=tuple(
@@ -145,7 +145,7 @@ def report_of(
             for name in names[1:]
             if _counts(by_variant[names[0]]).keys() & _counts(by_variant[name]).keys()
         ),
-        by_case=tuple(_groups({case.id: frozenset((case.id,)) for case in cases}, by_variant)),
+        by_case=tuple(_groups({case.id: (case.id,) for case in cases}, by_variant)),
         by_tag=tuple(_groups(tagged, by_variant)),
         judge=judge_report(labels) if labels else None,
         trials=tuple(trials),
@@ -195,12 +195,22 @@ def _counts(trials: Iterable[CaseAttempt]) -> dict[str, tuple[int, int]]:
     return found
 
 
+def _by_case(trials: Iterable[CaseAttempt]) -> dict[str, list[CaseAttempt]]:
+    """The measured attempts at each case."""
+    found: defaultdict[str, list[CaseAttempt]] = defaultdict(list)
+    for one in trials:
+        if one.passed is not None:
+            found[one.case].append(one)
+    return found
+
+
 def _groups(
-    groups: Mapping[str, frozenset[str]], by_variant: Mapping[str, Sequence[CaseAttempt]]
+    groups: Mapping[str, Sequence[str]], by_variant: Mapping[str, Sequence[CaseAttempt]]
 ) -> Iterable[GroupResult]:
+    measured = {variant: _by_case(trials) for variant, trials in by_variant.items()}
     for name, members in groups.items():
-        for variant, trials in by_variant.items():
-            own = [one for one in trials if one.case in members and one.passed is not None]
+        for variant, by_case in measured.items():
+            own = [one for case in members for one in by_case.get(case, ())]
             if not own:
                 continue
             counts = list(_counts(own).values())

@@ -16,7 +16,8 @@ from teamwright.values.value import Record
 CONFIDENCE, POWER = 0.95, 0.8
 Z = NormalDist().inv_cdf(0.5 + CONFIDENCE / 2)
 Z_POWER = NormalDist().inv_cdf(POWER)
-RESAMPLES, SEED = 2000, 20_011
+RESAMPLES, SEED, MOST_RESAMPLED = 2000, 20_011, 1000
+"""Of more cases than this, a mean is as good as normal, and a bootstrap would take long."""
 NOTABLE = 0.05
 """A difference of pass rates that is worth knowing: five points."""
 Counts = Sequence[tuple[int, int]]
@@ -107,10 +108,14 @@ def relative_change(first: Sequence[float], second: Sequence[float]) -> Interval
     """How much more the second costs than the first over the same cases, as a share; `None` if the first is free."""
     if not (total := sum(first)):
         return None
-    draw, places = random.Random(SEED), range(len(first))  # the same samples each time
+    if (size := len(first)) > MOST_RESAMPLED:
+        ratio = sum(second) / total
+        rests = [after - ratio * before for before, after in zip(first, second, strict=True)]
+        return _normal(ratio - 1, _error(rests) * size / total)
+    draw, places = random.Random(SEED), range(size)  # the same samples each time
     found: list[float] = []
     for _ in range(RESAMPLES):
-        sample = draw.choices(places, k=len(first))
+        sample = draw.choices(places, k=size)
         if drawn := sum(first[place] for place in sample):
             found.append(sum(second[place] for place in sample) / drawn - 1)
     found.sort()
@@ -121,9 +126,21 @@ def relative_change(first: Sequence[float], second: Sequence[float]) -> Interval
 def mean(values: Sequence[float]) -> Interval:
     """A mean with the interval of a bootstrap over cases."""
     draw, size = random.Random(SEED), len(values)
+    if size > MOST_RESAMPLED:
+        return _normal(fmean(values), _error(values))
     found = sorted(fmean(draw.choices(values, k=size)) for _ in range(RESAMPLES))
     edge = int(len(found) * (1 - CONFIDENCE) / 2)
     return Interval(fmean(values), found[edge], found[-1 - edge])
+
+
+def _error(values: Sequence[float]) -> float:
+    """The standard error of a mean."""
+    middle = fmean(values)
+    return sqrt(sum((one - middle) ** 2 for one in values) / (len(values) - 1) / len(values))
+
+
+def _normal(value: float, error: float) -> Interval:
+    return Interval(value, value - Z * error, value + Z * error)
 
 
 def kappa(agreed: Sequence[tuple[bool, bool]]) -> float | None:
