@@ -31,7 +31,7 @@ from teamwright.agents.functions.imports import load_function, own_folder
 from teamwright.agents.functions.instructions import call_off_loop
 from teamwright.agents.review import is_passing, weighted_score
 from teamwright.agents.sandbox.back_ends import find_sandbox
-from teamwright.agents.sandbox.port import excess_text
+from teamwright.agents.sandbox.port import excess_text, start_process
 from teamwright.agents.schema_validation import check as check_schema
 from teamwright.errors import AgentError, InvalidOutput, UsageError
 from teamwright.experts.judge import Judge, Judgement
@@ -144,7 +144,7 @@ async def run_command(
     with tempfile.TemporaryFile() as output, tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         await anyio.to_thread.run_sync(context.write_to, Path(folder))
         try:
-            process = await asyncio.create_subprocess_exec(
+            starting = asyncio.create_subprocess_exec(
                 *_located(command),
                 cwd=tree or folder,
                 stdin=asyncio.subprocess.PIPE,
@@ -153,6 +153,7 @@ async def run_command(
                 env=environment if tree is None else {**environment, CONTEXT_VARIABLE: folder},
                 start_new_session=True,
             )
+            process = await start_process(starting, _kill)
         except (OSError, ValueError) as error:
             raise AgentError(f"the program {command[0]!r} can't be started: {error}") from error
         try:

@@ -5,9 +5,12 @@ A back end that this machine lacks is skipped, with the reason.
 
 from __future__ import annotations
 
+import asyncio
 import os
+import signal
 import socket
 import subprocess
+from functools import partial
 from importlib.metadata import EntryPoint
 from pathlib import Path
 
@@ -15,11 +18,12 @@ import pytest
 
 from teamwright.agents.sandbox import back_ends, port
 from teamwright.agents.sandbox.back_ends import Bubblewrap, Sandlock, Unconfined, find_sandbox, named_sandbox
-from teamwright.agents.sandbox.port import Sandbox
+from teamwright.agents.sandbox.port import Sandbox, start_process
 from teamwright.errors import AgentError, UnknownName, UsageError
 from teamwright.testing.sandbox import FILES, PROCESSES, SandboxConformance
 from teamwright.values.specs.sandbox import SandboxSettings
 from teamwright.wings import Registered
+from tests.kit.effects import is_gone, wait_until
 
 PLAIN = SandboxSettings(seconds=30.0)
 
@@ -141,3 +145,22 @@ def test_programs_are_searched_where_a_command_may_read() -> None:
     path = port.search_path(PLAIN, {"PATH": "/secret/bin:/usr/bin:/mine/bin"}).split(":")
     assert "/usr/bin" in path
     assert not {"/secret/bin", "/mine/bin"} & set(path)
+
+
+async def test_a_process_whose_start_is_cancelled_ends_with_what_it_has_started(tmp_path: Path) -> None:
+    pids = tmp_path / "pids"
+
+    async def start_slowly() -> asyncio.subprocess.Process:
+        script = f"sleep 60 & echo $$ $! > {pids}.new; mv {pids}.new {pids}; wait"
+        process = await asyncio.create_subprocess_exec("sh", "-c", script, start_new_session=True)
+        while not pids.exists():  # noqa: ASYNC110 - another process writes it
+            await asyncio.sleep(0.005)
+        starting.cancel()
+        await asyncio.sleep(0)
+        return process
+
+    starting = asyncio.ensure_future(start_process(start_slowly(), lambda one: os.killpg(one.pid, signal.SIGKILL)))
+    with pytest.raises(asyncio.CancelledError):
+        await starting
+    for pid in map(int, pids.read_text().split()):
+        await wait_until(partial(is_gone, pid))

@@ -16,7 +16,7 @@ from pathlib import Path
 from signal import SIGKILL
 
 from teamwright.agents.sandbox.back_ends import find_sandbox, guarded
-from teamwright.agents.sandbox.port import INHERITED, environment
+from teamwright.agents.sandbox.port import INHERITED, environment, start_process
 from teamwright.errors import AgentError, InvalidRequest
 from teamwright.values.specs.members import AcpCommand
 from teamwright.values.specs.sandbox import NONE, SandboxSettings
@@ -47,7 +47,7 @@ class AgentProcess:
         arguments = command_of(label, declared)
         variables = {**own_environment(sandbox, os.environ), **declared.env}
         try:
-            process = await asyncio.create_subprocess_exec(
+            starting = asyncio.create_subprocess_exec(
                 *_guarded(arguments, folder, sandbox),
                 cwd=folder,
                 stdin=asyncio.subprocess.PIPE,
@@ -57,6 +57,7 @@ class AgentProcess:
                 limit=CHUNK,
                 start_new_session=True,
             )
+            process = await start_process(starting, asyncio.subprocess.Process.terminate)
         except (OSError, ValueError) as error:
             raise AgentError(f"The coding agent {label!r} can't be started: {error}") from error
         return cls(process)

@@ -10,7 +10,7 @@ import os
 import sys
 from abc import abstractmethod
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -115,7 +115,7 @@ class _Run:
     async def _start(self, command: Sequence[str], report: int) -> asyncio.subprocess.Process:
         confined = self._sandbox.confined(command, self._workspace, self._settings, report)
         try:
-            return await asyncio.create_subprocess_exec(
+            starting = asyncio.create_subprocess_exec(
                 *confined,
                 cwd=self._workspace,
                 stdin=asyncio.subprocess.PIPE,
@@ -125,6 +125,7 @@ class _Run:
                 pass_fds=(report,),
                 start_new_session=True,
             )
+            return await start_process(starting, asyncio.subprocess.Process.terminate)
         except (OSError, ValueError) as error:
             raise AgentError(f"the sandbox {self._sandbox.name!r} can't be started: {error}") from error
 
@@ -141,6 +142,25 @@ class _Run:
             await process.wait()
             tasks.cancel_scope.cancel()
         return True
+
+
+async def start_process(
+    starting: Awaitable[asyncio.subprocess.Process], end: Callable[[asyncio.subprocess.Process], None]
+) -> asyncio.subprocess.Process:
+    """Return a process that is being started; if this is cancelled, `end` gets it once it is there.
+
+    What asyncio does by itself ends the process alone, and not what it may have started by then.
+    """
+    task = asyncio.ensure_future(starting)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        with anyio.CancelScope(shield=True):
+            await asyncio.wait([task])
+        if not task.cancelled() and task.exception() is None:
+            with suppress(ProcessLookupError):
+                end(task.result())
+        raise
 
 
 async def _feed(stdin: asyncio.StreamWriter, content: bytes) -> None:
