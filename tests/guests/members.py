@@ -80,10 +80,33 @@ def openai_agents_guest(name: str, model: ServerModel | None, **settings: Any) -
     return OpenAIAgentsGuest(name, clerk, model=model, **settings)
 
 
+def agent_framework_guest(name: str, model: ServerModel | None, **settings: Any) -> Guest:
+    from agent_framework import Agent as Clerk  # pyright: ignore[reportMissingImports]
+
+    from teamwright.guests import AgentFrameworkGuest, chat_client
+
+    return AgentFrameworkGuest(name, Clerk(chat_client(), "Be brief.", tools=[weather]), model=model, **settings)
+
+
+def crewai_guest(name: str, model: ServerModel | None, **settings: Any) -> Guest:
+    from crewai import Agent as Clerk, Crew, Task  # pyright: ignore[reportMissingImports]
+    from crewai.tools import tool  # pyright: ignore[reportMissingImports]
+
+    from teamwright.guests import CrewAIGuest
+
+    clerk = Clerk(
+        role="clerk", goal="Answer", backstory="You are brief.", tools=[tool("weather")(weather)], llm="gpt-5-mini"
+    )
+    task = Task(description="{task}", expected_output="A sentence", agent=clerk)
+    return CrewAIGuest(name, Crew(agents=[clerk], tasks=[task]), model=model, **settings)
+
+
 MAKERS: dict[str, Callable[..., Guest]] = {
     "pydantic_ai": pydantic_ai_guest,
     "langgraph": langgraph_guest,
     "agents": openai_agents_guest,
+    "agent_framework": agent_framework_guest,
+    "crewai": crewai_guest,
 }
 """A guest of each framework, by the module that it needs."""
 

@@ -13,7 +13,7 @@ from teamwright.testing import CallTools, ChatRequest, ModelServer, Say
 from teamwright.values.events.agent import AgentCalled
 from tests.guests.members import MAKERS, ask_for_rome, call, maker, results, server_model
 
-pytestmark = pytest.mark.parametrize("framework", MAKERS)
+pytestmark = [pytest.mark.parametrize("framework", MAKERS), pytest.mark.filterwarnings("ignore")]
 
 
 async def test_each_request_and_recorded_tool_of_a_guest_is_an_effect(framework: str) -> None:

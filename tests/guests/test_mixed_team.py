@@ -16,6 +16,8 @@ from teamwright.values.limits import Limits
 from tests.guests.members import LOOKED_UP, ask_for_rome, mixed_team, server_model
 from tests.kit.records import cut
 
+pytestmark = pytest.mark.filterwarnings("ignore")  # frameworks warn of themselves
+
 
 async def run_once(journal: MemoryJournal, server: ModelServer) -> str | None:
     async with Engine(journal) as engine:

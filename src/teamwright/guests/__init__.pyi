@@ -1,7 +1,10 @@
 from teamwright.guests.frameworks import (
+    AgentFrameworkGuest as AgentFrameworkGuest,
+    CrewAIGuest as CrewAIGuest,
     LangGraphGuest as LangGraphGuest,
     OpenAIAgentsGuest as OpenAIAgentsGuest,
     PydanticAIGuest as PydanticAIGuest,
+    chat_client as chat_client,
     chat_model as chat_model,
 )
 from teamwright.guests.guest import Guest as Guest

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
@@ -15,6 +16,7 @@ from teamwright.values.limits import Usage
 from teamwright.values.specs.models import AnyModel, ServerModel
 
 if TYPE_CHECKING:
+    from agent_framework import BaseChatClient
     from langchain_core.language_models import BaseChatModel
 
 MESSAGES, INTERRUPT = "messages", "__interrupt__"
@@ -35,7 +37,7 @@ class PydanticAIGuest(Guest):
             result = await agent.run(given, **options)
             used: Any = result.usage
             return GuestAnswer(result.output, Usage(used.requests, used.input_tokens, used.output_tokens))
-        from teamwright.guests.models.pydantic_ai import TurnModel
+        from teamwright.guests.models.pydantic_ai_model import TurnModel
 
         model = TurnModel(turn, (await turn.client()).model)
         return GuestAnswer((await agent.run(given, model=model, **options)).output)
@@ -58,7 +60,7 @@ class LangGraphGuest(Guest):
         used = UsageMetadataCallbackHandler()
         watch: list[Any] = [used]
         if self.model_agent is not None:
-            from teamwright.guests.models.langchain import OnlyOurs
+            from teamwright.guests.models.langchain_chat_model import OnlyOurs
 
             watch.append(OnlyOurs())
         options = dict(self.options)
@@ -84,10 +86,9 @@ class LangGraphGuest(Guest):
 
 def chat_model(model: AnyModel | None = None) -> BaseChatModel:
     """Return a chat model of LangChain for the nodes of a guest: the model of the guest, or another one of ours."""
-    from teamwright.guests.models.langchain import TurnChatModel
+    from teamwright.guests.models.langchain_chat_model import TurnChatModel
 
-    if isinstance(model, ServerModel) and model.api_key:
-        raise UsageError("A chat_model() with a key is not known to the run, which masks keys: give it to the guest.")
+    _check_without_key("A chat_model()", model)
     return TurnChatModel(turn_model=model)
 
 
@@ -106,9 +107,71 @@ class OpenAIAgentsGuest(Guest):
         options: dict[str, Any] = {"max_turns": self.max_requests, **self.options}
         config = replace(options.pop("run_config", None) or RunConfig(), tracing_disabled=True)
         if self.model_agent is not None:
-            from teamwright.guests.models.openai_agents import RunnerModel
+            from teamwright.guests.models.openai_agents_model import RunnerModel
 
             config = replace(config, model=RunnerModel(turn))
         result = await Runner.run(self.guest, given, run_config=config, **options)
         used = result.context_wrapper.usage
         return GuestAnswer(result.final_output, Usage(used.requests, used.input_tokens, used.output_tokens))
+
+
+class AgentFrameworkGuest(Guest):
+    """An agent of Microsoft Agent Framework as a member; `model` replaces its chat client.
+
+    Agents among its tools and in its workflow are part of the turn if they have a `chat_client()`.
+    """
+
+    framework = Framework(
+        "agent-framework-core", "agent_framework", "BaseAgent", "an agent of Microsoft Agent Framework"
+    )
+
+    @override
+    async def run(self, given: Any, turn: GuestTurn) -> GuestAnswer:
+        agent = self.guest
+        if self.model_agent is not None and hasattr(agent, "client"):
+            agent = copy(agent)
+            agent.client = chat_client()
+        result = await agent.run(given, **self.options)
+        used: Any = result.usage_details or {}
+        tokens = (used.get("input_token_count") or 0, used.get("output_token_count") or 0)
+        usage = Usage(1, *tokens) if any(tokens) else None
+        return GuestAnswer(result.text if result.value is None else result.value, usage)
+
+
+def chat_client(model: AnyModel | None = None) -> BaseChatClient:
+    """Return a chat client of Microsoft Agent Framework: the model of the guest, or another one of ours."""
+    from teamwright.guests.models.agent_framework_client import TurnChatClient
+
+    _check_without_key("A chat_client()", model)
+    return TurnChatClient(model)
+
+
+class CrewAIGuest(Guest):
+    """A crew of CrewAI as a member; `model` replaces those of its agents, its manager and its planning.
+
+    Its tasks find the text of the turn as `{task}`, or what `input` returns. CrewAI sends telemetry of its own unless
+    `CREWAI_DISABLE_TELEMETRY=true` is set.
+    """
+
+    framework = Framework("crewai", "crewai", "Crew", "a crew of CrewAI")
+
+    @override
+    async def run(self, given: Any, turn: GuestTurn) -> GuestAnswer:
+        crew = self.guest.copy()
+        if self.model_agent is not None:
+            from teamwright.guests.models.crewai_llm import TurnLLM
+
+            for agent in (*crew.agents, *([crew.manager_agent] if crew.manager_agent else ())):
+                agent.llm = TurnLLM(model="teamwright")
+            crew.manager_llm = crew.manager_llm and TurnLLM(model="teamwright")
+            crew.planning_llm = crew.planning_llm and TurnLLM(model="teamwright")
+        inputs = {"task": given} if self.input is None else given
+        result = await crew.akickoff(inputs=inputs, **self.options)
+        used: Any = result.token_usage
+        usage = Usage(used.successful_requests, used.prompt_tokens, used.completion_tokens)
+        return GuestAnswer(result.pydantic or result.json_dict or result.raw, usage if usage.total_tokens else None)
+
+
+def _check_without_key(what: str, model: AnyModel | None) -> None:
+    if isinstance(model, ServerModel) and model.api_key:
+        raise UsageError(f"{what} with a key is not known to the run, which masks keys: give its model to the guest.")

@@ -142,7 +142,7 @@ class GuestTurn:
         parameters: ModelRequestParameters,
         model: AnyModel | None,
     ) -> ModelResponse:
-        from teamwright.guests.models.pydantic_ai import send_request
+        from teamwright.guests.models.pydantic_ai_model import send_request
 
         self._count += 1
         if self._count > self.guest.max_requests:

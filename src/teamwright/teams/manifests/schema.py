@@ -14,6 +14,7 @@ from teamwright.agents.tools.registry import OWN, absent_kind_names, find_kind, 
 from teamwright.documents.schema_check import IMPORT_PATH
 from teamwright.errors import UsageError
 from teamwright.strategies.registry import find_strategy, options_schema, strategy_names
+from teamwright.values.call_limits import RetryPolicy
 from teamwright.values.specs.manifest import JsonSchema, Manifest
 from teamwright.values.specs.model_settings import MAX_TOKENS, ModelSettings, settings_schema
 from teamwright.values.specs.plan import BOOKKEEPING, Step
@@ -98,6 +99,7 @@ def part(schema: Mapping[str, JsonValue], *path: str) -> Mapping[str, JsonValue]
 
 @cache
 def _schema() -> JsonSchema:
+    RetryPolicy.model_rebuild()  # the schema has a default of it, for which pydantic 2.12 does not build its class
     schema = cast("JsonSchema", Manifest.model_json_schema())
     _add_tasks(schema)
     _drop_titles(schema)
