@@ -12,13 +12,13 @@ from teamwright.errors import UsageError
 from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.journal.protocol import Batch, Committed
 from teamwright.lab.experiments.dataset import Case, DataSet
-from teamwright.lab.experiments.experiment import CaseAttempt, Experiment, Variant
+from teamwright.lab.experiments.experiment import UNLIMITED, CaseAttempt, Experiment, Variant
 from teamwright.lab.experiments.grades import Judges
 from teamwright.lab.experiments.report import report_of
 from teamwright.lab.experiments.report_text import text_of
 from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team
-from teamwright.values.events.agent import AgentReturned
+from teamwright.values.events.agent import AgentAsked, AgentReturned
 from teamwright.values.limits import Rate, Usage
 from teamwright.values.people import Question
 from teamwright.values.specs.evaluation import Criterion, Evaluate, Length
@@ -133,6 +133,19 @@ async def test_the_budget_of_the_whole_is_never_exceeded_and_what_it_cut_off_cou
     more = await carried_out(journal, [member], usd=1.0)
     assert all(one.passed is not None for one in more)
     assert len(member.calls) == 8
+
+
+async def test_what_a_budget_cut_off_goes_on_where_there_is_none_any_more() -> None:
+    journal, member = KeptJournal(), Gambler("first")
+    cut = await carried_out(journal, [member], usd=PRICE / 10)
+    assert {one.passed for one in cut} == {None}
+    whole = await carried_out(journal, [member])
+    assert None not in {one.passed for one in whole}
+    assert {one.passed for one in whole} == {True, False}
+    assert (len(member.calls), await carried_out(journal, [member])) == (8, whole)
+    asked = [event.fact for event in await journal.read(whole[0].run_id) if isinstance(event.fact, AgentAsked)]
+    assert asked[-1].left is not None
+    assert asked[-1].left.usd == UNLIMITED, "the turn that was refused is asked again, and is not told of too little"
 
 
 @dataclass

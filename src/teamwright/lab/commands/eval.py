@@ -177,6 +177,7 @@ class EvalRequest:
 
         extend_sys_path()
         data = read_data_set(self.cases)
+        gates.check(data)
         sources = [one.source(self.allow_roots) for one in (first, other) if one is not None]
         names = _labels([one for one in (first, other) if one is not None], sources)
         variants = [_variant(engine, label, source, self.name) for label, source in zip(names, sources, strict=True)]
@@ -269,6 +270,13 @@ class EvalGates:
     max_usd_per_pass: float | None
     baseline: Sequence[CaseAttempt] | None
     file: str
+
+    def check(self, data: DataSet) -> None:
+        """Raise `UsageError`, before anything is paid, if there is nothing to compare with."""
+        if self.baseline is not None and not {one.case for one in self.baseline} & {one.id for one in data.cases}:
+            raise UsageError(
+                f"--no-worse-than {self.file!r} has no case in common with the data set; use the same one."
+            )
 
     def failures(self, report: ExperimentReport) -> Iterator[str]:
         """Say which gates fail."""

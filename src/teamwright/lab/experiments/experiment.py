@@ -26,6 +26,7 @@ from teamwright.lab.experiments.grades import (
 )
 from teamwright.lab.experiments.team_identity import files_digest
 from teamwright.values.events.agent import AgentCallFailed, AgentReturned
+from teamwright.values.events.budget import BudgetRefused
 from teamwright.values.limits import Limits
 from teamwright.values.specs.evaluation import Evaluate
 from teamwright.values.turns.messages import digest
@@ -33,6 +34,7 @@ from teamwright.values.turns.results import FINAL, RunResult, Status
 from teamwright.values.value import JsonValue, Record
 
 if TYPE_CHECKING:
+    from teamwright.history.run_history import RunHistory
     from teamwright.runtime.engine import Engine
     from teamwright.runtime.handle import Handle
     from teamwright.teams.team import Team
@@ -40,6 +42,8 @@ if TYPE_CHECKING:
 PREFIX = "eval"
 WORTH_IT = 1.5
 """A run that was cut goes on if it may then spend so many times as much."""
+UNLIMITED = 1e6
+"""Dollars that stand for no limit, where a run that had one goes on without."""
 LONGEST_SLUG, DIGITS, CASE_DIGITS = 20, 8, 10
 _T = TypeVar("_T")
 Progress = Callable[[int, int], None]
@@ -252,27 +256,29 @@ class Experiment:
         One that its share of the money was too small for goes on in a fork, as soon as there is enough for it.
         """
         result, number = await self._driven(run_id, make, begin), 2
-        while self._is_cut(result, make):
-            result = await self._driven(f"{run_id}-{number}", make, partial(self._extend, result, number, make))
+        while (had := await self._cut_at(result, make)) is not None:
+            result = await self._driven(f"{run_id}-{number}", make, partial(self._extend, result, had, number, make))
             number += 1
         return result
 
-    def _is_cut(self, result: RunResult, make: Callable[[], Team]) -> bool:
-        """Whether the experiment, and not the team itself, bounded what a run might spend, and it was too little."""
-        if result.stop_reason != "budget" or self.most_usd is None:
-            return False
+    async def _cut_at(self, result: RunResult, make: Callable[[], Team]) -> float | None:
+        """The money that an experiment gave a run, if it was too little, and no limit of the team itself; else None."""
         own = make().policy.limits
-        return own is None or not own.bounds_spend
+        if result.stop_reason != "budget" or (own is not None and own.bounds_spend):
+            return None
+        given = (await self.engine.runs.history(result.run_id)).started.limits
+        return None if given is None or given.usd == UNLIMITED else given.usd
 
-    async def _extend(self, cut: RunResult, number: int, make: Callable[[], Team], limits: Limits | None) -> Handle:
+    async def _extend(
+        self, cut: RunResult, had: float, number: int, make: Callable[[], Team], limits: Limits | None
+    ) -> Handle:
         """Fork a run that was cut, with more money; raises `OutOfBudget` if it would be cut again at once."""
-        before = (await self.engine.runs.history(cut.run_id)).started.limits
-        had = before.usd if before is not None and before.usd is not None else 0.0
-        may = (limits.usd or 0.0 if limits is not None else 0.0) + (cut.usage.usd or 0.0)
+        may = UNLIMITED if limits is None else (limits.usd or 0.0) + (cut.usage.usd or 0.0)
         if may < WORTH_IT * had:
             raise OutOfBudget
         new = f"{cut.run_id.removesuffix(f'-{number - 1}') if number > 2 else cut.run_id}-{number}"
-        return await self.engine.start_fork(cut.run_id, team=make(), new_id=new, limits=Limits(usd=may))
+        at = _before_refusal(await self.engine.runs.history(cut.run_id))
+        return await self.engine.start_fork(cut.run_id, at=at, team=make(), new_id=new, limits=Limits(usd=may))
 
     async def _driven(
         self, run_id: str, make: Callable[[], Team], begin: Callable[[Limits | None], Awaitable[Handle]]
@@ -368,6 +374,13 @@ class Experiment:
             case=case.id, author=case.author, label=case.label == "pass", passed=grade.passed, score=grade.score,
             reversed_passed=other,
         )  # fmt: skip
+
+
+def _before_refusal(history: RunHistory) -> int | None:
+    """The last event before the first turn that was refused a call: asked again, that turn knows of more money."""
+    refused = (event.scope for event in history.events if isinstance(event.fact, BudgetRefused))
+    turns = (history.record.asks.get(history.record.turn_of(scope)) for scope in refused)
+    return min((turn.number - 1 for turn in turns if turn is not None), default=None)
 
 
 def _turned(declared: Evaluate) -> Evaluate:
