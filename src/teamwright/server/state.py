@@ -15,9 +15,9 @@ from teamwright.server.a2a.push import FILE, PushConfigs
 from teamwright.server.a2a.tasks import update_of
 from teamwright.server.driven_runs import AwaitedRuns, DrivenRuns
 from teamwright.server.event_feeds import Feeds
-from teamwright.server.figures import DailyFigures
 from teamwright.server.jobs import JobPool
 from teamwright.server.overview import Inbox, Overview
+from teamwright.server.page.figures import DailyFigures
 from teamwright.server.security.audit import Audit, AuditLine
 from teamwright.server.security.credentials import Sessions, Tokens
 from teamwright.server.security.request_limits import RateLimit

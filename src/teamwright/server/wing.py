@@ -5,7 +5,11 @@ from teamwright.wings import Wing
 WING = Wing(
     name="server",
     libraries=("fastapi", "starlette", "uvicorn", "websockets"),
-    commands={"serve": "teamwright.server.commands:app", "mcp": "teamwright.server.mcp.command:mcp"},
+    commands={
+        "serve": "teamwright.server.commands:app",
+        "mcp": "teamwright.server.mcp.command:mcp",
+        "acp": "teamwright.server.acp.command:acp",
+    },
     first_day={"serve": "the page: watch, answer and steer runs in a browser"},
     hooks={"export_page": "teamwright.server.page.export:export_html"},
 )

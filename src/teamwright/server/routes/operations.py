@@ -18,7 +18,7 @@ from teamwright.errors import UnknownName, UsageError
 from teamwright.history.telemetry.metrics import CONTENT_TYPE, as_text
 from teamwright.journal.agent_notes import Note, Notes, words_of
 from teamwright.server.error_responses import responses
-from teamwright.server.figures import FiguresOverTime
+from teamwright.server.page.figures import FiguresOverTime
 from teamwright.server.run_requests import beside
 from teamwright.server.security.masked_json import masked, unmasked
 from teamwright.server.security.required_role import MAY_ADMIN, MAY_READ, Admin, Server

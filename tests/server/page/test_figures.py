@@ -9,8 +9,8 @@ import pytest
 
 from teamwright import Engine
 from teamwright.journal import MemoryJournal
-from teamwright.server import figures
-from teamwright.server.figures import DailyFigures, FiguresOverTime
+from teamwright.server.page import figures
+from teamwright.server.page.figures import DailyFigures, FiguresOverTime
 from teamwright.teams.team_loader import load_team
 from tests.kit.terminal import write_team
 

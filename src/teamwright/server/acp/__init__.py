@@ -1,0 +1,1 @@
+"""A team as an agent of editors, over the Agent Client Protocol."""
