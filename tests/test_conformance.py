@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tools import conformance_a2a, conformance_phoenix, conformance_responses
+from tools import conformance_a2a, conformance_acp, conformance_phoenix, conformance_responses
 from tools.conformance import Row, Unavailable, surprises, table, write_section
 
 ROWS = [Row("server", "a", "passed", "2 of 2"), Row("server", "b", "failed"), Row("client", "a", "skipped")]
@@ -54,6 +54,18 @@ def test_each_failure_of_the_kit_of_a2a_needs_a_reason(tmp_path: Path) -> None:
     ]
     assert rows[0].checks == "1 passed, 2 failed: see below"
     assert surprises(rows, conformance_a2a.EXPECTED) == ["must: artifacts.TestOther.test_b failed"]
+
+
+def test_the_checks_of_the_linter_of_acp_are_counted_by_category_and_each_failure_is_a_row() -> None:
+    checks = [("streaming", "a", "PASS"), ("streaming", "prompt_stop_reason", "FAIL"), ("plans", "b", "ERROR")]
+    results = [dict(zip(("category", "name", "status"), one, strict=True)) for one in checks]
+    rows = list(conformance_acp.rows_of("acplint 0.1.0", {"results": results}))
+    assert [(row.scenario, row.outcome, row.checks) for row in rows] == [
+        ("streaming", "passed", "1 of 2: see below"),
+        ("streaming.prompt_stop_reason", "failed", ""),
+        ("plans.b", "failed", ""),
+    ]
+    assert surprises(rows, conformance_acp.EXPECTED)[:1] == ["acplint 0.1.0: plans.b failed"]
 
 
 def test_our_spans_of_a_call_have_the_names_of_the_conventions() -> None:

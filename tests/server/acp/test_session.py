@@ -72,6 +72,7 @@ async def test_a_question_for_a_text_ends_the_prompt_and_the_next_one_answers_it
 async def test_a_session_is_a_conversation_that_another_process_loads(editors: Editors) -> None:
     async with editors("pair") as editor:
         session = await editor.open()
+        assert await editor.call("session/load", sessionId=session, cwd="/") == {}
         await editor.say(session, "Go")
     async with editors("pair") as editor:
         assert await editor.call("session/load", sessionId=session, cwd="/", mcpServers=[]) == {}

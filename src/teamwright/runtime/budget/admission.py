@@ -76,8 +76,6 @@ class Admission:
             prompt = byte_bound(effect.prompt_bytes, effect.messages)
             rate = effect.rate(prompt) if effect.rate is not None and scope.account and scope.account.priced else None
             self._request = ReservationRequest(prompt, rate=rate, starts_run=True, held=held)
-        elif effect.ceiling is not None:
-            self._request = ReservationRequest(ceiling=effect.ceiling)
         self.prompt: PromptBound | None = None
         """The bound of the prompt, once it is known; `None` for a call that reserves no tokens."""
 

@@ -85,6 +85,8 @@ class EditorAgent:
 
     async def _known(self, id_: str) -> EditorSession:
         """Return a session of this team that was opened before, perhaps by another process."""
+        if id_ in self._sessions:
+            return self._sessions[id_]
         last = await self._server.engine.conversations.last(id_) if id_.startswith(PREFIX) else None
         if last is None or last.team != self._team.name:
             raise RefusedCall(NOT_FOUND, f"there is no session {name_text(id_)} of the team {self._team.name!r}")

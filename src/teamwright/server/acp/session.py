@@ -51,7 +51,10 @@ class EditorSession:
 
     async def replay(self) -> None:
         """Show the editor what was said before in the session."""
-        for turn in (await self._server.engine.conversations.read(self.id)).turns:
+        conversations = self._server.engine.conversations
+        if await conversations.last(self.id) is None:
+            return
+        for turn in (await conversations.read(self.id)).turns:
             await self.update(said("user_message_chunk", mask_text(turn.task)))
             if turn.output:
                 await self.update(said("agent_message_chunk", mask_text(turn.output)))

@@ -107,7 +107,8 @@ class RunUpdates:
                 content: Json = {"type": "content", "content": {"type": "text", "text": cut(text, LONGEST_RESULT)}}
                 status = "completed" if shown.failure is None else "failed"
                 update: Json = {"sessionUpdate": "tool_call_update", "toolCallId": shown.key, "status": status}
-                yield {**update, "content": [content]}
+                whole: Json = {"rawOutput": shown.result} if len(text) <= LONGEST_RESULT else {}
+                yield {**update, "content": [content], **whole}
             case _:
                 return
 
