@@ -13,6 +13,7 @@ from teamwright import Engine, Team
 from teamwright.agents.scripted import Rule
 from teamwright.journal.codec import decode_body
 from teamwright.journal.in_memory_journal import MemoryJournal
+from teamwright.values.events.agent import WorkspacePatched
 from teamwright.values.specs.members import TeamWorkspace
 from teamwright.values.value import JsonValue
 from tests.kit.coders import branch, calls, coder, git, says
@@ -63,7 +64,10 @@ async def check_law(journal: MemoryJournal, source: Path, work: Path) -> list[st
     applied = git(work, "write-tree").strip()
     repository = await found.open()
     assert applied == await repository.tree_of(found.branch.tip())
-    return [fact.commit for fact in found.branch.chain()]
+    chain = [fact.commit for fact in found.branch.chain()]
+    recorded = [event.fact.commit for event in await journal.read("r") if isinstance(event.fact, WorkspacePatched)]
+    assert recorded == chain, "what is recorded as applied is on the branch, and once"
+    return chain
 
 
 async def check(drawn: list[list[tuple[str, int, bool]]], *, in_order: bool, share: float, root: Path) -> None:

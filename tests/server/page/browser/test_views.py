@@ -31,7 +31,7 @@ DECISION = {
 DECIDES_REPLIES = [*REPORT_REPLIES[:2], {"agent": "chief", "json": DECISION}]
 UNPAID = "agents: {clerk: {function: 'gone:clerk'}}\nteams: {unpaid: {members: [clerk]}}\n"
 GONE = 'def clerk(task: str) -> str:\n    raise RuntimeError("closed")\n'
-EXAMPLES = ("budget", "expert_review", "selector")
+EXAMPLES = ("budget", "coding_team", "expert_review", "selector")
 VIEWS = ("plan", "money", "steer", "travel", "lab")
 STEERED = re.sub(r"(reader|writer): {model: scripted:replies.yaml", r"\1: {function: 'steps:\1'", REPORT)
 STEPS = """
@@ -276,6 +276,19 @@ def test_a_run_is_forked_with_another_task_and_compared(server: PageServer, page
     expect(compared).to_contain_text(re.compile(r"\d+ turns the same, \d+ asked differently"))
     expect(compared.get_by_role("heading").first).to_be_in_viewport()
     expect(page.get_by_role("paragraph").filter(has_text="Forked at event")).to_be_visible()
+
+
+def test_patches_are_shown_as_diffs_and_a_conflict_where_it_happened(server: PageServer, page: Page) -> None:
+    server.show_run(page, "coding_team", "Make the tests pass.")
+    feed = page.get_by_role("feed")
+    expect(feed).to_contain_text(re.compile(r"changes by (prices|taxes) refused \(conflict\): CHANGES\.md"))
+    expect(feed).to_contain_text("all tests pass", timeout=30_000)
+    page.get_by_role("button", name="Files").click()
+    files = page.get_by_role("dialog", name="Files")
+    files.get_by_role("button", name=re.compile(r"Preview: .*\.diff")).first.click()
+    expect(files.locator(".diff .file")).to_contain_text([re.compile(r"\.py$")])
+    expect(files.locator(".diff .removed").first).to_have_text(re.compile(r"^-"))
+    expect(files.locator(".diff .added").first).to_have_text(re.compile(r"^\+"))
 
 
 def test_the_lab_advises_simulates_compares_and_sweeps(server: PageServer, page: Page) -> None:
