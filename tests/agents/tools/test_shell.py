@@ -57,10 +57,10 @@ async def test_what_the_sandbox_refuses_is_told_in_plain_words(tmp_path: Path) -
     ("output", "line"),
     [
         ("sh: 1: cannot create /etc/x: Permission denied", "sh: 1: cannot create /etc/x: Permission denied"),
-        ("first\n  cat: /root/key: No such file or directory  \nlast", "cat: /root/key: No such file or directory"),
+        ("first\n  cat: /srv/key: No such file or directory  \nlast", "cat: /srv/key: No such file or directory"),
         ("ls: cannot access '../other': No such file or directory", ...),
         ("sh: 1: cannot create ../b.py: Directory nonexistent", ...),
-        ("FileNotFoundError: [Errno 2] No such file or directory: '/root/key'", ...),
+        ("FileNotFoundError: [Errno 2] No such file or directory: '/srv/key'", ...),
         ("cat: src/gone.py: No such file or directory", None),
         (": No such file or directory", None),
         ("AssertionError: 1 != 2", None),
