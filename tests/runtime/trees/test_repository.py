@@ -36,12 +36,13 @@ HOSTILE_CONFIG = """
 
 def write_hostile(folder: Path, evidence: Path) -> None:
     """Let a repository name a program everywhere where Git may run one."""
-    program = folder.parent / "program"
+    program = evidence.parent / "program"
     program.write_text(f"#!/bin/sh\ntouch {evidence}\ncat\n")
     program.chmod(0o755)
-    hooks = folder.parent / "hooks"
+    hooks = evidence.parent / "hooks"
     hooks.mkdir(exist_ok=True)
     for name in ("pre-commit", "post-checkout", "post-index-change", "reference-transaction", "update", "post-merge"):
+        (hooks / name).unlink(missing_ok=True)
         (hooks / name).symlink_to(program)
     with (folder / ".git" / "config").open("a") as config:
         config.write(HOSTILE_CONFIG.format(program=program, hooks=hooks))
@@ -75,6 +76,86 @@ async def test_a_hostile_repository_and_a_hostile_member_run_no_code(tmp_path: P
     await made.check_out("m", await made.tree_of(base))
     assert (folder / "a.py").read_text() == "A = 1\nB = 2\nC = 3\n"
     assert not evidence.exists()
+
+
+@pytest.mark.parametrize("where", ["nested", "module"])
+async def test_a_repository_within_a_tree_runs_no_code(tmp_path: Path, repository: Path, where: str) -> None:
+    """Also not for its status, which Git asks for by itself once the index has the repository."""
+    evidence = tmp_path / "evidence"
+    git(repository, "update-index", "--add", "--cacheinfo", f"160000,{'1' * 40},module")
+    git(repository, "commit", "--quiet", "--message=with a submodule")
+    made, base = await opened(tmp_path, repository)
+    tree = await made.tree_of(base)
+    folder = await made.check_out("m", tree)
+    inner = folder / where
+    inner.mkdir(exist_ok=True)
+    git(inner, "init", "--quiet", "--template=")
+    (inner / ".gitattributes").write_text("* filter=evil\n")
+    (inner / "file").write_text("one\n")
+    git(inner, "add", ".")
+    git(inner, "commit", "--quiet", "--message=x")
+    write_hostile(inner, evidence)
+    for content in ("two\n", "three\n"):
+        (inner / "file").write_text(content)
+        (folder / "a.py").write_text(content)
+        changed = await made.changes(base, await made.snapshot("m"))
+        assert [one.path for one in changed] == sorted(["a.py", where])
+        assert await made.unsafe(changed) == [where]
+    await made.check_out("m", await made.tree_of(base), keep=False)
+    await made.check_out("m", await made.tree_of(base))
+    assert not evidence.exists()
+
+
+async def test_files_are_the_bytes_of_the_commit_whatever_their_attributes_say(
+    tmp_path: Path, repository: Path
+) -> None:
+    """So a call that changes nothing never changes the ends of lines, and a member can't make its files unreadable."""
+    (repository / "a.py").write_bytes(b"$Id$\r\ntwo\r\n")
+    git(repository, "add", ".")
+    git(repository, "commit", "--quiet", "--message=ends of lines")
+    (repository / ".gitattributes").write_text("* text=auto eol=crlf ident\n")
+    git(repository, "add", ".gitattributes")
+    git(repository, "commit", "--quiet", "--message=attributes")
+    made, base = await opened(tmp_path, repository)
+    tree = await made.tree_of(base)
+    folder = await made.check_out("m", tree)
+    assert (folder / "a.py").read_bytes() == b"$Id$\r\ntwo\r\n"
+    (folder / "a.py").touch()
+    assert await made.snapshot("m") == tree
+    (folder / ".gitattributes").write_text("* working-tree-encoding=UTF-16\n")
+    (folder / "b.py").write_text("plain\n")
+    assert await made.git.run("show", f"{await made.snapshot('m')}:b.py") == b"plain\n"
+
+
+async def test_what_is_no_file_is_no_part_of_a_tree(tmp_path: Path, repository: Path) -> None:
+    made, base = await opened(tmp_path, repository)
+    folder = await made.check_out("m", await made.tree_of(base))
+    (folder / "a.py").unlink()
+    os.mkfifo(folder / "a.py")
+    (folder / ".GIT").mkdir()
+    (folder / ".GIT" / "config").touch()
+    (folder / "b.py").unlink()
+    (folder / "b.py").mkdir()
+    (folder / "b.py" / "inner").touch()
+    assert [one.path for one in await changed_in(made, base)] == ["a.py", "b.py", "b.py/inner"]
+
+
+async def test_a_folder_that_git_can_not_read_is_set_aside_and_one_it_can_not_set_back_is_made_anew(
+    tmp_path: Path, repository: Path
+) -> None:
+    made, base = await opened(tmp_path, repository)
+    tree = await made.tree_of(base)
+    folder = await made.check_out("m", tree)
+    (folder / "half").touch()
+    (made.trees / "m.index").write_bytes(b"no index")
+    await made.check_out("m", tree, keep=False)
+    assert sorted(one.name for one in folder.iterdir()) == ["a.py", "b.py"]
+    (folder / "by hand").touch()
+    (made.trees / "m.index").write_bytes(b"no index")
+    await made.check_out("m", tree)
+    assert sorted(one.name for one in folder.iterdir()) == ["a.py", "b.py"]
+    [aside] = made.trees.glob("m.kept-*")
+    assert (aside / "by hand").exists()
 
 
 async def test_the_copy_has_the_files_of_the_commit_and_not_its_history(tmp_path: Path, repository: Path) -> None:
@@ -115,10 +196,14 @@ async def test_links_that_lead_out_and_repositories_within_are_unsafe(tmp_path: 
     (folder / "up").symlink_to("../m.index")
     (folder / "far").symlink_to("/etc/passwd")
     (folder / "git").symlink_to(".git/config")
+    (folder / "deep" / "er").mkdir(parents=True)
+    (folder / "deep" / "er" / "fine").symlink_to("../../a.py")
+    (folder / "deep" / "er" / "root").symlink_to("../..")  # from which dots lead out, though not by their number
+    (folder / "chain").symlink_to("deep/er/root/..")
     (folder / "nested").mkdir()
     git(folder / "nested", "init", "--quiet", "--template=")
     git(folder / "nested", "commit", "--quiet", "--allow-empty", "--message=x")
-    assert await made.unsafe(await changed_in(made, base)) == ["far", "git", "nested", "up"]
+    assert await made.unsafe(await changed_in(made, base)) == ["chain", "far", "git", "nested", "up"]
 
 
 async def test_changes_that_no_one_recorded_are_kept_before_a_folder_is_set_back(

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 import anyio
 
+from teamwright.agents.sandbox.guard import remove_folder
 from teamwright.errors import UsageError
-from teamwright.runtime.trees.git import Git, TooMuchOutput, check_git
+from teamwright.runtime.trees.git import Git, GitFailed, TooMuchOutput, check_git
 from teamwright.values.events.agent import RefusedFile
 from teamwright.values.specs.members import TeamWorkspace
 from teamwright.values.text.display import size_text
@@ -36,6 +37,8 @@ MOST_MARKS = 50
 """How many conflicts of one file are named."""
 CACHES = ("__pycache__/", "*.pyc", ".pytest_cache/", ".mypy_cache/", ".ruff_cache/", ".hypothesis/", "node_modules/")
 """What programs leave behind and no member means to change, whatever the repository ignores itself."""
+RAW = "* -text -filter -ident -working-tree-encoding\n"
+"""Files are the bytes of a commit, whatever attributes a member or the repository gives them."""
 BASE_REF, KEPT_REFS = "refs/teamwright/base", "refs/teamwright/kept"
 CONFLICT_MARK = "^(<{7}|>{7}) "
 FOUND_MARK = re.compile(rb"([^\0]+)\0(\d+)\0([<>]).*\n")
@@ -125,6 +128,7 @@ class RunRepository:
         info = repository / "info"
         info.mkdir(exist_ok=True)
         (info / "exclude").write_text("\n".join(CACHES) + "\n")
+        (info / "attributes").write_text(RAW)
         self.trees.mkdir(mode=0o700, exist_ok=True)
 
     async def _copy_commit(self, source: Path, commit: str) -> str:
@@ -152,8 +156,9 @@ class RunRepository:
         if (source / ".git").exists():
             raise UsageError(f"The workspace {str(source)!r} is a Git repository; write  git: {source}")
         index = self.folder / "folder.index"
+        index.unlink(missing_ok=True)
         git = self.git.on(source, index)
-        await git.run("add", "--all", "--", ".")
+        await _record_files(git, source)
         tree = await git.text("write-tree")
         index.unlink(missing_ok=True)
         return await self.commit(tree, (), Signature("teamwright", 0, f"The folder {source.name}"))
@@ -174,41 +179,46 @@ class RunRepository:
         """
         folder = self.trees / name
         git = self.git.on(folder, self._index(name))
-        listed = ("ls-files", "-z", "--modified", "--others", "--exclude-standard")
-        if changed := await git.run(*listed, most=LONGEST_LIST):
-            size = await anyio.to_thread.run_sync(_total_size, folder, changed)
-            if size > LARGEST_CHANGE:
-                raise TooMuchOutput(f"{size_text(size)} of files have changed, of at most {size_text(LARGEST_CHANGE)}")
-            await git.run("add", "--all", "--", ".")
+        await _record_files(git, folder, LONGEST_LIST, LARGEST_CHANGE)
         return await git.text("write-tree")
 
     async def check_out(self, name: str, tree: str, *, keep: bool = True) -> Path:
         """Make a folder hold exactly this tree, besides files that are ignored, and return it.
 
         With `keep`, changes in it that no one has recorded are kept first: under a reference of their own, or in their
-        folder under another name where that would take too long.
+        folder under another name where Git can't read them, or would take too long. A folder that Git can't set back is
+        made anew.
         """
+        folder = self.trees / name
+        is_there = _is_folder(folder)
+        if not is_there or not keep or not await self._keep_changes(name, tree):
+            is_there = _is_folder(folder)
+            try:
+                await self._set_back(name, tree, clean=is_there and not keep)
+            except GitFailed:
+                if not is_there:
+                    raise
+                await anyio.to_thread.run_sync(remove_folder, str(folder))
+                await self._set_back(name, tree, clean=False)
+        self.note(name, tree)
+        return folder
+
+    async def _set_back(self, name: str, tree: str, *, clean: bool) -> None:
         folder, index = self.trees / name, self._index(name)
-        if keep and _is_folder(folder) and await self._keep_changes(name, tree):
-            self.note(name, tree)
-            return folder
-        is_new = not _is_folder(folder)
-        if is_new:
+        if not _is_folder(folder):
             index.unlink(missing_ok=True)
             folder.mkdir(mode=0o700, parents=True)
         git = self.git.on(folder, index)
         await git.run("read-tree", "--reset", "-u", tree)
-        if not is_new and not keep:
+        if clean:
             await git.run("clean", "-ffdq")
-        self.note(name, tree)
-        return folder
 
     async def _keep_changes(self, name: str, tree: str) -> bool:
         """Keep changes in a folder that no one has recorded; returns whether it holds this tree."""
         folder = self.trees / name
         try:
             seen = await self.snapshot(name)
-        except TooMuchOutput:
+        except GitFailed:
             folder.rename(folder.with_name(f"{name}.kept-{os.urandom(4).hex()}"))
             return False
         if seen not in (tree, self.noted(name)):
@@ -335,13 +345,59 @@ def _text(path: bytes) -> str:
     return path.decode("utf-8", "surrogateescape")
 
 
-def _total_size(folder: Path, paths: bytes) -> int:
-    """Return how large these files of a folder are, which are separated by null bytes."""
-    size = 0
-    for path in paths.split(b"\0"):
-        with suppress(OSError):  # one that is gone has no size
-            size += os.lstat(os.path.join(os.fsencode(folder), path)).st_size  # noqa: PTH118 - as bytes
-    return size
+async def _record_files(git: Git, folder: Path, longest: int = sys.maxsize, largest: int = sys.maxsize) -> None:
+    """Write the files of a folder into the index of this repository; raises `TooMuchOutput` beyond these bounds.
+
+    `git add` is not used: it asks for the status of repositories within, which runs programs that their configuration
+    names.
+    """
+    listed = await git.run("ls-files", "-z", "--modified", "--others", "--exclude-standard", most=longest)
+    found = await anyio.to_thread.run_sync(_changed_files, folder, listed)
+    if found.size > largest:
+        raise TooMuchOutput(f"{size_text(found.size)} of files have changed, of at most {size_text(largest)}")
+    if found.gone:
+        await git.run("update-index", "-z", "--force-remove", "--stdin", stdin=b"\0".join(found.gone))
+    if found.there:
+        options = ("--add", "--remove", "--replace")
+        await git.run("update-index", *options, "-z", "--stdin", stdin=b"\0".join(found.there))
+
+
+@dataclass(slots=True)
+class _ChangedFiles:
+    """Paths of files that are gone from a folder, of those that are there, and how large these are."""
+
+    gone: list[bytes]
+    there: list[bytes]
+    size: int = 0
+
+
+def _changed_files(folder: Path, listed: bytes) -> _ChangedFiles:
+    """Look at the paths that Git has listed: a folder counts only as a repository of its own, a pipe not at all."""
+    root, found, links = os.fsencode(folder), _ChangedFiles([], []), dict[bytes, bool]()
+
+    def is_behind_link(path: bytes) -> bool:
+        above = list[bytes]()
+        while (path := path.rpartition(b"/")[0]) and path not in links:
+            above.append(path)
+        behind = links.get(path, False)
+        for one in reversed(above):
+            links[one] = behind = behind or os.path.islink(os.path.join(root, one))  # noqa: PTH114, PTH118 - as bytes
+        return behind
+
+    for path in dict.fromkeys(one.rstrip(b"/") for one in listed.split(b"\0") if one):
+        place = os.path.join(root, path)  # noqa: PTH118 - as bytes
+        try:
+            status = os.lstat(place)
+        except OSError:
+            found.gone.append(path)
+            continue
+        is_file = stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode)
+        if is_behind_link(path) or not (is_file or os.path.lexists(os.path.join(place, b".git"))):  # noqa: PTH118
+            found.gone.append(path)
+        else:
+            found.there.append(path)
+            found.size += status.st_size
+    return found
 
 
 def _marks(lines: Sequence[tuple[int, bytes]]) -> tuple[tuple[int, int], ...]:
@@ -374,19 +430,17 @@ async def _pack(theirs: Git, objects: Sequence[str], source: Path) -> bytes:
 
 
 def _leads_out(path: str, target: bytes) -> bool:
-    """Whether a link at this path leads out of its tree, or into the data of Git."""
-    parts = list(PurePosixPath(path).parent.parts)
+    """Whether a link at this path leads out of its tree, or into the data of Git.
+
+    Dots lead out of a folder that may be a link itself, so they count as inside only at the beginning, where the folder
+    is that of the link.
+    """
+    depth = len(PurePosixPath(path).parent.parts)
     there = PurePosixPath(target.decode("utf-8", "surrogateescape"))
-    if there.is_absolute() or not there.parts:
+    up = next((place for place, part in enumerate(there.parts) if part != ".."), len(there.parts))
+    if there.is_absolute() or not there.parts or up > depth or ".." in there.parts[up:]:
         return True
-    for part in there.parts:
-        if part == "..":
-            if not parts:
-                return True
-            parts.pop()
-        else:
-            parts.append(part)
-    return any(part.casefold() == ".git" for part in parts)
+    return any(part.casefold() == ".git" for part in (*PurePosixPath(path).parts[: depth - up], *there.parts))
 
 
 async def find_repository(source: Path) -> Git:
