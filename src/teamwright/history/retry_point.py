@@ -1,9 +1,11 @@
-"""Where the retry of a run starts: before the failure, the review or the stop that ended it, and what is called again.
+"""Where a fork or a retry of a run starts: before the failure, review or stop that ended it; and what is called again.
 
 It reads the record and changes nothing.
 """
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 from teamwright.agents.approval import REJECTED
 from teamwright.agents.review import REVIEW_EXCEEDED
@@ -18,7 +20,22 @@ from teamwright.values.events.team import TeamEvaluationResult
 from teamwright.values.key import in_scope, join_key, parent_key, without_attempts
 from teamwright.values.turns.results import STOPPED, StopReason
 
+if TYPE_CHECKING:
+    from teamwright.history.checkpoints import Checkpoint
+
 ENDINGS = ("agent.replied", "agent.failed")
+
+
+def point_of_fork(
+    history: RunHistory, at: int | str | Checkpoint | None, *, retry: bool
+) -> tuple[int | None, frozenset[str]]:
+    """Return where a fork starts: the number of the last event to keep, and the calls before it to make again.
+
+    Without a place, it starts before what stopped the run.
+    """
+    if retry:
+        return point_of_retry(history)
+    return history.point(at) if at is not None else point_before_stop(history), frozenset()
 
 
 def point_of_retry(history: RunHistory) -> tuple[int, frozenset[str]]:

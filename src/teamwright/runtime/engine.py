@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from functools import cached_property, partial
 from pathlib import Path
@@ -49,7 +49,6 @@ if TYPE_CHECKING:
     from teamwright.runtime.recorded.conversations import Conversations
     from teamwright.runtime.recorded.runs import Runs
     from teamwright.runtime.transport import Transport
-    from teamwright.teams.team import Team
     from teamwright.values.events.event import Delta, Event
     from teamwright.values.turns.results import RunResult
 
@@ -206,7 +205,7 @@ class Engine:
             confirm=forecast,
             confirmation=answer,
             claim=claim,
-            commit="" if made.workspace is None else await self._begin_trees(made, identity),
+            commit=await self.driver.begin_trees(made, identity),
         )
         handle = self.driver.launch(run, made, given)
         try:
@@ -218,13 +217,6 @@ class Engine:
         if handle.control is None:
             return await self._existing(identity, new if new.conversation is None else replace(new, continues=None))
         return self.driver.hand_out(handle)
-
-    async def _begin_trees(self, team: Team, run_id: str) -> str:
-        """Copy the files of a team's workspace, and return the commit that its branch begins at."""
-        from teamwright.runtime.trees.run_trees import begin_trees
-
-        observer = self.driver.observer
-        return observer.commit if observer is not None and observer.commit else await begin_trees(team, run_id)
 
     async def _existing(self, run_id: str, asked: RunRequest) -> Handle:
         """Return the handle of a run that exists; raises `RunExists` if its team or task is not what is asked for."""
@@ -316,16 +308,12 @@ class Engine:
     ) -> Handle:
         """Start a fork in the background; the arguments are those of `fork`."""
         from teamwright.history.fork import fork_batch
-        from teamwright.history.retry_point import point_before_stop, point_of_retry
+        from teamwright.history.retry_point import point_of_fork
         from teamwright.runtime.driver.redaction import Redactor
 
         limits = value_of("The fork", "limits", limits, Limits)
         history = await self.runs.history(run_id)
-        without: Collection[str] = ()
-        if retry:
-            cut, without = point_of_retry(history)
-        else:
-            cut = history.point(at) if at is not None else point_before_stop(history)
+        cut, without = point_of_fork(history, at, retry=retry)
         identity = check_name("run", new_id) if new_id else new_run_id(self._wall())
         if new_id and await self.journal.find(new_id):
             raise UsageError(f"There is already a run {new_id!r}; choose another id for the fork.")

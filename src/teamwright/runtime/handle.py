@@ -274,6 +274,16 @@ class Driver:
         assert self._placement is not None
         return self.new_run(run_id, team).enqueue(run_input, self._placement.queue)
 
+    async def begin_trees(self, team: Team, run_id: str) -> str:
+        """Copy the files of a team's workspace, and return the commit that its branch begins at; empty without one."""
+        if team.workspace is None:
+            return ""
+        if self.observer is not None and self.observer.commit:
+            return self.observer.commit
+        from teamwright.runtime.trees.run_trees import begin_trees  # few teams work on files
+
+        return await begin_trees(team.workspace, run_id)
+
     def launch(self, run: Run, team: Team, run_input: RunInput | None) -> Handle:
         if not self._has_placement and any(one.places_branches for one in team.roster.teams):
             from teamwright.runtime.placement import require_no_placement

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from teamwright.history.record.run_record import RunRecord
     from teamwright.journal.protocol import Journal
     from teamwright.teams.team import Team
+    from teamwright.values.specs.members import TeamWorkspace
 
 WORKSPACES = "workspaces"
 
@@ -36,14 +37,12 @@ def run_folder(run_id: str) -> Path:
     return data_folder() / WORKSPACES / run_id
 
 
-async def begin_trees(team: Team, run_id: str) -> str:
-    """Copy the files of a team's workspace for a new run, and return the commit that its branch begins at.
+async def begin_trees(workspace: TeamWorkspace, run_id: str) -> str:
+    """Copy the files of a workspace for a new run, and return the commit that its branch begins at.
 
-    Raises `UsageError` for a workspace that can't be used; nothing of the run has begun then. Empty without one.
+    Raises `UsageError` for a workspace that can't be used; nothing of the run has begun then.
     """
-    if team.workspace is None:
-        return ""
-    return await RunRepository(run_folder(run_id)).create(team.workspace)
+    return await RunRepository(run_folder(run_id)).create(workspace)
 
 
 def trees_of(run_id: str, record: RunRecord, team: Team, read_patch: ReadPatch, mask: Mask) -> RunTrees:
