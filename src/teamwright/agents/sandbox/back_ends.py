@@ -52,6 +52,7 @@ def guarded(
         "memory": settings.megabytes << 20,
         "processes": settings.processes,
         "keep_free": min(KEEP_FREE, _free(workspace) // 2),
+        "writable": "\n".join(settings.writable),
         "report": "" if report is None else report,
         "options": 0,
         "tmp": "",

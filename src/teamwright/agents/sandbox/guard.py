@@ -28,6 +28,12 @@ TMP = "{tmp}"
 """What stands for the temporary folder among the options of the program that confines."""
 FILTER = "{filter}"
 """What stands for the descriptor of the filter of system calls among them."""
+TEMPORARY = ("/tmp", "/var/tmp")
+"""Where the temporary folder of a program may be: the first that is no memory."""
+MEMORY_FILES = (0x01021994, 0x858458F6)
+"""Kinds of file systems whose files are memory, which no process would be charged with."""
+KEEP_FILES = 100_000
+"""How many more files a file system has room for, or half of what it had when the program started."""
 LOOK_SECONDS = 0.025
 KILL_SECONDS = 5.0
 NOT_STARTED = 127
@@ -40,7 +46,7 @@ class GuardedProgram:
     def __init__(self, spec: dict[str, str], command: list[str]) -> None:
         self.spec, self.command = spec, command
         self.most_processes, self.most_memory = int(spec["processes"]), int(spec["memory"])
-        self.keep_free = int(spec["keep_free"])
+        self.places: list[Place] = []
         self.code: int | None = None
         self.error = ""
         self.awake, self._wake = os.pipe()
@@ -64,9 +70,13 @@ class GuardedProgram:
         libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
         if os.getppid() != int(self.spec["parent"]):
             return NOT_STARTED
-        folder = f"/tmp/teamwright-{os.urandom(8).hex()}"
+        folder = f"{temporary_place(libc)}/teamwright-{os.urandom(8).hex()}"
         os.mkdir(folder, 0o700)  # noqa: PTH102 - pathlib is another import
         try:
+            keep_free = int(self.spec["keep_free"])
+            others = (folder, *filter(None, self.spec["writable"].split("\n")))
+            self.places = [Place(self.spec["workspace"], keep_free)]
+            self.places += [Place(one, min(keep_free, room(one)[0] // 2)) for one in others]
             own = self.spec["tmp"] or folder
             os.environ.update({"TMPDIR": own, "HOME": self.spec["home"] or own})
             reason = self._watch(self._start(libc, folder))
@@ -149,8 +159,7 @@ class GuardedProgram:
             return "processes"
         if sum(map(_memory, found)) > self.most_memory:
             return "memory"
-        disk = os.statvfs(self.spec["workspace"])
-        return "disk" if disk.f_bavail * disk.f_frsize < self.keep_free else ""
+        return "disk" if any(one.is_full() for one in self.places) else ""
 
     def _descendants(self, process: int) -> list[int]:
         """Return the processes below one, also those that have left its session or whose parents have ended."""
@@ -183,6 +192,41 @@ class GuardedProgram:
     def _report(self, reason: str) -> None:
         if self.spec["report"]:
             os.write(int(self.spec["report"]), reason.encode())
+
+
+class Place:
+    """A folder in which a program may write, and how much room it leaves on the file system there."""
+
+    def __init__(self, path: str, keep_free: int) -> None:
+        self.path, self.keep_free = path, keep_free
+        self.keep_files = min(KEEP_FILES, room(path)[1] // 2)
+
+    def is_full(self) -> bool:
+        """Whether less room is left than there has to be."""
+        free, files = room(self.path)
+        return free < self.keep_free or files < self.keep_files
+
+
+def room(path: str) -> tuple[int, int]:
+    """Return how many bytes and how many files there is room for; 0 files where a file system does not count them."""
+    try:
+        found = os.statvfs(path)
+    except OSError:  # it is not there, so nothing is written there
+        return 0, 0
+    return found.f_bavail * found.f_frsize, found.f_favail
+
+
+def temporary_place(libc: ctypes.CDLL) -> str:
+    """Return the folder for temporary files of a program: on a disk, if there is one."""
+    found = [one for one in TEMPORARY if os.access(one, os.W_OK | os.X_OK)]
+    return next((one for one in found if not is_memory(libc, one)), TEMPORARY[0])
+
+
+def is_memory(libc: ctypes.CDLL, folder: str) -> bool:
+    """Whether the files in a folder are memory."""
+    status = ctypes.create_string_buffer(512)
+    failed = libc.statfs(os.fsencode(folder), status)
+    return not failed and ctypes.c_long.from_buffer(status).value in MEMORY_FILES
 
 
 def remove_folder(folder: str) -> None:
