@@ -57,6 +57,19 @@ def test_what_is_written_is_read_listed_and_found(tmp_path: Path) -> None:
     assert made.search_files("y = ", "src/**") == [{"path": "src/deep/a.py", "line": 2, "text": "y = 2"}]
 
 
+@pytest.mark.parametrize(
+    "path", [".git/hooks/pre-commit", "sub/.git/config", ".GIT/config", "sub/.hg/hgrc", "in/config", ".git"]
+)
+def test_what_says_which_programs_a_user_runs_is_not_written(tmp_path: Path, path: str) -> None:
+    (tmp_path / "sub" / ".git").mkdir(parents=True)
+    (tmp_path / "in").symlink_to("sub/.git")
+    for write in (lambda: files(tmp_path).write_file(path, "x"), lambda: files(tmp_path).edit_file(path, "x", "y")):
+        with pytest.raises(ToolError):
+            write()
+    assert not [one for one in tmp_path.rglob("*") if one.is_file()]
+    assert files(tmp_path).write_file(".gitignore", "x") == {"path": ".gitignore", "bytes": 1}
+
+
 def test_a_long_file_is_read_in_parts(tmp_path: Path) -> None:
     files(tmp_path).write_file("long", "".join(f"{number}\n" for number in range(1, 11)))
     part = files(tmp_path).read_file("long", first_line=4, lines=3)
@@ -108,7 +121,8 @@ def test_lists_and_finds_have_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_hidden_files_are_listed_only_by_name(tmp_path: Path) -> None:
-    files(tmp_path).write_file(".git/config", "x")
+    (tmp_path / ".git").mkdir()
+    (tmp_path / ".git" / "config").touch()
     files(tmp_path).write_file(".hidden", "x")
     assert files(tmp_path).list_files() == []
     assert files(tmp_path).list_files("./**") == files(tmp_path).list_files(".//*") == []

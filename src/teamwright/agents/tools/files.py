@@ -31,6 +31,8 @@ MOST_LISTED = 500
 MOST_FOUND = 100
 LONGEST_LINE = 300
 LINE_ENDS = ("\n", "\r")
+REPOSITORIES = (".git", ".hg", ".svn")
+"""Folders whose files say which programs the user's own tools run."""
 NO_FILE = "is no regular file, but a pipe, a socket or a device, which these tools leave alone."
 NEVER_BLOCK = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
 FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0)
@@ -97,6 +99,8 @@ class Files:
         name = self._name(place)
         if not self._owned.may_write(name):
             raise ToolError(self._owned.refusal(name))
+        if any(part.casefold() in REPOSITORIES for part in PurePosixPath(name).parts):
+            raise ToolError(f"{name!r} is part of a repository's own data, which these tools leave alone.")
         if place.is_dir():
             raise ToolError(f"{name!r} is a folder; write a file in it.")
         if place.exists() and not place.is_file():
