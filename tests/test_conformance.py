@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tools import conformance_a2a, conformance_acp, conformance_phoenix, conformance_responses
+from tools import conformance_a2a, conformance_acp, conformance_bfcl, conformance_phoenix, conformance_responses
 from tools.conformance import Row, Unavailable, surprises, table, write_section
 
 ROWS = [Row("server", "a", "passed", "2 of 2"), Row("server", "b", "failed"), Row("client", "a", "skipped")]
@@ -95,3 +95,16 @@ def test_without_their_checkout_the_compliance_tests_can_not_be_had(monkeypatch:
     monkeypatch.delenv(conformance_responses.CHECKOUT, raising=False)
     with pytest.raises(Unavailable, match="openresponses"):
         list(conformance_responses.run(""))
+
+
+def test_a_task_of_bfcl_with_a_problem_is_a_row_that_needs_a_reason(capsys: pytest.CaptureFixture[str]) -> None:
+    known, new = "multi_turn_miss_func_49", "multi_turn_miss_func_7"
+    rows = list(conformance_bfcl.rows_of("miss_func", {known: ["results: …"], new: ["state: …"], "other": []}))
+    assert [(row.scenario, row.outcome) for row in rows] == [
+        ("miss_func", "passed"),
+        (known, "failed"),
+        (new, "failed"),
+    ]
+    assert rows[0].checks == "1 of 3 tasks: see below"
+    assert surprises(rows, conformance_bfcl.EXPECTED) == [f"{conformance_bfcl.PART}: {new} failed"]
+    assert f"{new}: state: …" in capsys.readouterr().err

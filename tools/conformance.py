@@ -18,7 +18,7 @@ from typing import Literal, Protocol, cast
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "contributing" / "conformance.md"
-SUITES: tuple[str, ...] = ("mcp", "a2a", "agui", "phoenix", "responses", "acp")
+SUITES: tuple[str, ...] = ("mcp", "a2a", "agui", "phoenix", "responses", "acp", "bfcl")
 """The suites, in the order of their sections on the page; `NAME` is the module `tools.conformance_NAME`."""
 Outcome = Literal["passed", "failed", "skipped"]
 NOT_HERE = 77
