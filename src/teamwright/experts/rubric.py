@@ -325,6 +325,7 @@ async def _find_by_command(
         async with tree.work() as folder:
             code, output = await _run(command, criterion, work, context, folder)
         tree.restore()
+        output = output.replace(f"{folder}{os.sep}", "")  # its author has the same files elsewhere
     return _finding(code == 0, f"{command[0]} exited with {code}: {output}" if output else f"it exited with {code}")
 
 

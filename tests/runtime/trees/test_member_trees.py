@@ -14,6 +14,7 @@ from teamwright.agents.scripted import Rule, ScriptedAgent
 from teamwright.errors import ManifestError, UsageError
 from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.journal.location import data_folder
+from teamwright.runtime.trees.run_trees import prune_trees
 from teamwright.values.events.agent import WorkspacePatched, WorkspaceRefused
 from teamwright.values.specs.evaluation import Criterion, Evaluate
 from teamwright.values.specs.members import TeamWorkspace
@@ -307,6 +308,41 @@ async def test_work_that_passes_in_its_second_round_is_applied_once_with_the_cha
     found = await branch(journal)
     assert [one.files for one in found.branch.chain()] == [("a.py", "c.py")]
     assert (await shown(found, "a.py")).startswith("A = 3")
+
+
+@pytest.mark.experts
+async def test_a_check_finds_nothing_that_one_before_it_has_left(repository: Path) -> None:
+    """Neither caches, which are no changes, nor files, which would be changes of a member."""
+    leave = "mkdir -p __pycache__; touch __pycache__/planted left"
+    seen = "test ! -e __pycache__/planted && test ! -e left || { echo $PWD/left is there; exit 1; }"
+
+    def checked(name: str, *rules: Rule) -> ScriptedAgent:
+        commands = (("sh", "-c", seen), ("sh", "-c", leave), ("sh", "-c", seen), ("sh", "-c", leave))
+        criteria = tuple(Criterion(id=f"check-{number}", command=one) for number, one in enumerate(commands))
+        return coder(name, *rules, evaluate=make_evaluator(Evaluate(criteria=criteria, revisions=0)))
+
+    one = checked("one", calls("write_file", path="c.py", content="c\n"), says("done"))
+    two = checked("one.index", calls("write_file", path="d.py", content="d\n"), says("done"))
+    journal = MemoryJournal()
+    async with Engine(journal) as engine:
+        result = await engine.run(side_by_side(repository, one, two, needs=True), "Fix it", run_id="r")
+    assert result.failure is None
+    assert [one.files for one in (await branch(journal)).branch.chain()] == [("c.py",), ("d.py",)]
+    assert (await prune_trees(journal)).kept == (), "what a check has left counts for nothing"
+
+
+@pytest.mark.experts
+async def test_a_check_names_files_as_its_author_knows_them(repository: Path) -> None:
+    check = Evaluate(
+        criteria=(Criterion(id="no", command=("sh", "-c", "echo $PWD/a.py is wrong; exit 1")),), revisions=1
+    )
+    one = coder("one", says("done"), says("so be it"), evaluate=make_evaluator(check))
+    journal = MemoryJournal()
+    async with Engine(journal) as engine:
+        await engine.run(side_by_side(repository, one), "Fix it", run_id="r")
+        asked = [str(await engine.texts(event)) for event in await journal.read("r") if event.kind == "agent.asked"]
+    revision = next(text for text in asked if "is wrong" in text)
+    assert "exited with 1: a.py is wrong" in revision
 
 
 @pytest.mark.experts

@@ -147,11 +147,11 @@ async def test_a_folder_that_git_can_not_read_is_set_aside_and_one_it_can_not_se
     tree = await made.tree_of(base)
     folder = await made.check_out("m", tree)
     (folder / "half").touch()
-    (made.trees / "m.index").write_bytes(b"no index")
+    (made.trees / ".m.index").write_bytes(b"no index")
     await made.check_out("m", tree, keep=False)
     assert sorted(one.name for one in folder.iterdir()) == ["a.py", "b.py"]
     (folder / "by hand").touch()
-    (made.trees / "m.index").write_bytes(b"no index")
+    (made.trees / ".m.index").write_bytes(b"no index")
     await made.check_out("m", tree)
     assert sorted(one.name for one in folder.iterdir()) == ["a.py", "b.py"]
     [aside] = made.trees.glob("m.kept-*")

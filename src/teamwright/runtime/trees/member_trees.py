@@ -118,7 +118,7 @@ class RunTrees:
 
     def open_turn(self, member: Agent, state: TreeState) -> TurnTree | None:
         """Return the files of a turn, if its member works on files."""
-        return TurnTree(self, member.name, state) if uses_tree(member) else None
+        return TurnTree(self, member, state) if uses_tree(member) else None
 
     def hold(self, member: str) -> str:
         """Return the name of a folder for a turn: one of the member that no other turn holds."""
@@ -142,8 +142,11 @@ def signature_of(fact: WorkspacePatched) -> Signature:
 class TurnTree:
     """The files of one turn: what is recorded of them, and the folder in which its calls work."""
 
-    def __init__(self, trees: RunTrees, member: str, state: TreeState) -> None:
-        self._trees, self._member, self.state = trees, member, state
+    def __init__(self, trees: RunTrees, member: Agent, state: TreeState) -> None:
+        self._trees, self.state = trees, state
+        self._is_check = member.kind == EVALUATOR
+        """Whether programs only look at the files: what one of them leaves, the next must not find."""
+        self._member = f"{member.name}~check" if self._is_check else member.name
         self._lock = asyncio.Lock()
         self._name = ""
         self._tree = ""
@@ -167,7 +170,9 @@ class TurnTree:
             if self._tree == wanted:
                 folder = repository.trees / self._name
             else:
-                folder = await repository.check_out(self._name, wanted, keep=not self._has_begun)
+                folder = await repository.check_out(
+                    self._name, wanted, keep=not self._has_begun, scratch=self._is_check
+                )
                 self._tree, self._has_begun = wanted, True
             try:
                 yield folder

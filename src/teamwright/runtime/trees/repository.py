@@ -39,6 +39,8 @@ CACHES = ("__pycache__/", "*.pyc", ".pytest_cache/", ".mypy_cache/", ".ruff_cach
 """What programs leave behind and no member means to change, whatever the repository ignores itself."""
 RAW = "* -text -filter -ident -working-tree-encoding\n"
 """Files are the bytes of a commit, whatever attributes a member or the repository gives them."""
+SCRATCH = "scratch"
+"""What is noted of a folder whose files count for nothing."""
 BASE_REF, KEPT_REFS = "refs/teamwright/base", "refs/teamwright/kept"
 CONFLICT_MARK = "^(<{7}|>{7}) "
 FOUND_MARK = re.compile(rb"([^\0]+)\0(\d+)\0([<>]).*\n")
@@ -182,28 +184,28 @@ class RunRepository:
         await _record_files(git, folder, LONGEST_LIST, LARGEST_CHANGE)
         return await git.text("write-tree")
 
-    async def check_out(self, name: str, tree: str, *, keep: bool = True) -> Path:
+    async def check_out(self, name: str, tree: str, *, keep: bool = True, scratch: bool = False) -> Path:
         """Make a folder hold exactly this tree, besides files that are ignored, and return it.
 
         With `keep`, changes in it that no one has recorded are kept first: under a reference of their own, or in their
         folder under another name where Git can't read them, or would take too long. A folder that Git can't set back is
-        made anew.
+        made anew. A `scratch` folder holds nothing else, also nothing ignored, and nothing in it is kept.
         """
-        folder = self.trees / name
-        is_there = _is_folder(folder)
-        if not is_there or not keep or not await self._keep_changes(name, tree):
+        folder, keep = self.trees / name, keep and not scratch
+        if not keep or not _is_folder(folder) or not await self._keep_changes(name, tree):
             is_there = _is_folder(folder)
+            clean = ("-ffdqx" if scratch else "-ffdq") if is_there and not keep else ""
             try:
-                await self._set_back(name, tree, clean=is_there and not keep)
+                await self._set_back(name, tree, clean)
             except GitFailed:
                 if not is_there:
                     raise
                 await anyio.to_thread.run_sync(remove_folder, str(folder))
-                await self._set_back(name, tree, clean=False)
-        self.note(name, tree)
+                await self._set_back(name, tree)
+        self.note(name, SCRATCH if scratch else tree)
         return folder
 
-    async def _set_back(self, name: str, tree: str, *, clean: bool) -> None:
+    async def _set_back(self, name: str, tree: str, clean: str = "") -> None:
         folder, index = self.trees / name, self._index(name)
         if not _is_folder(folder):
             index.unlink(missing_ok=True)
@@ -211,7 +213,7 @@ class RunRepository:
         git = self.git.on(folder, index)
         await git.run("read-tree", "--reset", "-u", tree)
         if clean:
-            await git.run("clean", "-ffdq")
+            await git.run("clean", clean)
 
     async def _keep_changes(self, name: str, tree: str) -> bool:
         """Keep changes in a folder that no one has recorded; returns whether it holds this tree."""
@@ -234,19 +236,27 @@ class RunRepository:
 
     def note(self, name: str, tree: str) -> None:
         """Remember the tree that a folder holds, so that other changes in it are seen."""
-        place = self.trees / f"{name}.tree"
+        place = self._noted(name)
         draft = place.with_suffix(".draft")
         draft.write_text(tree)
         draft.replace(place)
 
     def noted(self, name: str) -> str:
         try:
-            return (self.trees / f"{name}.tree").read_text()
+            return self._noted(name).read_text()
         except FileNotFoundError:
             return ""
 
+    def forget(self, name: str) -> None:
+        """Remove what was remembered of a folder that is gone."""
+        for place in (self._noted(name), self._index(name)):
+            place.unlink(missing_ok=True)
+
+    def _noted(self, name: str) -> Path:
+        return self.trees / f".{name}.tree"  # no name of a member begins with a dot
+
     def _index(self, name: str) -> Path:
-        return self.trees / f"{name}.index"
+        return self.trees / f".{name}.index"
 
     async def patch(self, commit: str, tree: str, most: int = sys.maxsize) -> bytes:
         """Return the changes from a commit to a tree, as a diff in UTF-8 that says its commit.

@@ -19,7 +19,7 @@ from teamwright.errors import AgentError, NotResumable
 from teamwright.journal.location import data_folder
 from teamwright.runtime.trees.branch import TeamBranch
 from teamwright.runtime.trees.member_trees import Mask, ReadPatch, RunTrees
-from teamwright.runtime.trees.repository import KEPT_REFS, RunRepository
+from teamwright.runtime.trees.repository import KEPT_REFS, SCRATCH, RunRepository
 from teamwright.strategies.protocol import Members
 from teamwright.values.turns.results import FINAL
 
@@ -102,8 +102,7 @@ async def _prune(repository: RunRepository) -> tuple[int, list[str]]:
             dirty.append(str(tree))
             continue
         await anyio.to_thread.run_sync(_remove, str(tree))
-        for companion in (".tree", ".index"):
-            tree.with_name(tree.name + companion).unlink(missing_ok=True)
+        repository.forget(tree.name)
         removed += 1
     return removed, dirty
 
@@ -116,6 +115,8 @@ def _remove(folder: str) -> None:
 
 async def _is_dirty(repository: RunRepository, tree: Path) -> bool:
     """Whether a tree differs from what was last recorded of it; one that can't be read counts as different."""
+    if repository.noted(tree.name) == SCRATCH:
+        return False
     try:
         return await repository.snapshot(tree.name) != repository.noted(tree.name)
     except AgentError:
