@@ -180,7 +180,7 @@ class RunRepository:
         Raises `TooMuchOutput` if more has changed than Git could read soon.
         """
         folder = self.trees / name
-        git = self.git.on(folder, self._index(name))
+        git = self.git.on(folder, self._beside(name, "index"))
         await _record_files(git, folder, LONGEST_LIST, LARGEST_CHANGE)
         return await git.text("write-tree")
 
@@ -206,7 +206,7 @@ class RunRepository:
         return folder
 
     async def _set_back(self, name: str, tree: str, clean: str = "") -> None:
-        folder, index = self.trees / name, self._index(name)
+        folder, index = self.trees / name, self._beside(name, "index")
         if not _is_folder(folder):
             index.unlink(missing_ok=True)
             folder.mkdir(mode=0o700, parents=True)
@@ -236,27 +236,24 @@ class RunRepository:
 
     def note(self, name: str, tree: str) -> None:
         """Remember the tree that a folder holds, so that other changes in it are seen."""
-        place = self._noted(name)
+        place = self._beside(name, "tree")
         draft = place.with_suffix(".draft")
         draft.write_text(tree)
         draft.replace(place)
 
     def noted(self, name: str) -> str:
         try:
-            return self._noted(name).read_text()
+            return self._beside(name, "tree").read_text()
         except FileNotFoundError:
             return ""
 
     def forget(self, name: str) -> None:
         """Remove what was remembered of a folder that is gone."""
-        for place in (self._noted(name), self._index(name)):
+        for place in (self._beside(name, "tree"), self._beside(name, "index")):
             place.unlink(missing_ok=True)
 
-    def _noted(self, name: str) -> Path:
-        return self.trees / f".{name}.tree"  # no name of a member begins with a dot
-
-    def _index(self, name: str) -> Path:
-        return self.trees / f".{name}.index"
+    def _beside(self, name: str, what: str) -> Path:
+        return self.trees / f".{name}.{what}"  # no name of a member begins with a dot
 
     async def patch(self, commit: str, tree: str, most: int = sys.maxsize) -> bytes:
         """Return the changes from a commit to a tree, as a diff in UTF-8 that says its commit.
