@@ -11,8 +11,10 @@ from teamwright import Engine, Team
 from teamwright.errors import UsageError
 from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.journal.location import data_folder
+from teamwright.runtime.trees.apply import RecordedBranch
 from teamwright.runtime.trees.run_trees import prune_trees
 from teamwright.values.specs.members import TeamWorkspace
+from teamwright.values.specs.tools import ShellSpec, ShellTool
 from tests.kit.coders import branch, calls, coder, git, says
 from tests.kit.terminal import Call
 
@@ -70,6 +72,46 @@ async def test_in_a_plain_folder_changed_files_are_written_unless_one_was_change
     (folder / "other.py").write_text("mine\n")
     assert "as on the branch" in await found.apply()
     assert ((folder / "a.py").read_text(), (folder / "other.py").read_text()) == ("A = 10\n", "mine\n")
+
+
+async def turn_files_around(tmp_path: Path) -> tuple[RecordedBranch, Path]:
+    """A run in a plain folder, where a folder became a file, a file a folder, and a folder is gone."""
+    folder, journal = tmp_path / "plain", MemoryJournal()
+    for name in ("d/inner/x", "gone/deep/y", "f", ".gitignore"):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text("ignored\n")
+    shell = ShellSpec(shell=ShellTool(sandbox="none"))
+    command = calls("run_command", command="rm -r d f gone; echo d > d; mkdir f; echo z > f/z")
+    team = Team(
+        "team",
+        members=[coder("one", command, says("done"), tools=("files", shell))],
+        workspace=TeamWorkspace(folder=str(folder)),
+    )
+    async with Engine(journal) as engine:
+        assert (await engine.run(team, "Fix it", run_id="r")).status == "completed"
+    return await branch(journal), folder
+
+
+async def test_files_and_folders_take_the_place_of_each_other(tmp_path: Path) -> None:
+    found, folder = await turn_files_around(tmp_path)
+    assert "as on the branch" in await found.apply()
+    assert sorted(str(one.relative_to(folder)) for one in folder.rglob("*")) == [".gitignore", "d", "f", "f/z"]
+    assert (folder / "d").read_text() == "d\n"
+    assert "as on the branch" in await found.apply()
+
+
+async def test_nothing_is_written_where_something_that_is_ignored_is_in_the_way(tmp_path: Path) -> None:
+    found, folder = await turn_files_around(tmp_path)
+    (folder / "d" / "inner" / "ignored").touch()
+    before = sorted(folder.rglob("*"))
+    with pytest.raises(UsageError, match="so nothing was written: d"):
+        await found.apply()
+    assert sorted(folder.rglob("*")) == before
+    (folder / "d" / "inner" / "ignored").unlink()
+    (folder / "d" / "inner" / "x").unlink()
+    (folder / "d" / "inner" / "x").symlink_to("/")
+    with pytest.raises(UsageError, match="so nothing was written: d/inner/x"):
+        await found.apply()
 
 
 async def test_trees_of_ended_runs_are_removed_and_one_with_other_changes_is_kept(repository: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from teamwright.errors import UsageError
-from teamwright.runtime.trees.git import TooMuchOutput
+from teamwright.runtime.trees.git import GitFailed, TooMuchOutput
 from teamwright.runtime.trees.repository import MOST_MARKS, ChangedFile, RunRepository
 from teamwright.values.specs.members import TeamWorkspace
 from tests.kit.coders import git
@@ -187,6 +187,29 @@ async def test_a_patch_makes_the_same_tree_again_whatever_is_in_it(
     patch = await made.patch(base, tree)
     assert await made.tree_with(base, patch) == tree
     patch.decode()
+
+
+async def test_a_file_in_another_encoding_leaves_the_changes_of_others_readable(
+    tmp_path: Path, repository: Path
+) -> None:
+    made, base = await opened(tmp_path, repository)
+    folder = await made.check_out("m", await made.tree_of(base))
+    (folder / "a.py").write_text("changed\ndiff --git a/x b/x\n")
+    (folder / "latin").write_bytes(b"\xe4\n")
+    (folder / os.fsdecode(b"\xe4")).write_text("text\n")
+    (folder / "b.py").unlink()
+    (folder / "b.py").symlink_to("a.py")
+    (folder / "z").write_text("ü\n")
+    tree = await made.snapshot("m")
+    patch = await made.patch(base, tree)
+    assert await made.tree_with(base, patch) == tree
+    text = patch.decode()
+    assert "\n+changed\n" in text
+    assert "\n+ü\n" in text
+    assert text.count("GIT binary patch") == 2
+    (folder / "link").symlink_to(os.fsdecode(b"\xe4"))
+    with pytest.raises(GitFailed, match="a link leads to a name that is no text"):
+        await made.patch(base, await made.snapshot("m"))
 
 
 async def test_links_that_lead_out_and_repositories_within_are_unsafe(tmp_path: Path, repository: Path) -> None:

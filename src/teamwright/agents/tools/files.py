@@ -279,7 +279,7 @@ def _open_file(root: Path, place: Path, name: str) -> int:
 
 def _write_atomically(place: Path, folder: int | None, content: bytes, key: str) -> None:
     """Write a file atomically; the temporary file that a crash leaves has a name that the same call reuses."""
-    draft_name = f".{place.name[:100]}.{key[:12] or 'draft'}.tmp"
+    draft_name = f".{place.name[:40]}.{key[:12] or 'draft'}.tmp"
     draft, final = (place.with_name(draft_name), place) if folder is None else (Path(draft_name), Path(place.name))
     try:
         mode = os.stat(final, dir_fd=folder, follow_symlinks=False).st_mode & 0o777

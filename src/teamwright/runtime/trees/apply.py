@@ -7,6 +7,8 @@ a plain folder. The tree and the index of a repository stay as they are.
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -120,20 +122,42 @@ async def _apply_to_folder(repository: RunRepository, source: Path, branch: Team
     now = await repository.commit_folder(source)
     others = {one.path for one in await repository.changes(branch.base, await repository.tree_of(now))}
     done = {one.path for one in await repository.changes(now, await repository.tree_of(tip))}
-    if taken := sorted(one.path for one in changed if one.path in others and one.path in done):
+    todo = [one for one in changed if one.path in done]
+    in_the_way = await anyio.to_thread.run_sync(_in_the_way, source, todo)
+    if taken := sorted({*(one.path for one in todo if one.path in others), *in_the_way}):
         raise UsageError(
             f"These files of {str(source)!r} have changed since the run began, so nothing was written:"
             f" {', '.join(taken)}. Take the changes by hand, from  teamwright runs diff RUN --patch"
         )
-    for one in changed:
-        if one.path in done:
-            await _write(repository, source, one)
+    for one in sorted(todo, key=lambda one: bool(one.mode)):  # what goes makes room
+        await _write(repository, source, one)
     return f"{count_text(len(changed), 'file')} in {str(source)!r} now as on the branch"
 
 
 async def _write(repository: RunRepository, source: Path, changed: ChangedFile) -> None:
     content = await repository.git.run("cat-file", "blob", changed.blob) if changed.mode else b""
     await anyio.to_thread.run_sync(_write_file, source, changed, content)
+
+
+def _in_the_way(source: Path, changed: Sequence[ChangedFile]) -> list[str]:
+    """Return the files that can't be written: something else is there, or the way there leads out of the folder."""
+    gone = {one.path for one in changed if not one.mode}
+
+    def is_free(path: str) -> bool:
+        place = source / path
+        if any(one.is_file() and one.relative_to(source).as_posix() not in gone for one in _above(source, place)):
+            return False
+        if place.is_dir() and not place.is_symlink():
+            inside = [Path(folder, name) for folder, _, names in os.walk(place) for name in names]
+            return all(one.relative_to(source).as_posix() in gone for one in inside)
+        return place.parent.resolve().is_relative_to(source.resolve())
+
+    return [one.path for one in changed if one.mode and not is_free(one.path)]
+
+
+def _above(source: Path, place: Path) -> list[Path]:
+    """Return the folders above a path, from the innermost to the one below the source."""
+    return [one for one in place.parents if one != source and one.is_relative_to(source)]
 
 
 def _write_file(source: Path, changed: ChangedFile, content: bytes) -> None:
@@ -143,9 +167,14 @@ def _write_file(source: Path, changed: ChangedFile, content: bytes) -> None:
         raise RunError(f"{changed.path!r} leads out of {str(source)!r}.")
     if not changed.mode:
         place.unlink(missing_ok=True)
+        with suppress(OSError):  # a folder that holds something stays
+            for folder in _above(source, place):
+                folder.rmdir()
         return
+    for folder, _, _ in os.walk(place, topdown=False):  # folders alone are left there
+        Path(folder).rmdir()
     place.parent.mkdir(parents=True, exist_ok=True)
-    draft = place.with_name(f".{place.name[:100]}.teamwright.tmp")
+    draft = place.with_name(f".{place.name[:40]}.teamwright.tmp")
     draft.unlink(missing_ok=True)
     if changed.mode == LINK:
         draft.symlink_to(os.fsdecode(content))

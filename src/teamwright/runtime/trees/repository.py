@@ -42,6 +42,7 @@ RAW = "* -text -filter -ident -working-tree-encoding\n"
 SCRATCH = "scratch"
 """What is noted of a folder whose files count for nothing."""
 BASE_REF, KEPT_REFS = "refs/teamwright/base", "refs/teamwright/kept"
+FILE_IN_DIFF = re.compile(rb"^(?=diff --git )", re.MULTILINE)
 CONFLICT_MARK = "^(<{7}|>{7}) "
 FOUND_MARK = re.compile(rb"([^\0]+)\0(\d+)\0([<>]).*\n")
 """A line that `git grep` has found: its tree and path, its number, and what it begins with."""
@@ -262,11 +263,15 @@ class RunRepository:
         """
         options = ("--binary", "--full-index", "--no-renames", "--no-ext-diff", "--no-textconv", "--no-color")
         found = await self.git.run("diff-tree", "-r", "-p", *options, commit, tree, most=most)
-        if not is_utf8(found):  # some file is text in another encoding: write all of them as binary files
+        if not is_utf8(found):  # write files that are text in another encoding as binary ones
             attributes = self.folder / "binary.attributes"
             attributes.write_text("* -diff\n")
             written = ("-c", f"core.attributesFile={attributes}", "-c", "core.quotePath=true", "diff-tree")
-            found = await self.git.run(*written, "-r", "-p", *options, commit, tree, most=most)
+            binary = await self.git.run(*written, "-r", "-p", *options, commit, tree, most=most)
+            pairs = zip(FILE_IN_DIFF.split(found), FILE_IN_DIFF.split(binary), strict=True)
+            found = b"".join(text if is_utf8(text) else other for text, other in pairs)
+            if not is_utf8(found):
+                raise GitFailed("a link leads to a name that is no text")
         return f"{BASE_LINE}{commit}\n\n".encode() + found
 
     async def tree_with(self, commit: str, patch: bytes) -> str:
