@@ -99,7 +99,8 @@ def test_without_their_checkout_the_compliance_tests_can_not_be_had(monkeypatch:
 
 def test_a_task_of_bfcl_with_a_problem_is_a_row_that_needs_a_reason(capsys: pytest.CaptureFixture[str]) -> None:
     known, new = "multi_turn_miss_func_49", "multi_turn_miss_func_7"
-    rows = list(conformance_bfcl.rows_of("miss_func", {known: ["results: …"], new: ["state: …"], "other": []}))
+    problems = {known: ["results: …"], new: ["state: …"], "other": []}
+    rows = list(conformance_bfcl.rows_of(conformance_bfcl.PART, "miss_func", "tasks", problems))
     assert [(row.scenario, row.outcome) for row in rows] == [
         ("miss_func", "passed"),
         (known, "failed"),
@@ -108,3 +109,8 @@ def test_a_task_of_bfcl_with_a_problem_is_a_row_that_needs_a_reason(capsys: pyte
     assert rows[0].checks == "1 of 3 tasks: see below"
     assert surprises(rows, conformance_bfcl.EXPECTED) == [f"{conformance_bfcl.PART}: {new} failed"]
     assert f"{new}: state: …" in capsys.readouterr().err
+
+
+def test_a_harness_that_kills_nothing_does_not_pass() -> None:
+    rows = conformance_bfcl.rows_of(conformance_bfcl.KILLED, "base", "kills of 5 tasks", {})
+    assert [(row.outcome, row.checks) for row in rows] == [("failed", "0 of 0 kills of 5 tasks")]

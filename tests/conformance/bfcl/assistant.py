@@ -1,19 +1,22 @@
 """An assistant with the tools of BFCL's environments, and a model that makes the expected calls of each task.
 
 A task is a conversation, and each of its turns a run of a team, which is offered the tools that BFCL offers in that
-turn. The tools call the service of `environment.py`, with the idempotency key of the call.
+turn. The tools call the service of `environment.py`, with the idempotency key of the call. A child process may drive a
+task and die at a write of the journal.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 from urllib.request import Request, urlopen
+from uuid import uuid4
 
 from pydantic import JsonValue
 from typing_extensions import override
@@ -31,6 +34,8 @@ from teamwright.values.turns.results import FINAL
 from tests.laws.crash.driver import KillingJournal, When
 
 MODEL = "expected-calls"
+MOST_TOKENS = 200
+"""The most that a model writes for a call."""
 
 
 def ask(url: str, what: str, asked: Mapping[str, Any]) -> Any:
@@ -67,12 +72,17 @@ load_tasks = cache(Tasks.load)
 
 
 class EnvironmentTools(ToolSource):
-    """The tools of one turn; `world` is where their calls take effect."""
+    """The tools of one turn; `where` names the world of their calls.
+
+    Unless they are keyed, each attempt of a call has a key of its own.
+    """
 
     name = "environment"
 
-    def __init__(self, tools: Mapping[str, Any], names: Sequence[str], url: str, where: Mapping[str, str]) -> None:
-        self._tools, self._names, self._url, self._where = tools, names, url, where
+    def __init__(
+        self, tools: Mapping[str, Any], names: Sequence[str], url: str, where: Mapping[str, str], *, is_keyed: bool
+    ) -> None:
+        self._tools, self._names, self._url, self._where, self._is_keyed = tools, names, url, where, is_keyed
 
     @override
     async def definitions(self, ctx: Context) -> Sequence[ToolDefinition]:
@@ -80,7 +90,8 @@ class EnvironmentTools(ToolSource):
 
     @override
     async def call(self, name: str, arguments: Arguments, context: ToolContext) -> JsonValue:
-        asked = {**self._where, "key": context.idempotency_key, "name": name, "args": arguments}
+        key = context.idempotency_key if self._is_keyed else uuid4().hex
+        asked = {**self._where, "key": key, "name": name, "args": arguments}
         return await asyncio.to_thread(ask, self._url, "call", asked)
 
 
@@ -91,11 +102,11 @@ class Drive:
     tasks: Tasks
     model: str
     environment: str
+    is_keyed: bool = True
 
     def team(self, task: str, turn: int, world: str) -> Team:
-        offered = EnvironmentTools(
-            self.tasks.tools, self.tasks.tasks[task][turn]["tools"], self.environment, {"world": world, "task": task}
-        )
+        names, where = self.tasks.tasks[task][turn]["tools"], {"world": world, "task": task}
+        offered = EnvironmentTools(self.tasks.tools, names, self.environment, where, is_keyed=self.is_keyed)
         model = ServerModel(url=self.model, name=MODEL)
         agent = ModelAgent("assistant", model=model, instructions=f"Task and turn: {task} {turn}", tools=[offered])
         return Team("desk", members=[agent])
@@ -116,12 +127,16 @@ class Drive:
         return [await recorded_calls(engine, f"{world}-{turn}") for turn in range(len(self.tasks.tasks[task]))]
 
 
-async def recorded_calls(engine: Engine, run_id: str) -> list[dict[str, JsonValue]]:
-    """The tool calls that a run has recorded, in order: their names, arguments and results."""
+async def recorded_calls(engine: Engine, run_id: str, *, requests: float = math.inf) -> list[dict[str, JsonValue]]:
+    """The recorded tool calls of a run, or of its first requests, in order: their names, arguments and results."""
     called: dict[str, dict[str, JsonValue]] = {}
     found: list[dict[str, JsonValue]] = []
     for event in await engine.journal.read(run_id):
         match event.fact:
+            case AgentCalled(effect="model"):
+                if requests == 0:
+                    break
+                requests -= 1
             case AgentCalled(effect="tool", name=name):
                 called[event.key] = {"name": name, "args": (await engine.texts(event))["arguments"]}
             case AgentReturned() if event.key in called:
@@ -129,6 +144,32 @@ async def recorded_calls(engine: Engine, run_id: str) -> list[dict[str, JsonValu
             case _:
                 pass
     return found
+
+
+class RecordedTools(ToolSource):
+    """Tools that do nothing but take a call."""
+
+    name = "recorded"
+
+    def __init__(self, tools: Mapping[str, Any]) -> None:
+        self._tools = tools
+
+    @override
+    async def definitions(self, ctx: Context) -> Sequence[ToolDefinition]:
+        return [ToolDefinition(name, **tool) for name, tool in self._tools.items()]
+
+    @override
+    async def call(self, name: str, arguments: Arguments, context: ToolContext) -> JsonValue:
+        return "done"
+
+
+async def first_calls(engine: Engine, model: str, single: Mapping[str, Any]) -> list[dict[str, JsonValue]]:
+    """The calls that a model makes at its first request in a task of one call, also where its turn fails later."""
+    agent = ModelAgent(
+        "assistant", model=model, tools=[RecordedTools(single["tools"])], max_requests=2, max_tokens=MOST_TOKENS
+    )
+    result = await engine.run(Team("desk", members=[agent]), single["task"], run_id=single["id"])
+    return await recorded_calls(engine, result.run_id, requests=1)
 
 
 def warm_up(*, tasks: str, **_: object) -> None:
@@ -152,15 +193,14 @@ def _drive_once(tasks: str) -> None:
 
 def drive(
     tasks: str, model: str, environment: str, journal: str, *,
-    task: str, world: str, write: int | None = None, when: When = "before",
-) -> dict[str, Any]:  # fmt: skip
-    """Run or resume a task, and die at a journal write; returns the recorded calls and the number of writes."""
-    return asyncio.run(
-        _drive(Drive(load_tasks(tasks), model, environment), KillingJournal(journal, write, when), task, world)
-    )
+    task: str, world: str, is_keyed: bool = True, write: int | None = None, when: When = "before",
+) -> list[list[dict[str, JsonValue]]]:  # fmt: skip
+    """Run or resume a task, and die at a journal write; returns the recorded calls of each turn."""
+    made = Drive(load_tasks(tasks), model, environment, is_keyed)
+    return asyncio.run(_drive(made, KillingJournal(journal, write, when), task, world))
 
 
-async def _drive(made: Drive, journal: KillingJournal, task: str, world: str) -> dict[str, Any]:
+async def _drive(made: Drive, journal: KillingJournal, task: str, world: str) -> list[list[dict[str, JsonValue]]]:
     async with Engine(journal) as engine:
         await made.run(engine, task, world)
-        return {"calls": await made.calls(engine, task, world), "writes": journal.writes}
+        return await made.calls(engine, task, world)

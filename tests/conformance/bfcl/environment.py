@@ -18,7 +18,7 @@ import uuid
 from functools import cache
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from importlib import import_module
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 from bfcl_eval.constants.default_prompts import DEFAULT_USER_PROMPT_FOR_ADDITIONAL_FUNCTION_FC
@@ -33,6 +33,7 @@ from bfcl_eval.eval_checker.multi_turn_eval.multi_turn_checker import (
 from bfcl_eval.utils import load_dataset_entry, load_ground_truth_entry
 
 CATEGORIES = ("base", "miss_func", "miss_param", "long_context")
+SINGLE = "simple_python"
 SCHEMA = """
 create table if not exists calls(
     key text primary key, world text not null, number integer not null, call text not null, result text not null,
@@ -194,6 +195,36 @@ def export() -> dict[str, Any]:
     return {"tools": tools, "tasks": [exported(one) for one in entries().values()]}
 
 
+@cache
+def single_turns() -> dict[str, dict[str, Any]]:
+    """The tasks of one call, with the calls that are right."""
+    expected = {one["id"]: one["ground_truth"] for one in load_ground_truth_entry(SINGLE)}
+    return {one["id"]: {**one, "ground_truth": expected[one["id"]]} for one in load_dataset_entry(SINGLE)}
+
+
+def exported_single(entry: dict[str, Any]) -> dict[str, Any]:
+    """A task of one call: what the user says, and the tools. Names have no dots, as BFCL gives them to most models."""
+    tools = {
+        one["name"].replace(".", "_"): {"description": one["description"], "parameters": schema(one["parameters"])}
+        for one in entry["function"]
+    }
+    return {"id": entry["id"], "task": entry["question"][0][0]["content"], "tools": tools}
+
+
+def is_right(task: str, calls: list[dict[str, Any]]) -> bool:
+    """Judge the calls of a task of one call with BFCL's checker.
+
+    It reads whether a model's names have dots from a table whose import needs the library of every provider.
+    """
+    table = ModuleType("bfcl_eval.constants.model_config")
+    vars(table)["MODEL_CONFIG_MAPPING"] = {"model": SimpleNamespace(underscore_to_dot=True)}
+    sys.modules.setdefault(table.__name__, table)
+    from bfcl_eval.eval_checker.ast_eval.ast_checker import Language, ast_checker
+
+    entry, found = single_turns()[task], [{one["name"]: one["args"]} for one in calls]
+    return ast_checker(entry["function"], found, entry["ground_truth"], Language.PYTHON, SINGLE, "model")["valid"]
+
+
 def written(name: str, args: dict[str, Any]) -> str:
     """A call as BFCL's executor reads it."""
     return f"{name}({', '.join(f'{parameter}={value!r}' for parameter, value in args.items())})"
@@ -218,6 +249,10 @@ def serve(file: str) -> None:
                         for turn in asked["turns"]
                     ]
                     found = judge(worlds, asked["world"], asked["task"], turns)
+                case "/single-turns":
+                    found = list(map(exported_single, single_turns().values()))
+                case "/right":
+                    found = is_right(asked["task"], asked["calls"])
                 case _:
                     found = export()
             body = json.dumps(found).encode()
