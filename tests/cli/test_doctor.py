@@ -76,3 +76,13 @@ def test_the_word_of_a_plain_password_stays_in_a_task(call: Call, team: Path, mo
     monkeypatch.setenv("POSTGRES_PASSWORD", "postgres")
     call("run", team, "Upgrade postgres", "--run-id", "one")
     assert "Upgrade postgres" in call("runs", "show", "one").out
+
+
+def test_git_is_named_and_its_absence_is_no_failure(
+    call: Call, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    assert "ok  Git: git version" in call("doctor").out
+    monkeypatch.setenv("PATH", str(tmp_path))
+    done = call("doctor")
+    assert done.code == 0
+    assert "there is no `git` here" in done.out

@@ -162,3 +162,18 @@ def test_a_member_with_tools_to_talk_is_checked_in_its_team_and_not_alone(call: 
     agents = "agents: {a: {model: local, tools: [{live: {}}]}, b: {model: local}}\n"
     done = call("validate", write_team(tmp_path / "team", f"{agents}teams: {{t: {{strategy: live, members: [a, b]}}}}"))
     assert (done.code, done.err) == (0, "")
+
+
+def test_a_misspelt_sandbox_is_a_mistake_and_one_that_this_machine_lacks_is_none(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def validated(sandbox: str) -> Called:
+        tool = f"{{shell: {{sandbox: {sandbox}}}}}"
+        agents = f"agents: {{a: {{model: local, tools: [{tool}]}}}}\n"
+        return call("validate", write_team(tmp_path / sandbox, f"{agents}teams: {{t: {{members: [a]}}}}"))
+
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert validated("bubblewrap").code == 0
+    done = validated("bubblewarp")
+    assert done.code == 2
+    assert "There is no sandbox 'bubblewarp'; did you mean 'bubblewrap'?" in done.err

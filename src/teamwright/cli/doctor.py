@@ -72,7 +72,7 @@ def doctor(
     json: Json = False,
     out: Out = None,
 ) -> int:
-    """Check this installation: versions, extras, data folder, journal, sandboxes, local model and keys.
+    """Check this installation: versions, extras, data folder, journal, sandboxes, Git, local model and keys.
 
     Examples:
       teamwright doctor
@@ -104,6 +104,7 @@ def examine() -> Iterator[Finding]:
     yield from _extras()
     yield from _data()
     yield _sandbox()
+    yield _git()
     yield _weights()
     yield _keys()
     yield from _unmasked()
@@ -204,6 +205,19 @@ def _sandbox() -> Finding:
     usable = [name for name, problem in problems.items() if problem is None]
     fix = "; ".join(problem for problem in problems.values() if problem is not None)
     return Finding("sandbox", bool(usable), ", ".join(usable) or "none: the tool `shell` needs one", fix)
+
+
+def _git() -> Finding:
+    """Which Git there is; without one, no team works on files of its own."""
+    import anyio
+
+    from teamwright.errors import UsageError
+    from teamwright.runtime.trees.git import check_git
+
+    try:
+        return Finding("Git", True, anyio.run(check_git))
+    except UsageError as error:
+        return Finding("Git", False, "none that can be used", str(error))
 
 
 def _weights() -> Finding:

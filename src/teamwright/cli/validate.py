@@ -157,6 +157,7 @@ def _build(loaded: Loaded, model: str | None, allow_roots: Sequence[Path]) -> li
     from teamwright.journal.location import database_url
     from teamwright.runtime.placement import require_no_placement
     from teamwright.teams.builder import Builder, allowed_roots, replace_models
+    from teamwright.teams.preflight import check_sandbox_names
     from teamwright.teams.team import Team
     from teamwright.teams.team_loader import resolve_model
 
@@ -167,8 +168,10 @@ def _build(loaded: Loaded, model: str | None, allow_roots: Sequence[Path]) -> li
         try:
             with modules_of(loaded.base):
                 built = builder.agent(name)
-            if isinstance(built, Team) and database_url() is None:
-                require_no_placement([built])
+            if isinstance(built, Team):
+                check_sandbox_names(built)
+                if database_url() is None:
+                    require_no_placement([built])
         except UsageError as error:
             for problem in error.problems if isinstance(error, ManifestError) else [Problem(str(error))]:
                 problems.setdefault(problem.message, _with_place(problem, name, loaded))

@@ -15,7 +15,7 @@ from teamwright.agents.evaluators import check_evaluations
 from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.agents.model.agent import ModelAgent
 from teamwright.agents.reference_graph import MOST_NESTED, cycle_text, find_cycles
-from teamwright.agents.sandbox.back_ends import sandbox_problem
+from teamwright.agents.sandbox.back_ends import named_sandbox, sandbox_problem
 from teamwright.agents.tools.protocol import WITH_TOOLS, ToolUser
 from teamwright.documents.nodes import Place
 from teamwright.errors import ManifestError, Problem, UsageError, nearest
@@ -27,7 +27,7 @@ from teamwright.teams.team import Team, successors
 from teamwright.values.owned_paths import wildcards_problem
 from teamwright.values.specs.evaluation import Evaluate
 from teamwright.values.specs.models import model_key
-from teamwright.values.specs.sandbox import SandboxSettings, sandbox_settings
+from teamwright.values.specs.sandbox import AUTO, SandboxSettings, sandbox_settings
 
 
 def check_team(team: Team) -> tuple[Problem, ...]:
@@ -172,6 +172,13 @@ def check_declared(agents: Iterable[Agent]) -> None:
     problems = [Problem(f"the agent {one.name!r}: {text}") for one in models for text in one.undeclared_models()]
     if problems:
         raise ManifestError(problems)
+
+
+def check_sandbox_names(team: Team) -> None:
+    """Raise `UnknownName` for a sandbox that no package here has; whether this machine can use it is not asked."""
+    for _, settings in _sandboxes(team):
+        if settings.backend != AUTO:
+            named_sandbox(settings.backend)
 
 
 def check_sandboxes(team: Team) -> None:

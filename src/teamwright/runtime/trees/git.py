@@ -186,8 +186,8 @@ def environment() -> dict[str, str]:
     }
 
 
-async def check_git() -> None:
-    """Raise `UsageError` unless a version of Git is installed that merges without a tree."""
+async def check_git() -> str:
+    """Return the version of Git; raises `UsageError` unless one is installed that merges without a tree."""
     process = await asyncio.create_subprocess_exec(
         git_program(), "--version", env=environment(), stdout=asyncio.subprocess.PIPE, stdin=asyncio.subprocess.DEVNULL
     )
@@ -196,3 +196,4 @@ async def check_git() -> None:
     found = re.search(r"(\d+)\.(\d+)", said)
     if found is None or (int(found[1]), int(found[2])) < LEAST_VERSION:
         raise UsageError(NEEDS_GIT.format(least=".".join(map(str, LEAST_VERSION)), found=f"this is {said or 'none'}"))
+    return said

@@ -107,6 +107,7 @@ class _TeamChecks:
         if self.declared.teams.get(team.name) is team:
             self.graph.asked[team.name] = asked
         asked += self.graph.fallback_of(team, team.fields.text("recovery", "fallback"))
+        self._check_workspace(team)
         strategy = self._strategy(team)
         options = team.fields.get(OPTIONS) or Fields({}, team.fields.key_place("strategy"))
         if strategy is None or not isinstance(options, Fields):
@@ -139,6 +140,12 @@ class _TeamChecks:
         agents = self._placeholders(name for name in dict(members) if self.graph.is_known(name))
         helpers = self._placeholders(one.name for one in named if self.graph.is_known(one.name))
         check_team_handoffs(team, strategy, Members(agents, helpers), self.declared, self.report)
+
+    def _check_workspace(self, team: Declaration) -> None:
+        files = team.fields.get("workspace")
+        if isinstance(files, Fields) and files.has("git") == files.has("folder"):
+            message = f"{team.words}: 'workspace' needs either 'git' or 'folder'"
+            self.report.problem(files.place, message, "write  workspace: {git: PATH}  for a repository")
 
     def _strategy(self, team: Declaration) -> Strategy | None:
         name = strategy_of(team.fields)
