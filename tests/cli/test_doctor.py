@@ -86,3 +86,10 @@ def test_git_is_named_and_its_absence_is_no_failure(
     done = call("doctor")
     assert done.code == 0
     assert "there is no `git` here" in done.out
+
+
+def test_what_does_not_hold_for_guests_is_said(call: Call) -> None:
+    found = {one["name"]: one["detail"] for one in call("doctor", "--json").json["findings"]}
+    assert "not held: agents that its tools run have models of their own" in found["guests of 'pydantic-ai-slim'"]
+    assert "not held: a turn is charged what its agent reports" in found["coding agents"]
+    assert "guests of 'crewai'" not in found, "it is not installed here"

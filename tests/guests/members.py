@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Callable
 from importlib import import_module
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,12 +22,17 @@ from teamwright.values.limits import Limits, Price
 PRICE = Price(input=1.0, output=2.0)
 LOOKED_UP: Counter[str] = Counter()
 """How often the tool was called for each city."""
+LOOKED_UP_FILE = "LOOKED_UP"
+"""The variable that names a file for the calls of the tool, which outlives the process that makes them."""
 
 
 @recorded
 def weather(city: str) -> str:
     """Return the weather of a city."""
     LOOKED_UP[city] += 1
+    if path := os.environ.get(LOOKED_UP_FILE):
+        with Path(path).open("a", encoding="utf-8") as file:
+            file.write(f"{city}\n")
     return f"The weather of {city}: rain"
 
 
@@ -52,7 +59,11 @@ def ask_for_rome(request: ChatRequest) -> Say | CallTools:
 
 
 def server_model(server: ModelServer) -> ServerModel:
-    return ServerModel(url=server.url, name="m", price=PRICE)
+    return named_model(server.url, "m")
+
+
+def named_model(url: str, name: str) -> ServerModel:
+    return ServerModel(url=url, name=name, price=PRICE)
 
 
 def pydantic_ai_guest(name: str, model: ServerModel | None, **settings: Any) -> Guest:
@@ -109,18 +120,20 @@ MAKERS: dict[str, Callable[..., Guest]] = {
     "crewai": crewai_guest,
 }
 """A guest of each framework, by the module that it needs."""
+INSTALLED = [name for name in MAKERS if find_spec(name)]
+for module in INSTALLED:  # here, since an import may take longer than a test
+    import_module(module)
 
 
 def maker(framework: str) -> Callable[..., Guest]:
     """Return what makes a guest of a framework; skip the test where it is not installed."""
-    if find_spec(framework) is None:
+    if framework not in INSTALLED:
         pytest.skip(f"{framework} is not installed; set it up with  make peers")
-    import_module(framework)
     return MAKERS[framework]
 
 
 def mixed_team(model: ServerModel, limits: Limits | None = None) -> Team:
     """A team of a guest of each framework that is installed, and one member of ours, one after the other."""
-    members: list[Agent] = [make(f"of-{name}", model) for name, make in MAKERS.items() if find_spec(name)]
+    members: list[Agent] = [make(f"of-{name}", model) for name, make in MAKERS.items() if name in INSTALLED]
     ours = ModelAgent("ours", model=model, tools=[plain_weather])
     return Team("mixed", members=[*members, ours], limits=limits)

@@ -26,6 +26,7 @@ async def run_once(journal: MemoryJournal, server: ModelServer) -> str | None:
     return result.output
 
 
+@pytest.mark.timeout(300)
 async def test_killed_at_any_event_nothing_that_is_recorded_is_paid_for_again() -> None:
     journal = MemoryJournal()
     with ModelServer(ask_for_rome) as server:

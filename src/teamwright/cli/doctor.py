@@ -105,6 +105,7 @@ def examine() -> Iterator[Finding]:
     yield from _data()
     yield _sandbox()
     yield _git()
+    yield from _guests()
     yield _weights()
     yield _keys()
     yield from _unmasked()
@@ -218,6 +219,17 @@ def _git() -> Finding:
         return Finding("Git", True, anyio.run(check_git))
     except UsageError as error:
         return Finding("Git", False, "none that can be used", str(error))
+
+
+def _guests() -> Iterator[Finding]:
+    """What does not hold for guests of the frameworks that are installed, and for coding agents."""
+    from teamwright.agents.acp.agent import GAP
+    from teamwright.guests.frameworks import GUESTS
+
+    for framework in (one.framework for one in GUESTS):
+        if version := _version(framework.package):
+            yield Finding(f"guests of {framework.package!r}", True, f"{version}; not held: {framework.gap}")
+    yield Finding("coding agents", True, f"not held: {GAP}")
 
 
 def _weights() -> Finding:

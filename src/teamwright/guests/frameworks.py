@@ -28,7 +28,13 @@ class PydanticAIGuest(Guest):
     An agent that its tools run is billed to the turn if they pass it the model: `other.run(…, model=ctx.model)`.
     """
 
-    framework = Framework("pydantic-ai-slim", "pydantic_ai.agent", "AbstractAgent", "an agent of pydantic-ai")
+    framework = Framework(
+        "pydantic-ai-slim",
+        "pydantic_ai.agent",
+        "AbstractAgent",
+        "an agent of pydantic-ai",
+        "agents that its tools run have models of their own, unless they are given that of the turn",
+    )
 
     @override
     async def run(self, given: Any, turn: GuestTurn) -> GuestAnswer:
@@ -50,7 +56,13 @@ class LangGraphGuest(Guest):
     `input`, which makes its first state; its reply is its last state, or what `output` makes of it.
     """
 
-    framework = Framework("langgraph", "langgraph.pregel", "Pregel", "a compiled graph of LangGraph")
+    framework = Framework(
+        "langgraph",
+        "langgraph.pregel",
+        "Pregel",
+        "a compiled graph of LangGraph",
+        "a synchronous node that is cancelled goes on in its thread until its next request",
+    )
 
     @override
     async def run(self, given: Any, turn: GuestTurn) -> GuestAnswer:
@@ -98,7 +110,13 @@ class OpenAIAgentsGuest(Guest):
     Nothing is traced to OpenAI.
     """
 
-    framework = Framework("openai-agents", "agents", "Agent", "an agent of OpenAI Agents")
+    framework = Framework(
+        "openai-agents",
+        "agents",
+        "Agent",
+        "an agent of OpenAI Agents",
+        "a synchronous tool that is cancelled goes on in its thread",
+    )
 
     @override
     async def run(self, given: Any, turn: GuestTurn) -> GuestAnswer:
@@ -122,7 +140,11 @@ class AgentFrameworkGuest(Guest):
     """
 
     framework = Framework(
-        "agent-framework-core", "agent_framework", "BaseAgent", "an agent of Microsoft Agent Framework"
+        "agent-framework-core",
+        "agent_framework",
+        "BaseAgent",
+        "an agent of Microsoft Agent Framework",
+        "agents among its tools and in its workflow have models of their own, unless they have a chat_client()",
     )
 
     @override
@@ -153,7 +175,13 @@ class CrewAIGuest(Guest):
     `CREWAI_DISABLE_TELEMETRY=true` is set.
     """
 
-    framework = Framework("crewai", "crewai", "Crew", "a crew of CrewAI")
+    framework = Framework(
+        "crewai",
+        "crewai",
+        "Crew",
+        "a crew of CrewAI",
+        "memory and knowledge call models of their own, and a synchronous tool that is cancelled goes on in its thread",
+    )
 
     @override
     async def run(self, given: Any, turn: GuestTurn) -> GuestAnswer:
@@ -170,6 +198,12 @@ class CrewAIGuest(Guest):
         used: Any = result.token_usage
         usage = Usage(used.successful_requests, used.prompt_tokens, used.completion_tokens)
         return GuestAnswer(result.pydantic or result.json_dict or result.raw, usage if usage.total_tokens else None)
+
+
+GUESTS: tuple[type[Guest], ...] = (
+    PydanticAIGuest, LangGraphGuest, OpenAIAgentsGuest, AgentFrameworkGuest, CrewAIGuest,
+)  # fmt: skip
+"""The guests of every framework that is known here."""
 
 
 def _check_without_key(what: str, model: AnyModel | None) -> None:

@@ -39,12 +39,16 @@ TURN_SECONDS = 600.0
 
 
 class Framework(NamedTuple):
-    """A framework: the package that installs it, the module and class of its agents, and what one is called."""
+    """A framework: the package that installs it, the module and class of its agents, and what one is called.
+
+    `gap` says what of our promises does not hold for its guests, though their requests go to a model of ours.
+    """
 
     package: str
     module: str
     type: str
     what: str
+    gap: str = ""
 
 
 class GuestAnswer(NamedTuple):
@@ -177,7 +181,7 @@ def total_usage(tokens: Mapping[str, tuple[int, int]]) -> Usage | None:
 
 def _check_guest(owner: str, guest: object, framework: Framework) -> None:
     """Raise `UsageError` unless the object is what the framework makes."""
-    package, module, name, what = framework
+    package, module, name, what, _ = framework
     if module.partition(".")[0] not in sys.modules and not find_spec(module.partition(".")[0]):
         raise UsageError(f"{owner} needs the package {package!r}: run  {installer(by_uv=False)} {package}")
     made = getattr(sys.modules.get(module), name, None)  # who has an object of it has imported it

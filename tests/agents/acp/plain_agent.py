@@ -7,8 +7,10 @@ import os
 import subprocess
 import sys
 import time
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 cwd, asked, loads = "", 0, os.environ.get("LOADS") == "yes"
 
@@ -107,6 +109,22 @@ def do(command: str, rest: str, told: dict[str, Any]) -> None:  # noqa: PLR0912
             report(command, rest, told)
 
 
+def ask_model(requests: int, told: dict[str, Any]) -> None:
+    """Ask the model at `MODEL` so many times, say its last answer, and report what that has used."""
+    address = urlsplit(os.environ["MODEL"])
+    used, text = [0, 0], ""
+    for number in range(requests):
+        asked = {"model": "coder", "messages": [{"role": "user", "content": f"{text} {number}"}]}
+        connection = HTTPConnection(str(address.hostname), address.port)
+        connection.request("POST", f"{address.path}/chat/completions", json.dumps(asked))
+        answer = json.load(connection.getresponse())
+        connection.close()
+        text = answer["choices"][0]["message"]["content"]
+        used = [used[0] + answer["usage"]["prompt_tokens"], used[1] + answer["usage"]["completion_tokens"]]
+    say(text)
+    report("tokens", f"{used[0]} {used[1]}", told)
+
+
 def report(command: str, rest: str, told: dict[str, Any]) -> None:
     """Say what it has used, or why it stops."""
     match command:
@@ -117,6 +135,8 @@ def report(command: str, rest: str, told: dict[str, Any]) -> None:
             update("usage_update", used=1, size=2, cost={"amount": float(rest), "currency": "USD"})
         case "stop":
             told["stopReason"] = rest
+        case "model":
+            ask_model(int(rest), told)
         case _:
             say(f"? {command}")
 

@@ -6,85 +6,24 @@ import asyncio
 import os
 import signal
 from collections import Counter
-from collections.abc import AsyncGenerator, Sequence, Set
-from contextlib import asynccontextmanager
-from functools import cache, partial
+from functools import cache
 from tempfile import TemporaryDirectory
-from typing import Any, Literal
+from typing import Any
 
 from teamwright.journal.location import is_url
 from teamwright.journal.postgres.journal import PostgresJournal
-from teamwright.journal.protocol import Batch
-from teamwright.journal.sqlite.commits import Committer
-from teamwright.journal.sqlite.database import Database
-from teamwright.journal.sqlite.journal import SqliteJournal
 from teamwright.runtime.engine import Engine
 from teamwright.testing.chat import ChatAnswer, ChatRequest
 from teamwright.testing.model_server import ModelServer
 from teamwright.values.people import Intervention
 from teamwright.values.turns.results import FINAL, RunResult
+from tests.kit.killing_journal import KillingJournal, When
 from tests.kit.postgres_commits import watch_commits
 from tests.laws.crash import scenarios
 from tests.laws.crash.approvals import answer_to
 
 RUN_ID = "crashed"
 SEED = 4711
-
-INSIDE = 30
-"""Steps of the SQLite virtual machine after which a commit has begun and not ended."""
-When = Literal["before", "inside", "after"]
-
-
-class KillingCommitter(Committer):
-    """Commits as its journal lets it live."""
-
-    def __init__(self, journal: KillingJournal, database: Database, driven: Set[str]) -> None:
-        super().__init__(database, driven)
-        self._journal = journal
-
-    def commit(self, batches: Sequence[Batch]) -> None:
-        self._journal.before_commit()
-        super().commit(batches)
-        self._journal.die("after")
-
-
-class KillingJournal(SqliteJournal):
-    """A journal whose process dies by SIGKILL at its nth commit: before it, inside its transaction, or after it."""
-
-    def __init__(self, path: str, write: int | None = None, when: When = "before", *, locked: bool = True) -> None:
-        super().__init__(path)
-        self._fatal, self._when, self._locked = write, when, locked
-        self.writes = 0
-        self._new_committer = partial(KillingCommitter, self)
-
-    @asynccontextmanager
-    async def drive(self, run_id: str) -> AsyncGenerator[None]:
-        """Hold the driver lock, unless the test bypasses it."""
-        if self._locked:
-            async with super().drive(run_id):
-                yield
-        else:
-            yield
-
-    async def is_driven(self, run_id: str) -> bool:
-        return self._locked and await super().is_driven(run_id)
-
-    def before_commit(self) -> None:
-        self.writes += 1
-        self.die("before")
-        if self.writes == self._fatal and self._when == "inside":
-            self._database.writer.set_progress_handler(lambda: self.die("inside"), INSIDE)
-
-    async def send(self, run_id: str, intervention: Intervention) -> None:
-        """Send an intervention, which counts as a write."""
-        self.writes += 1
-        self.die("before")
-        await super().send(run_id, intervention)
-        self.die("after")
-
-    def die(self, when: When) -> None:
-        if self.writes == self._fatal and when == self._when:
-            os.kill(os.getpid(), signal.SIGKILL)
 
 
 class KillingPostgres(PostgresJournal):

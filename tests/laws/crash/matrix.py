@@ -24,8 +24,9 @@ from teamwright.testing.model_server import ModelServer
 from teamwright.values.events.agent import AgentCalled, AgentCallFailed
 from teamwright.values.events.event import Event
 from teamwright.values.turns.messages import digest
+from tests.kit.killing_journal import When
 from tests.kit.postgres import schema_url
-from tests.laws.crash.driver import RUN_ID, When
+from tests.laws.crash.driver import RUN_ID
 from tests.laws.crash.fork_server import ForkServer, JobResult
 from tests.laws.crash.scenarios import MODEL_TURN, SCENARIOS, Scenario, request_number
 

@@ -24,7 +24,8 @@ from teamwright.errors import AgentError
 from teamwright.runtime.engine import Engine
 from teamwright.values.turns.results import FINAL
 from teamwright.values.turns.turn import Turn
-from tests.laws.crash.driver import RUN_ID, KillingJournal, When
+from tests.kit.killing_journal import KillingJournal, When
+from tests.laws.crash.driver import RUN_ID
 
 ORDERS = ("a", "b", "a")
 """The orders that the member pays, all at once: the first and the last are the same action."""

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.laws.crash.driver import When
+from tests.kit.killing_journal import When
 from tests.laws.crash.fork_server import ForkServer
 from tests.laws.crash.matrix import ScenarioRuns, StateAtKill, check_calls, check_log, open_scenario, result_of
 from tests.laws.crash.scenarios import SCENARIOS

@@ -11,7 +11,7 @@ import anyio
 import pytest
 
 from teamwright.runtime.context.in_doubt import ALREADY_DONE
-from tests.laws.crash.driver import When
+from tests.kit.killing_journal import When
 from tests.laws.crash.fork_server import ForkServer
 from tests.laws.crash.payments import Endpoint, delete_first_run
 from tests.profiles import sampled

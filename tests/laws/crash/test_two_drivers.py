@@ -17,7 +17,8 @@ from teamwright.journal.protocol import Batch
 from teamwright.runtime.engine import Engine
 from teamwright.testing.chat import ChatAnswer, ChatRequest
 from teamwright.testing.model_server import ModelServer
-from tests.laws.crash.driver import RUN_ID, KillingJournal
+from tests.kit.killing_journal import KillingJournal
+from tests.laws.crash.driver import RUN_ID
 from tests.laws.crash.fork_server import ForkServer, JobResult
 from tests.laws.crash.matrix import DRIVE
 from tests.laws.crash.scenarios import SCENARIOS, TASK, answer

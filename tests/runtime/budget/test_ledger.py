@@ -22,6 +22,7 @@ from teamwright.values.limits import (
     Limits,
     MessageLimits,
     Rate,
+    Spend,
     Usage,
     charge_for,
     picodollars,
@@ -41,6 +42,18 @@ async def test_a_call_is_weighed_against_what_is_kept_as_the_latest_calls_were_c
     account.keep_back(Cost(0, 0, 0), Cost(10_000 - account.spent[TOKENS] - 400, 0, 0))
     with pytest.raises(Refusal, match="for its answer"):
         await reserve(account, 600, 200)
+
+
+async def test_a_call_that_is_known_to_cost_nothing_is_not_refused_for_what_is_overspent_or_kept_back() -> None:
+    account = Account("run", Limits(tokens=100, usd=1, calls=2), None, Cost(120, 0, 0))
+    account.keep_back(Cost(0, 0, 0), Cost(50, 10**11, 0))
+    free = ReservationRequest(ceiling=Spend(tokens=0, usd=0))
+    for _ in range(2):
+        (await account.reserve(free)).settle(Cost())
+    with pytest.raises(Refusal, match="calls"):
+        await account.reserve(free)
+    with pytest.raises(Refusal, match="tokens"):
+        await account.reserve(ReservationRequest())
 
 
 async def test_a_request_that_does_not_fit_waits_first_come_first_served() -> None:

@@ -50,6 +50,8 @@ MOST_DECISIONS = 100
 TOOL_KINDS = ("read", "edit", "delete", "move", "search", "execute", "think", "fetch", "switch_mode", "other")
 """The kinds of tool calls for which a coding agent may ask permission, as the protocol names them."""
 GO_ON = "You asked for permission, and were interrupted. Your request was {}. Go on with the task."
+GAP = "a turn is charged what its agent reports, also beyond its `ceiling`; what it does besides files may happen twice"
+"""What of our promises does not hold for coding agents."""
 CUT = {"max_tokens": "its model reached the longest output", "max_turn_requests": "it made as many requests as it may"}
 """Why an agent stopped before it was done."""
 

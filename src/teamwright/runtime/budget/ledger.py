@@ -11,6 +11,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 from typing_extensions import override
@@ -205,8 +206,9 @@ class Account(Balance):
     def obstacle(self, request: ReservationRequest) -> tuple[Account, BudgetUnit, float, float] | None:
         """Return what a call waits for: the level, the unit, what it needs there, and what others hold; else `None`."""
         cost, likely, _, _ = worst_case(Levels(tuple(self.chain()), self.outermost), request)
+        exceeds = partial(Account.exceeded_bound, cost=cost, likely=likely, declared=request.ceiling is not None)
         for level in self.chain():
-            if (index := level.exceeded_bound(cost, likely, with_held=True)) is not None:
+            if (index := exceeds(level, with_held=True)) is not None:
                 needed, held = (_display_amount(index, one) for one in (cost[index], level.held[index]))
                 return level, BUDGET_UNITS[index], needed, held
         return None
@@ -234,10 +236,11 @@ class Account(Balance):
 
     def _grant(self, request: ReservationRequest, take_other: Callable[[], None] | None) -> Reservation | None:
         cost, likely, cap, cut = worst_case(Levels(tuple(self.chain()), self.outermost), request)
+        exceeds = partial(Account.exceeded_bound, cost=cost, likely=likely, declared=request.ceiling is not None)
         for level in self.chain():
-            if (index := level.exceeded_bound(cost, likely, with_held=False)) is not None:
+            if (index := exceeds(level, with_held=False)) is not None:
                 raise Refusal(level, index, cost[index])
-        if any(level.exceeded_bound(cost, likely, with_held=True) is not None for level in self.chain()):
+        if any(exceeds(level, with_held=True) is not None for level in self.chain()):
             return None
         if take_other is not None:
             take_other()

@@ -105,14 +105,16 @@ class Balance:
         """How many calls and branches share what remains: those that hold something, wait, or may be about to ask."""
         return max(1, self.holders + self.waiting, self.branches)
 
-    def exceeded_bound(self, cost: Cost, likely: Cost, *, with_held: bool) -> int | None:
+    def exceeded_bound(self, cost: Cost, likely: Cost, *, with_held: bool, declared: bool) -> int | None:
         """Return the index of the bound that a reservation would exceed here, if any.
 
         What is kept back need not fit beside the worst case of a call but beside its likely cost: it is needed when the
         call has returned. While others are in flight, what is kept refuses nothing yet: their replies will show how
-        much is needed.
+        much is needed. A call that has `declared` to need nothing of a unit, such as a merge, is not refused for it.
         """
         for index, limit in self.bounds:
+            if declared and not cost[index]:
+                continue
             held, others = (self.held[index], self.likely[index]) if with_held else (0, 0)
             if self.spent[index] + held + cost[index] > limit:
                 return index

@@ -21,6 +21,7 @@ from teamwright.runtime.trees.member_trees import RunTrees
 from teamwright.runtime.trees.repository import Signature
 from teamwright.values.events.agent import PatchRefusal, RefusedFile, WorkspacePatched, WorkspaceRefused
 from teamwright.values.key import join_key
+from teamwright.values.limits import Spend
 from teamwright.values.text.display import count_text, cut
 from teamwright.values.turns.artifacts import PATCH, Artifact, TreeState, patch_in, patch_name
 from teamwright.values.turns.messages import digest
@@ -60,7 +61,8 @@ class MergeAgent(Agent):
     async def respond(self, turn: Turn, ctx: Context) -> Reply:
         """Return the commit, or the reason why there is none."""
         request = digest(turn.digest, self._author, self._message)
-        effect = Effect(kind="function", name=MERGE, request=request, call=partial(self._merge, turn, ctx))
+        call = partial(self._merge, turn, ctx)
+        effect = Effect(kind="function", name=MERGE, request=request, call=call, ceiling=Spend(tokens=0, usd=0))
         returned = await ctx.effect("merge", effect)
         found = cast("dict[str, Any]", returned.value)
         text = f"commit {found['commit'][:12]}" if "commit" in found else f"refused: {found['reason']}"
