@@ -11,16 +11,17 @@ import argparse
 import importlib
 import re
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Protocol, cast
+from typing import Literal, Protocol, cast, runtime_checkable
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "contributing" / "conformance.md"
-SUITES: tuple[str, ...] = ("mcp", "a2a", "agui", "phoenix", "responses", "acp", "bfcl")
+SUITES: tuple[str, ...] = ("mcp", "a2a", "agui", "phoenix", "responses", "acp", "bfcl", "dojo")
 """The suites, in the order of their sections on the page; `NAME` is the module `tools.conformance_NAME`."""
 Outcome = Literal["passed", "failed", "skipped"]
+DIFFERS = "is not what is measured; --write writes it"
 NOT_HERE = 77
 """The exit code for a suite that can't be had here, as where a package can't be installed."""
 
@@ -49,6 +50,18 @@ class Suite(Protocol):
 
     def run(self, only: str) -> Iterable[Row]:
         """Run the scenarios whose name contains a text, and return a row for each; raises `Unavailable`."""
+        ...
+
+
+@runtime_checkable
+class MeasuringSuite(Suite, Protocol):
+    """A suite that always measures the same: its tables on the pages have to be what it measures."""
+
+    OTHER_PAGE: Path
+    """Where a summary is, besides its table."""
+
+    def summary(self, rows: Sequence[Row]) -> str:
+        """Return the summary of all rows, as Markdown."""
         ...
 
 
@@ -84,7 +97,7 @@ def write_section(page: str, name: str, text: str) -> str:
     begin, end = f"<!-- begin {name} -->", f"<!-- end {name} -->"
     pattern = re.compile(f"{re.escape(begin)}.*?{re.escape(end)}", re.DOTALL)
     if not pattern.search(page):
-        raise SystemExit(f"{PAGE.name} has no section between {begin} and {end}")
+        raise SystemExit(f"the page has no section between {begin} and {end}")
     return pattern.sub(lambda _: f"{begin}\n{text}{end}", page)
 
 
@@ -94,9 +107,23 @@ def run_suite(name: str, only: str, *, write: bool) -> list[str]:
     rows = list(suite.run(only))
     text = table(rows, suite.EXPECTED)
     print(text, flush=True)
-    if write and not only:
-        PAGE.write_text(write_section(PAGE.read_text(encoding="utf-8"), name, text), encoding="utf-8")
-    return surprises(rows, suite.EXPECTED)
+    found = surprises(rows, suite.EXPECTED)
+    if only:
+        return found
+    sections = {PAGE: text}
+    if isinstance(suite, MeasuringSuite):
+        sections[suite.OTHER_PAGE] = suite.summary(rows)
+        found += [] if write else [f"{page} {DIFFERS}" for page in outdated(name, sections)]
+    if write:
+        for page, section in sections.items():
+            page.write_text(write_section(page.read_text(encoding="utf-8"), name, section), encoding="utf-8")
+    return found
+
+
+def outdated(name: str, sections: Mapping[Path, str]) -> list[Path]:
+    """Return the pages whose section of a suite is another one."""
+    pages = {page: page.read_text(encoding="utf-8") for page in sections}
+    return [page for page, text in pages.items() if write_section(text, name, sections[page]) != text]
 
 
 def main() -> int:
@@ -104,7 +131,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="run conformance suites against our doors")
     parser.add_argument("suites", nargs="*", choices=[*SUITES, []], help="by default all")
     parser.add_argument("--only", default="", metavar="TEXT", help="scenarios whose name contains this")
-    parser.add_argument("--write", action="store_true", help=f"write the tables to {PAGE.relative_to(ROOT)}")
+    parser.add_argument("--write", action="store_true", help="write the tables to their pages")
     asked = parser.parse_args()
     wrong: list[str] = []
     absent: list[str] = []
