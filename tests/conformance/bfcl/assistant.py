@@ -166,7 +166,7 @@ class RecordedTools(ToolSource):
 async def first_calls(engine: Engine, model: str, single: Mapping[str, Any]) -> list[dict[str, JsonValue]]:
     """The calls that a model makes at its first request in a task of one call, also where its turn fails later."""
     agent = ModelAgent(
-        "assistant", model=model, tools=[RecordedTools(single["tools"])], max_requests=2, max_tokens=MOST_TOKENS
+        "assistant", model=model, tools=[RecordedTools(single["tools"])], max_requests=1, max_tokens=MOST_TOKENS
     )
     result = await engine.run(Team("desk", members=[agent]), single["task"], run_id=single["id"])
     return await recorded_calls(engine, result.run_id, requests=1)
