@@ -139,8 +139,20 @@ def read_file(
     return documents
 
 
-def read_text(path: Path, report: ProblemReport, limits: ReadLimits) -> str | None:
-    """Read the text of a file; report a problem and return None if that fails."""
+def read_lines(path: Path, report: ProblemReport, limits: ReadLimits) -> list[tuple[Place, str]] | None:
+    """Read a file of JSON lines, without blank ones; report a problem and return None if that fails.
+
+    A line ends where JSON lines end, and may contain whatever a text in JSON may.
+    """
+    text = read_text(path, report, limits, printable=False)
+    if text is None:
+        return None
+    lines = enumerate(text.split("\n"), start=1)
+    return [(Place(str(path), number, 1), line) for number, line in lines if line.strip()]
+
+
+def read_text(path: Path, report: ProblemReport, limits: ReadLimits, *, printable: bool = True) -> str | None:
+    """Read the text of a file; report a problem and return None if that fails, or if it is not printable."""
     file = Place(str(path))
     try:
         if not stat.S_ISREG(path.stat().st_mode):
@@ -158,7 +170,8 @@ def read_text(path: Path, report: ProblemReport, limits: ReadLimits) -> str | No
     if len(data) > limits.size:
         report.problem(file, f"The file is larger than {limits.size >> 20} MiB", "split it")
         return None
-    return _decoded(data, file, report)
+    text = _decoded(data, file, report)
+    return None if text is None or (printable and not _is_printable(text, file, report)) else text
 
 
 def forward_slashes(path: Path | str) -> str:
@@ -183,18 +196,22 @@ def _may_be_meant(path: Path) -> bool:
 
 def _decoded(data: bytes, file: Place, report: ProblemReport) -> str | None:
     try:
-        text = data.decode("utf-8-sig")
+        return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         column = error.start - data.rfind(b"\n", 0, error.start)
         report.problem(Place(file.file, line, column), "The file is not UTF-8 text", "save it as UTF-8")
         return None
-    if found := UNPRINTABLE.search(text):
-        line = text.count("\n", 0, found.start()) + 1
-        place = Place(file.file, line, found.start() - text.rfind("\n", 0, found.start()))
-        report.problem(place, f"The file contains the control character U+{ord(found[0]):04X}", "remove it")
-        return None
-    return text
+
+
+def _is_printable(text: str, file: Place, report: ProblemReport) -> bool:
+    found = UNPRINTABLE.search(text)
+    if found is None:
+        return True
+    line = text.count("\n", 0, found.start()) + 1
+    place = Place(file.file, line, found.start() - text.rfind("\n", 0, found.start()))
+    report.problem(place, f"The file contains the control character U+{ord(found[0]):04X}", "remove it")
+    return False
 
 
 def parse_documents(text: str, file: Place, report: ProblemReport, limits: ReadLimits = MANIFEST) -> list[Node]:

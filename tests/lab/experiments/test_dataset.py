@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -73,6 +74,21 @@ def test_mistakes_of_a_table_name_their_row_also_after_texts_of_several_lines(tm
         "cases.csv:1:1: 'expectd' is not a column of a data set (did you mean 'expected'?)",
         "cases.csv:4:1: The cell 'data' is not JSON: '{no' (write a text as \"…\")",
         "cases.csv:5:1: This row has 6 cells, and there are 4 columns (put a text with commas in quotes)",
+    ]
+
+
+def test_a_line_ends_where_json_lines_end(tmp_path: Path) -> None:
+    task = "one\u2028two\u0085three\x7f"
+    (tmp_path / "cases.jsonl").write_text(json.dumps({"task": task}, ensure_ascii=False) + "\r\n\n")
+    assert [one.task for one in read_data_set(tmp_path / "cases.jsonl").cases] == [task]
+
+
+def test_blank_rows_say_nothing_and_a_column_is_there_once(tmp_path: Path) -> None:
+    assert mistakes(tmp_path, "cases.csv", "\n,,\nid,task,id\n") == [
+        "cases.csv:3:1: The column 'id' is there twice (leave one of them out)",
+    ]
+    assert mistakes(tmp_path, "empty.csv", "\n\n") == [
+        "empty.csv: The data set has no cases (a case is a mapping with a task)"
     ]
 
 

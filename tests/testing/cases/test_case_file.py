@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from teamwright.errors import ManifestError
 from teamwright.testing.cases.case_file import find_cases, read_case, recording_path
+from teamwright.testing.cases.replay import replay_case
 from tests.kit.cases import made_case
 
 
@@ -42,6 +44,19 @@ def test_an_answer_that_is_missing_is_named(team: Path) -> None:
     recording = recording_path(path)
     recording.write_text(recording.read_text() + '{"type":"sent","at":1.0,"answers":"report/ask-1"}\n')
     assert "the question 'report/ask-1' of the recording has no answer" in problems(path)[0]
+
+
+def test_what_members_say_may_contain_any_character(team: Path) -> None:
+    said = "".join(map(chr, range(1, 0xA1))) + "\u2028\u2029\ufeff\uffff\n"
+    data = {said: [said]}
+    rules = [{"agent": "critic", "json": data}, {"reply": said}]
+    (team / "scripts").mkdir()
+    (team / "scripts" / "replies.yaml").write_text(json.dumps({"rules": rules}))
+    manifest = (team / "team.yaml").read_text()
+    (team / "team.yaml").write_text(manifest.replace("scripted:", "scripted:scripts/"))
+    case = made_case(team, said)
+    assert case.case.expect.data == data
+    assert replay_case(case).passes
 
 
 def test_folders_give_their_cases_and_no_other_file(team: Path) -> None:

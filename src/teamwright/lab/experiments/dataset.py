@@ -26,7 +26,7 @@ from teamwright.documents.nodes import (
     shown,
     sort_problems,
 )
-from teamwright.documents.reader import FileForm, ReadLimits, has_key_like, read_file, read_text
+from teamwright.documents.reader import FileForm, ReadLimits, has_key_like, read_file, read_lines, read_text
 from teamwright.errors import ManifestError, nearest
 from teamwright.values.specs.evaluation import Evaluate
 from teamwright.values.text.validation_messages import hint_for, misfits_of
@@ -85,9 +85,10 @@ def read_data_set(path: Path) -> DataSet:
     match path.suffix.lower():
         case ".yaml" | ".yml":
             written, evaluate = _from_yaml(path, report)
-        case ".jsonl" | ".csv" as suffix:
-            text = read_text(path, report, ROOM) or ""
-            written = list((_from_lines if suffix == ".jsonl" else _from_table)(text, file, report))
+        case ".jsonl":
+            written = list(_from_lines(read_lines(path, report, ROOM) or (), report))
+        case ".csv":
+            written = list(_from_table(read_text(path, report, ROOM) or "", file, report))
         case _:
             written = []
             report.problem(file, f"{shown(path.name)} is no data set", f"name a file ending in {KINDS}")
@@ -138,15 +139,12 @@ def _mapping(node: Node, report: ProblemReport) -> Written | None:
     return None
 
 
-def _from_lines(text: str, file: Place, report: ProblemReport) -> Iterator[Written]:
-    for number, line in enumerate(text.splitlines(), start=1):
-        place = Place(file.file, number, 1)
-        if not line.strip():
-            continue
+def _from_lines(lines: Sequence[tuple[Place, str]], report: ProblemReport) -> Iterator[Written]:
+    for place, line in lines:
         try:
             value = _read_json(line)
         except ValueError as error:
-            at = Place(file.file, number, getattr(error, "colno", 1))
+            at = Place(place.file, place.line, getattr(error, "colno", 1))
             why = getattr(error, "msg", None) or str(error)
             report.problem(at, f"This line is not JSON: {why}", 'a case is one line such as {"task": "…"}')
             continue
@@ -184,16 +182,20 @@ def _from_table(text: str, file: Place, report: ProblemReport) -> Iterator[Writt
     try:
         for row in rows:
             place, line = Place(file.file, line, 1), rows.line_num + 1
-            if not columns:
-                columns = _columns(row, place, report)
-            elif any(cell.strip() for cell in row):
+            if not any(cell.strip() for cell in row):
+                continue
+            if columns:
                 yield _cells(columns, row, place, report), place
+            else:
+                columns = _columns(row, place, report)
     except csv.Error as error:
         report.problem(Place(file.file, line, 1), f"This row is not CSV: {error}", 'write a quote in a text as ""')
 
 
 def _columns(row: Sequence[str], place: Place, report: ProblemReport) -> list[str]:
     columns = [name.strip() for name in row]
+    for name in dict.fromkeys(one for one in columns if columns.count(one) > 1):
+        report.problem(place, f"The column {shown(name)} is there twice", "leave one of them out")
     for name in columns:
         if name not in Case.model_fields:
             hint = nearest(name, Case.model_fields, "the columns are the fields of a case").removesuffix(".")

@@ -13,7 +13,7 @@ from typing import Any
 from msgspec import DecodeError, Struct, json, structs
 
 from teamwright.documents.nodes import Place, ProblemReport
-from teamwright.documents.reader import ReadLimits, read_text
+from teamwright.documents.reader import ReadLimits, read_lines
 from teamwright.values.events.agent import EffectKind, PartialUsage, Tally, ValueForm
 from teamwright.values.limits import NOTHING, Bounds, Usage
 from teamwright.values.people import Intervention
@@ -24,7 +24,7 @@ from teamwright.values.value import JsonValue, Record
 FORMAT = 1
 ENDING = ".replies.jsonl"
 ID_LENGTH = 12
-ROOM = ReadLimits(size=256 << 20)
+ROOM = ReadLimits(size=256 << 20, nodes=10_000_000, characters=256 << 20, escapes=True)
 _NUMBER = re.compile(r"(\d+)")
 
 
@@ -183,10 +183,10 @@ def natural_key(key: str) -> list[tuple[int, int, str]]:
 
 def read_recording(path: Path, report: ProblemReport) -> Recording | None:
     """Read the file; reports every line that is none of ours, and returns `None` if there is any."""
-    text = read_text(path, report, ROOM)
-    if text is None:
+    written = read_lines(path, report, ROOM)
+    if written is None:
         return None
-    before, found = len(report.problems), list(_lines(text, path, report))
+    before, found = len(report.problems), list(_lines(written, report))
     starts = [line for line in found if isinstance(line, CaseStart)]
     if len(starts) != 1 and len(report.problems) == before:
         report.problem(Place(str(path)), f'It has {len(starts)} lines with "type":"start"', "it needs one")
@@ -204,19 +204,16 @@ def read_recording(path: Path, report: ProblemReport) -> Recording | None:
     )
 
 
-def _lines(text: str, path: Path, report: ProblemReport) -> Iterable[Line]:
-    seen: dict[str, int] = {}
-    for number, written in enumerate(text.splitlines(), start=1):
-        if not written.strip():
-            continue
+def _lines(written: Iterable[tuple[Place, str]], report: ProblemReport) -> Iterable[Line]:
+    seen: dict[str, int | None] = {}
+    for place, text in written:
         try:
-            line: Any = _DECODER.decode(written)
+            line: Any = _DECODER.decode(text)
         except DecodeError as error:
-            report.problem(Place(str(path), number, 1), f"This line is no part of a recording: {error}")
+            report.problem(place, f"This line is no part of a recording: {error}")
             continue
         if isinstance(line, RecordedReply):
             if line.key in seen:
-                place = Place(str(path), number, 1)
                 report.problem(place, f"The reply {line.key!r} is there twice, first in line {seen[line.key]}")
-            seen[line.key] = number
+            seen[line.key] = place.line
         yield line
