@@ -2,7 +2,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
+import anyio
 import pytest
 from typing_extensions import override
 
@@ -40,10 +42,12 @@ class Gambler(Agent):
 
     name: str
     calls: list[str] = field(default_factory=list[str])
+    delay: float = 0.0
     kind: str = "model"
 
     async def respond(self, turn: Turn, ctx: Context) -> Reply:
         async def call(attempt: Attempt) -> Returned:
+            await anyio.sleep(self.delay)
             self.calls.append(attempt.idempotency_key)
             lucky = int(digest(attempt.idempotency_key, self.name), 16) % 3
             return Returned("good" if lucky else "bad", Usage(requests=1, output_tokens=10, usd=PRICE))
@@ -76,7 +80,7 @@ def experiment(engine: Engine, members: Sequence[Gambler], attempts: int, usd: f
 
 
 async def carried_out(
-    journal: MemoryJournal, members: Sequence[Gambler], attempts: int = 2, usd: float | None = None
+    journal: MemoryJournal | Path, members: Sequence[Gambler], attempts: int = 2, usd: float | None = None
 ) -> list[CaseAttempt]:
     async with Engine(journal) as engine:
         return await experiment(engine, members, attempts, usd).run()
@@ -118,6 +122,57 @@ async def test_a_team_or_a_task_that_was_changed_is_measured_again() -> None:
     case, other = DATA.cases[0], DATA.cases[0].model_copy(update={"task": "Subtract"})
     one, two = (Variant("team", lambda: Team("x", members=[Gambler("g")]), digest(text)) for text in "ab")
     assert len({one.run_id(case, 1), one.run_id(case, 2), two.run_id(case, 1), one.run_id(other, 1)}) == 4
+
+
+async def test_two_processes_that_carry_out_one_experiment_pay_once_and_find_the_same(tmp_path: Path) -> None:
+    members = [Gambler("first", delay=0.01), Gambler("first", delay=0.01)]
+    tables: list[str] = []
+
+    async def process(member: Gambler) -> None:
+        tables.append(table(await carried_out(tmp_path / "runs.db", [member])))
+
+    async with anyio.create_task_group() as processes:
+        for one in members:
+            processes.start_soon(process, one)
+    assert tables[0] == tables[1]
+    calls = [call for one in members for call in one.calls]
+    assert len(calls) == len(set(calls)) == 8
+
+
+@pytest.mark.parametrize("usd", [None, 1.0])
+async def test_what_another_process_drives_goes_on_here_if_that_one_ends_but_not_beside_a_budget(
+    tmp_path: Path, usd: float | None
+) -> None:
+    async with Engine(tmp_path / "runs.db") as other, Engine(tmp_path / "runs.db") as own:
+        first, slow = experiment(own, [Gambler("first")], 1, usd), Team("first", members=[Gambler("first", delay=9)])
+        variant, case, found = first.variants[0], DATA.cases[0], list[CaseAttempt]()
+        handle = await other.start(slow, case.task, run_id=first.run_id(variant, case, 1))
+        if usd is not None:
+            with pytest.raises(UsageError, match="Another process carries out this experiment"):
+                await first.run()
+            return
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(_run_into, first, found)
+            await anyio.sleep(0.2)
+            handle.interrupt()
+        assert [one.status for one in found] == ["completed"] * 4
+
+
+async def _run_into(one: Experiment, found: list[CaseAttempt]) -> None:
+    found += await one.run()
+
+
+async def test_an_answer_that_is_there_twice_is_judged_once() -> None:
+    judge = Gambler("judge", delay=0.01)
+    cases = tuple(Case(id=str(n), task="Add", output="good", label="pass") for n in range(6))
+
+    def grader(declared: Evaluate, task: str, data: object) -> Team:
+        return Team("grading", members=[judge])
+
+    async with Engine("memory") as engine:
+        data = DataSet(evaluate=DATA.evaluate, cases=cases)
+        assert len(await Experiment(engine, data, [], grader).labels()) == 6
+    assert len(judge.calls) == 1
 
 
 @pytest.mark.parametrize("usd", [0.015, 0.035, 0.3])

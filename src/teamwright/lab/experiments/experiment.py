@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import anyio
 
-from teamwright.errors import TeamwrightError
+from teamwright.errors import RunIsLive, TeamwrightError, UsageError
 from teamwright.lab.experiments.dataset import Case, DataSet
 from teamwright.lab.experiments.grades import (
     Grade,
@@ -30,7 +31,7 @@ from teamwright.values.events.budget import BudgetRefused
 from teamwright.values.limits import Limits
 from teamwright.values.specs.evaluation import Evaluate
 from teamwright.values.turns.messages import digest
-from teamwright.values.turns.results import FINAL, RunResult, Status
+from teamwright.values.turns.results import FINAL, RunResult, RunSummary, Status
 from teamwright.values.value import JsonValue, Record
 
 if TYPE_CHECKING:
@@ -44,6 +45,8 @@ WORTH_IT = 1.5
 """A run that was cut goes on if it may then spend so many times as much."""
 UNLIMITED = 1e6
 """Dollars that stand for no limit, where a run that had one goes on without."""
+WAIT = 0.1
+"""Seconds between two looks at a run that another process drives."""
 LONGEST_SLUG, DIGITS, CASE_DIGITS = 20, 8, 10
 _T = TypeVar("_T")
 Progress = Callable[[int, int], None]
@@ -145,6 +148,8 @@ class Experiment:
     folder: Path = field(default_factory=Path)
     """Where the files of cases are."""
     progress: Progress = lambda _done, _total: None
+    _under_way: set[str] = field(default_factory=set[str])
+    """The runs that this process drives."""
 
     @cached_property
     def purse(self) -> Purse:
@@ -283,19 +288,48 @@ class Experiment:
     async def _driven(
         self, run_id: str, make: Callable[[], Team], begin: Callable[[Limits | None], Awaitable[Handle]]
     ) -> RunResult:
-        known = await self.engine.journal.find(run_id)
-        if known is not None and known.status in FINAL:
-            return await self.engine.runs.result(run_id)
+        """Return the result of a run that this process drives, or waits for while another one does."""
+        while True:
+            known = await self.engine.journal.find(run_id)
+            if known is not None and known.status in FINAL:
+                return await self.engine.runs.result(run_id)
+            if run_id not in self._under_way:  # as the grade of an answer is that is there twice
+                with suppress(RunIsLive):
+                    handle, result = await self._drive(run_id, known, make, begin)
+                    if handle.drives or result.status in FINAL:
+                        return result
+                self._refuse_other(run_id)
+            await anyio.sleep(WAIT)
+            await self.engine.runs.wait(run_id)
+
+    async def _drive(
+        self,
+        run_id: str,
+        known: RunSummary | None,
+        make: Callable[[], Team],
+        begin: Callable[[Limits | None], Awaitable[Handle]],
+    ) -> tuple[Handle, RunResult]:
         limits = self.purse.reserve(run_id)
+        self._under_way.add(run_id)
         try:
             handle = await begin(limits) if known is None else await self.engine.start_resume(run_id, team=make())
             result = await handle.result()
         except BaseException:
             self.purse.reserved.pop(run_id, None)
             raise
+        finally:
+            self._under_way.discard(run_id)
         if self.most_usd is not None:
             self.purse.settle(run_id, await self._spent(run_id))
-        return result
+        return handle, result
+
+    def _refuse_other(self, run_id: str) -> None:
+        """Raise `UsageError` if there is a budget, which can't bound what another process spends beside this one."""
+        if self.most_usd is not None:
+            raise UsageError(
+                f"Another process carries out this experiment: it drives the run {run_id!r}. Wait until it is done;"
+                " then the same command goes on where it stopped."
+            )
 
     async def _chain(self, run_id: str) -> list[str]:
         """The recorded run of this id, and the forks in which it went on; the last one counts."""

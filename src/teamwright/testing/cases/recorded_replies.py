@@ -247,7 +247,7 @@ class _RunReplies:
         return RecordedReply(
             key=self._key(key),
             effect=called.effect,
-            name=called.name,
+            name=self._cleaner.text(called.name),
             member=self._member(key),
             request="" if called.method else called.request,
             arguments=self._cleaner.value(arguments),
