@@ -134,14 +134,21 @@ def test_recorded_runs_become_a_data_set_with_verdicts_as_labels(call: Call, des
     [
         ((), "Name the team and the data set"),
         (("--from-runs", "all"), "--from-runs writes a data set"),
-        (("desk", "desk/data/odd.yaml"), "There is no judge 'juge'; did you mean 'judge'?"),
+        (("desk", "desk/data/odd.yaml"), "odd.yaml:1:11: evaluate: There is no judge 'juge'; did you mean 'judge'?"),
+        (
+            ("desk", "desk/data/odd.yaml"),
+            "odd.yaml:5:5: case '3': the module of the check 'q', 'nope:f', can't be",
+        ),
         (("desk", "desk/data/none.csv"), "There is no such file"),
     ],
 )
 def test_what_can_not_be_measured_is_refused(
     call: Call, desk: Path, arguments: tuple[str, ...], message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (desk / "data" / "odd.yaml").write_text(JUDGED.replace("judge: judge", "judge: juge"))
+    odd = JUDGED.replace("judge: judge", "judge: juge")
+    (desk / "data" / "odd.yaml").write_text(
+        f"{odd}  - {{task: x, evaluate: {{criteria: [{{id: q, function: nope:f}}]}}}}\n"
+    )
     monkeypatch.chdir(desk.parent)
     done = call("eval", *arguments)
     assert done.code == 2

@@ -128,11 +128,26 @@ def test_the_change_of_cost_has_the_interval_of_a_bootstrap_which_is_always_the_
         paired=True,
         vectorized=False,
         method="percentile",
+        confidence_level=1 - 2 * float(stats.norm.cdf(stats.t.ppf(0.025, 59) * (60 / 59) ** 0.5)),
         rng=1,
         n_resamples=2000,
     ).confidence_interval
     assert (found.low, found.high) == pytest.approx((known.low, known.high), abs=0.01)
     assert relative_change([0.0, 0.0], [1.0, 2.0]) is None
+
+
+def test_the_interval_of_a_mean_covers_it_also_for_few_cases(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(statistics, "RESAMPLES", 400)
+    draw, covered, costs = np.random.default_rng(8), list[bool](), list[bool]()
+    for share in (0.2, 0.5, 0.8) * 80:
+        scores = statistics.mean(draw.beta(2 * share, 2 - 2 * share, 30).tolist())
+        first = draw.lognormal(0, 0.5, 30)
+        cost = relative_change(first.tolist(), (first * share * draw.lognormal(-0.045, 0.3, 30)).tolist())
+        assert cost is not None
+        covered.append(scores.low <= share <= scores.high)
+        costs.append(cost.low <= share - 1 <= cost.high)
+    assert 0.92 <= fmean(covered) <= 0.98
+    assert 0.92 <= fmean(costs) <= 0.98
 
 
 def test_kappa_is_agreement_beyond_chance() -> None:

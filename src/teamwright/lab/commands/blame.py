@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from teamwright.history.run_history import RunHistory
     from teamwright.lab.experiments.blame import Blame, Fixed
     from teamwright.lab.experiments.dataset import Case, DataSet
+    from teamwright.lab.experiments.grades import Judges
     from teamwright.runtime.engine import Engine
     from teamwright.runtime.recorded.reader import TeamSource
     from teamwright.teams.team import Team
@@ -87,11 +88,10 @@ def blame(
         extend_sys_path()
         history = await engine.runs.history(found.id)
         source = await recorded_source(engine, found.id)
-        data, case = _case(history, expected, cases)
-        experiment = Experiment(
-            engine, data or DataSet(cases=()), (), Judges(source.source, engine.models).team, limit=limit,
-            most_usd=max_usd,
-        )  # fmt: skip
+        judges = Judges(source.source, engine.models)
+        data, case = _case(history, expected, cases, judges)
+        known = data or DataSet(cases=())
+        experiment = Experiment(engine, known, (), judges.team, limit=limit, most_usd=max_usd)
         team = _teams(engine, source, model)
         blamed = Blame(experiment, history, case, team, tries, HINT if asked is None else asked, model)
         await blamed.check()
@@ -106,7 +106,9 @@ def blame(
         return with_run(run, work)
 
 
-def _case(history: RunHistory, expected: str | None, file: Path | None) -> tuple[DataSet | None, Case | None]:
+def _case(
+    history: RunHistory, expected: str | None, file: Path | None, judges: Judges
+) -> tuple[DataSet | None, Case | None]:
     """What is expected of the run: the given words, or the case of its task."""
     from teamwright.lab.experiments.dataset import Case, DataSet, read_data_set
 
@@ -115,7 +117,7 @@ def _case(history: RunHistory, expected: str | None, file: Path | None) -> tuple
         return DataSet(cases=(case,)), case
     if file is None:
         return None, None
-    data = read_data_set(file)
+    data = read_data_set(file, judges.problems)
     for case in data.cases:
         if case.task.strip() == history.task.strip():
             return data, case

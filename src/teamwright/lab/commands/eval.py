@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from teamwright.lab.experiments.dataset import DataSet
     from teamwright.lab.experiments.experiment import CaseAttempt, Variant
+    from teamwright.lab.experiments.grades import Judges
     from teamwright.lab.experiments.report import ExperimentReport
     from teamwright.runtime.engine import Engine
     from teamwright.teams.team import Team
@@ -172,20 +173,22 @@ class EvalRequest:
         self, engine: Engine, first: Chosen, other: Chosen | None, gates: EvalGates, *, json: bool, out: Path | None
     ) -> int:
         from teamwright.lab.experiments.dataset import read_data_set
+        from teamwright.lab.experiments.grades import Judges
         from teamwright.lab.experiments.recorded_reports import record_report
         from teamwright.lab.experiments.report_text import html_of, text_of
 
         extend_sys_path()
-        data = read_data_set(self.cases)
-        gates.check(data)
         sources = [one.source(self.allow_roots) for one in (first, other) if one is not None]
+        judges = Judges(sources[0], engine.models)
+        data = read_data_set(self.cases, judges.problems)
+        gates.check(data)
         names = _labels([one for one in (first, other) if one is not None], sources)
         variants = [_variant(engine, label, source, self.name) for label, source in zip(names, sources, strict=True)]
         if len({one.identity for one in variants}) < len(variants):
             raise UsageError("--against is the same team, so that both would have the same runs; name another.")
         if self.ablate:
             variants += list(_without(engine, sources[0], variants[0]))
-        report = await self._measured(engine, data, sources[0], variants)
+        report = await self._measured(engine, data, judges, variants)
         title = f"{' and '.join(names)} on {self.cases.name}{', without each part' if self.ablate else ''}"
         await record_report(engine, report, title)
         if out is not None and out.suffix.lower() == HTML:
@@ -197,18 +200,16 @@ class EvalRequest:
         return report_failed_gates(gates.failures(report))
 
     async def _measured(
-        self, engine: Engine, data: DataSet, source: Source, variants: Sequence[Variant]
+        self, engine: Engine, data: DataSet, judges: Judges, variants: Sequence[Variant]
     ) -> ExperimentReport:
         from teamwright.lab.experiments.experiment import Experiment
-        from teamwright.lab.experiments.grades import Judges
         from teamwright.lab.experiments.report import report_of
         from teamwright.teams.preflight import check_ready
 
-        judges, own = Judges(source, engine.models), _own_evaluation(source)
-        for declared in filter(None, (data.evaluate, own, *(case.evaluate for case in data.cases))):
-            judges.check(declared)
-        for variant in variants:
-            await check_ready(variant.make(), engine.models)
+        own = _own_evaluation(judges.source)
+        graders = [judges.team(one, "", None) for one in data.judged(own)]
+        for team in (*(variant.make() for variant in variants), *graders):
+            await check_ready(team, engine.models)
         experiment = Experiment(
             engine, data, variants, judges.team, own, self.attempts, self.limit, self.max_usd, self.cases.parent,
             ProgressCounter("runs") if not self.quiet else lambda _done, _total: None,

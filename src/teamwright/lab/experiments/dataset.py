@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from io import StringIO
 from pathlib import Path
 from typing import Any, Literal, cast
@@ -77,14 +77,23 @@ class DataSet(Value):
         """The criteria of a case."""
         return case.evaluate or self.evaluate
 
+    def judged(self, judged_by: Evaluate | None) -> list[Evaluate]:
+        """One evaluation for each choice of judges, where that of the team counts for labels without another one."""
+        found = [self.evaluation(case) or (judged_by if case.is_labelled else None) for case in self.cases]
+        return list({one.asked: one for one in found if one is not None}.values())
 
-def read_data_set(path: Path) -> DataSet:
+
+CheckEvaluation = Callable[[Evaluate], Iterable[str]]
+"""Yields what is wrong with an evaluation for the team that is measured, such as a judge that it does not have."""
+
+
+def read_data_set(path: Path, check: CheckEvaluation = Evaluate.problems) -> DataSet:
     """Read a data set; raises `ManifestError` with every mistake, its line and a suggestion."""
     report, file = ProblemReport(), Place(str(path))
     evaluate: Evaluate | None = None
     match path.suffix.lower():
         case ".yaml" | ".yml":
-            written, evaluate = _from_yaml(path, report)
+            written, evaluate = _from_yaml(path, report, check)
         case ".jsonl":
             written = list(_from_lines(read_lines(path, report, ROOM) or (), report))
         case ".csv":
@@ -92,7 +101,7 @@ def read_data_set(path: Path) -> DataSet:
         case _:
             written = []
             report.problem(file, f"{shown(path.name)} is no data set", f"name a file ending in {KINDS}")
-    cases = _checked(written, path, report)
+    cases = _checked(written, path, report, check)
     if not written and not report.problems:
         report.problem(file, "The data set has no cases", HINT)
     if report.problems:
@@ -104,7 +113,7 @@ Written = tuple[dict[str, JsonValue], Node | Place]
 """A case as it was written, with the node or the line that it comes from."""
 
 
-def _from_yaml(path: Path, report: ProblemReport) -> tuple[list[Written], Evaluate | None]:
+def _from_yaml(path: Path, report: ProblemReport, check: CheckEvaluation) -> tuple[list[Written], Evaluate | None]:
     form = FileForm(_is_data_set, NO_DATA_SET, HINT)
     documents = read_file(path, report, ROOM, form=form)
     if not documents:
@@ -117,6 +126,7 @@ def _from_yaml(path: Path, report: ProblemReport) -> tuple[list[Written], Evalua
                 report.problem(entry.place, f"{shown(entry.key)} is not a part of a data set", hint)
         if (node := root.get(EVALUATE)) is not None:
             evaluate = cast("Evaluate | None", _valid(Evaluate, plain(node), node, "evaluate", report))
+            _check(evaluate, node.place, "evaluate", report, check)
         root = root.get(CASES) or Items((), root.place)
     if not isinstance(root, Items):
         report.problem(root.place, f"'cases' expects a list, found {described(root)}", "start each line with '- '")
@@ -225,7 +235,7 @@ def _cells(columns: Sequence[str], row: Sequence[str], place: Place, report: Pro
     return found
 
 
-def _checked(written: Sequence[Written], path: Path, report: ProblemReport) -> list[Case]:
+def _checked(written: Sequence[Written], path: Path, report: ProblemReport, check: CheckEvaluation) -> list[Case]:
     """The cases that are valid, with the number as the id of those without one."""
     found: list[Case] = []
     known: dict[str, int] = {}
@@ -241,8 +251,7 @@ def _checked(written: Sequence[Written], path: Path, report: ProblemReport) -> l
             report.problem(place, f"case {name!r}: {text}", hint)
         if case is not None:
             found.append(case)
-            for text in () if case.evaluate is None else case.evaluate.problems():
-                report.problem(place, f"case {name!r}: {text}")
+            _check(case.evaluate, place, f"case {name!r}", report, check)
     return found
 
 
@@ -262,17 +271,17 @@ def _problems(fields: Mapping[str, JsonValue], folder: Path) -> Iterator[tuple[s
 def _valid(kind: type[Value], data: JsonValue, source: Node | Place, owner: str, report: ProblemReport) -> Value | None:
     """Return the value, or report every mistake in it."""
     try:
-        made = kind.model_validate(data)
+        return kind.model_validate(data)
     except ValidationError as error:
         for one in misfits_of(error, data):
             place = source if isinstance(source, Place) else place_at(source, one.at)
             report.problem(place, f"{owner}: {one}", hint_for(one, kind).strip(" ()"))
         return None
-    if isinstance(made, Evaluate):
-        place = source if isinstance(source, Place) else source.place
-        for text in made.problems():
-            report.problem(place, f"{owner}: {text}")
-    return made
+
+
+def _check(evaluate: Evaluate | None, place: Place, owner: str, report: ProblemReport, check: CheckEvaluation) -> None:
+    for text in () if evaluate is None else check(evaluate):
+        report.problem(place, f"{owner}: {text}")
 
 
 def write_lines(cases: Sequence[Mapping[str, Any]]) -> str:

@@ -13,7 +13,7 @@ from typing import cast
 
 from teamwright.agents.clients.client_pool import Models
 from teamwright.agents.contract.agent import Agent, Context
-from teamwright.agents.evaluators import Evaluator, make_evaluator, read_verdict
+from teamwright.agents.evaluators import Evaluator, criteria_problems, make_evaluator, read_verdict
 from teamwright.agents.functions.imports import modules_of
 from teamwright.errors import InvalidOutput, MemberFailed, UnknownName
 from teamwright.lab.experiments.dataset import Case
@@ -73,12 +73,12 @@ class Judges:
         made.declared, made.secrets = made.source.model_copy(update={"base": self.source.base}), secrets
         return made
 
-    def check(self, declared: Evaluate) -> None:
-        """Raise `UnknownName` if the manifest does not declare a judge."""
+    def problems(self, declared: Evaluate) -> list[str]:
+        """Return what is wrong with an evaluation, also unknown judges and code that can't be loaded."""
         known = [*self.source.manifest.agents, *self.source.manifest.teams]
-        for name in declared.judges:
-            if name not in known:
-                raise UnknownName("judge", name, known)
+        unknown = [str(UnknownName("judge", name, known)) for name in declared.judges if name not in known]
+        with modules_of(self.source.module_folder):
+            return [*declared.problems(), *unknown, *criteria_problems(declared)]
 
 
 @dataclass(frozen=True, slots=True)
