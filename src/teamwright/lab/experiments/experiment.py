@@ -298,7 +298,8 @@ class Experiment:
                     handle, result = await self._drive(run_id, known, make, begin)
                     if handle.drives or result.status in FINAL:
                         return result
-                self._refuse_other(run_id)
+                if self.most_usd is not None:
+                    raise _other_process(run_id)
             await anyio.sleep(WAIT)
             await self.engine.runs.wait(run_id)
 
@@ -322,14 +323,6 @@ class Experiment:
         if self.most_usd is not None:
             self.purse.settle(run_id, await self._spent(run_id))
         return handle, result
-
-    def _refuse_other(self, run_id: str) -> None:
-        """Raise `UsageError` if there is a budget, which can't bound what another process spends beside this one."""
-        if self.most_usd is not None:
-            raise UsageError(
-                f"Another process carries out this experiment: it drives the run {run_id!r}. Wait until it is done;"
-                " then the same command goes on where it stopped."
-            )
 
     async def _chain(self, run_id: str) -> list[str]:
         """The recorded run of this id, and the forks in which it went on; the last one counts."""
@@ -408,6 +401,14 @@ class Experiment:
             case=case.id, author=case.author, label=case.label == "pass", passed=grade.passed, score=grade.score,
             reversed_passed=other,
         )  # fmt: skip
+
+
+def _other_process(run_id: str) -> UsageError:
+    """The error where there is a budget, which can't bound what another process spends beside this one."""
+    return UsageError(
+        f"Another process carries out this experiment: it drives the run {run_id!r}. Wait until it is done; then the"
+        " same command goes on where it stopped."
+    )
 
 
 def _before_refusal(history: RunHistory) -> int | None:
