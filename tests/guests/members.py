@@ -9,6 +9,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+from warnings import catch_warnings
 
 import pytest
 
@@ -121,8 +122,9 @@ MAKERS: dict[str, Callable[..., Guest]] = {
 }
 """A guest of each framework, by the module that it needs."""
 INSTALLED = [name for name in MAKERS if find_spec(name)]
-for module in INSTALLED:  # here, since an import may take longer than a test
-    import_module(module)
+with catch_warnings(action="ignore"):  # here, since an import may take longer than a test
+    for module in INSTALLED:
+        import_module(module)
 
 
 def maker(framework: str) -> Callable[..., Guest]:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -237,3 +238,38 @@ async def test_a_cancelled_turn_leaves_no_task_and_no_thread_that_waits() -> Non
                 await asyncio.wait(waiting)
             await handle.result()
         server.stopped.set()
+
+
+@pytest.mark.parametrize("where", ["itself", "task", "group", "thread", "recorded"])
+async def test_a_guest_that_exits_the_process_fails_its_turn_and_the_loop_goes_on(where: str) -> None:
+    def leave() -> None:
+        sys.exit("bye")
+
+    async def leave_late() -> None:
+        await asyncio.sleep(0)
+        leave()
+
+    async def work(turn: GuestTurn) -> str:
+        match where:
+            case "itself":
+                leave()
+            case "task":
+                await asyncio.create_task(leave_late())
+            case "group":
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(leave_late)
+            case "thread":
+                await asyncio.get_running_loop().run_in_executor(None, leave)
+            case _:
+                await recorded(leave_late)()
+        return "here"
+
+    loop = asyncio.get_running_loop()
+    before = loop.get_task_factory()
+    with ModelServer() as server:
+        async with Engine(MemoryJournal()) as engine:
+            result = await engine.run(team(server, work), "Go")
+    assert result.status == "failed"
+    assert result.failure is not None
+    assert "bye" in result.failure.message
+    assert loop.get_task_factory() is before

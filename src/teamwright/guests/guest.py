@@ -158,7 +158,7 @@ class Guest(FunctionAgent):
         async with GuestTurn(self, ctx) as guest_turn:
             try:
                 answer = await self.run(self.given(turn), guest_turn)
-            except Exception as error:
+            except (Exception, SystemExit) as error:
                 raise guest_turn.failure(error) from error
             guest_turn.check()
         value = answer.value if self.output is None else self.output(answer.value)

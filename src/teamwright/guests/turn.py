@@ -66,6 +66,8 @@ class GuestTurn:
             self._models = await self._stack.enter_async_context(Models())
         if self.guest.model_agent is not None:
             await import_models()
+        self._tasks = GuestTasks.of(self._loop)
+        self._tasks.turns += 1
         self._token = CURRENT.set(self)
         return self
 
@@ -73,6 +75,7 @@ class GuestTurn:
         """End the turn: what threads still wait for is cancelled, and later calls are refused."""
         self._has_ended = True
         CURRENT.reset(self._token)
+        self._tasks.turn_ended(self._loop)
         calls = list(self._calls)
         for call in calls:
             call.cancel()
@@ -86,7 +89,7 @@ class GuestTurn:
         if self._error is not None:
             raise self._error
 
-    def failure(self, error: Exception) -> Exception:
+    def failure(self, error: Exception | SystemExit) -> Exception:
         """Return why the turn failed: an error of ours that the guest has passed on in another, or its own."""
         if self._error is not None:
             return cast("Exception", self._error)
@@ -94,7 +97,9 @@ class GuestTurn:
         while found is not None:
             if isinstance(found, TeamwrightError):
                 return found
-            found = found.__cause__ or found.__context__
+            found = (
+                found.exceptions[0] if isinstance(found, BaseExceptionGroup) else found.__cause__ or found.__context__
+            )
         return AgentError(f"{self.guest.framework.what} failed: {error_text(error)}")
 
     async def client(self, model: AnyModel | None = None) -> ModelClient:
@@ -217,6 +222,43 @@ class GuestTurn:
             return own
         key = model_key(model)
         return self._agents.get(key) or self._agents.setdefault(key, self.guest.agent_of(model))
+
+
+class GuestTasks:
+    """A task factory of an event loop with guests: what would end the process in a task of theirs fails the task.
+
+    An event loop passes `SystemExit` on to whoever runs it, and with it all other runs would end.
+    """
+
+    def __init__(self, outer: Any) -> None:
+        self._outer = outer
+        self.turns = 0
+
+    @classmethod
+    def of(cls, loop: asyncio.AbstractEventLoop) -> GuestTasks:
+        """Return the factory of a loop; make it, around that of the loop, for its first guest."""
+        found = loop.get_task_factory()
+        if not isinstance(found, cls):
+            found = cls(found)
+            loop.set_task_factory(found)
+        return found
+
+    def turn_ended(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Leave the loop after its last guest."""
+        self.turns -= 1
+        if not self.turns and loop.get_task_factory() is self:
+            loop.set_task_factory(self._outer)
+
+    def __call__(self, loop: asyncio.AbstractEventLoop, coro: Any, **options: Any) -> Any:
+        work = coro if CURRENT.get() is None else _without_exit(coro)
+        return asyncio.Task(work, loop=loop, **options) if self._outer is None else self._outer(loop, work, **options)
+
+
+async def _without_exit(coro: Awaitable[T]) -> T:
+    try:
+        return await coro
+    except SystemExit as error:
+        raise AgentError(error_text(error)) from error
 
 
 def current_turn(what: str) -> GuestTurn:

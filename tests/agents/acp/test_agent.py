@@ -242,8 +242,11 @@ async def test_a_turn_that_takes_too_long_is_ended(
     coder: Coder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(session, "CANCEL_SECONDS", 0.2)
-    result = await run(team_of(coder(timeout=0.5)), "child; sleep 600")
-    assert "within 0.5 s" in failure_of(result)
+    for seconds in (0.5, 4, 30):  # it may take long to start
+        result = await run(team_of(coder(timeout=seconds)), "child; sleep 600")
+        assert f"within {seconds} s" in failure_of(result)
+        if (tmp_path / "pids").exists():
+            break
     for pid in map(int, (tmp_path / "pids").read_text().split()):
         await wait_until(partial(is_gone, pid))
 
