@@ -30,7 +30,6 @@ COVERED_BY = {
     "guests/models/openai_agents_model.py": "guests/test_frameworks.py",
     "guests/models/pydantic_ai_model.py": "guests/test_frameworks.py",
     "runtime/context/merge.py": "runtime/trees/test_member_trees.py",
-    "runtime/trees/branch.py": "runtime/trees/test_member_trees.py",
     "runtime/trees/git.py": "runtime/trees/test_repository.py",
     "runtime/trees/run_trees.py": "runtime/trees/test_member_trees.py",
     "cli/runs/apply.py": "runtime/trees/test_apply.py",

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from teamwright.agents.sandbox.guard import Place, is_memory, remove_folder, room
+from teamwright.agents.sandbox.guard import WritablePlace, is_memory, remove_folder, room
 
 FILL = """
 import asyncio, sys
@@ -54,10 +54,10 @@ def test_temporary_files_are_on_a_disk_where_tmp_is_memory(tmp_path: Path) -> No
 
 def test_a_place_is_full_when_too_little_room_is_left(tmp_path: Path) -> None:
     free, files = room(str(tmp_path))
-    assert not Place(str(tmp_path), free // 2).is_full()
-    assert Place(str(tmp_path), free * 2).is_full()
-    assert files == 0 or 0 < Place(str(tmp_path), 0).keep_files < files
-    assert not Place(str(tmp_path / "missing"), 0).is_full()
+    assert not WritablePlace(str(tmp_path), free // 2).is_full()
+    assert WritablePlace(str(tmp_path), free * 2).is_full()
+    assert files == 0 or 0 < WritablePlace(str(tmp_path), 0).keep_files < files
+    assert not WritablePlace(str(tmp_path / "missing"), 0).is_full()
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="kinds of file systems of Linux")

@@ -13,7 +13,7 @@ from teamwright import Engine, Team
 from teamwright.agents.scripted import Rule
 from teamwright.journal.codec import decode_body
 from teamwright.journal.in_memory_journal import MemoryJournal
-from teamwright.values.events.agent import WorkspacePatched
+from teamwright.values.events.agent import WorkspacePatched, WorkspaceRefused
 from teamwright.values.specs.members import TeamWorkspace
 from teamwright.values.value import JsonValue
 from tests.kit.coders import branch, calls, coder, git, says
@@ -53,19 +53,29 @@ def make_team(folder: Path, drawn: list[list[tuple[str, int, bool]]], *, in_orde
     return Team("team", members=coders, strategy="dag", options={"steps": steps}, workspace=workspace)
 
 
-async def check_law(journal: MemoryJournal, source: Path, work: Path) -> list[str]:
-    """Apply the recorded patches one by one with Git alone, and compare the files with those of the branch."""
+async def check_law(
+    journal: MemoryJournal, source: Path, work: Path, drawn: list[list[tuple[str, int, bool]]]
+) -> list[str]:
+    """Apply the recorded patches one by one with Git alone, and compare the files with those of the branch.
+
+    Each member that has written a file of its own is on it, with all of them, unless its changes were given up.
+    """
     found = await branch(journal)
     git(source, "worktree", "add", "--quiet", "--detach", str(work), found.branch.base)
     for fact in found.branch.chain():
         body = (await journal.bodies([fact.patch.hash]))[fact.patch.hash]
         subprocess.run(["git", "apply", "-"], cwd=work, input=str(decode_body(body)).encode(), check=True)
+    events = await journal.read("r")
+    given_up = {one.fact.member for one in events if isinstance(one.fact, WorkspaceRefused) and not one.fact.resolver}
+    for name, chosen in zip(NAMES, drawn, strict=False):
+        own = {work / name / f"{number}.txt" for number, (_, _, is_own) in enumerate(chosen) if is_own}
+        assert {one for one in own if one.exists()} == (set() if name in given_up else own), name
     git(work, "add", "--all")
     applied = git(work, "write-tree").strip()
     repository = await found.open()
     assert applied == await repository.tree_of(found.branch.tip())
     chain = [fact.commit for fact in found.branch.chain()]
-    recorded = [event.fact.commit for event in await journal.read("r") if isinstance(event.fact, WorkspacePatched)]
+    recorded = [event.fact.commit for event in events if isinstance(event.fact, WorkspacePatched)]
     assert recorded == chain, "what is recorded as applied is on the branch, and once"
     return chain
 
@@ -81,14 +91,14 @@ async def check(drawn: list[list[tuple[str, int, bool]]], *, in_order: bool, sha
     journal = MemoryJournal()
     async with Engine(journal) as engine:
         await engine.run(make_team(source, drawn, in_order=in_order), "Edit", run_id="r")
-    whole = await check_law(journal, source, root / "first")
+    whole = await check_law(journal, source, root / "first", drawn)
     events = await journal.read("r")
     at = 1 + int(share * (len(events) - 2))
     copy = await cut(journal, at)
     durable = [str(one.fact.to_json()["commit"]) for one in events[:at] if one.kind == "workspace.patched"]
     async with Engine(copy) as engine:
         await engine.resume("r", team=make_team(source, drawn, in_order=in_order))
-    again = await check_law(copy, source, root / "second")
+    again = await check_law(copy, source, root / "second", drawn)
     assert again[: len(durable)] == durable, "what was recorded as applied stays applied, once"
     if in_order:
         assert again == whole

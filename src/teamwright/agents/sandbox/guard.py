@@ -46,7 +46,7 @@ class GuardedProgram:
     def __init__(self, spec: dict[str, str], command: list[str]) -> None:
         self.spec, self.command = spec, command
         self.most_processes, self.most_memory = int(spec["processes"]), int(spec["memory"])
-        self.places: list[Place] = []
+        self.places: list[WritablePlace] = []
         self.code: int | None = None
         self.error = ""
         self.awake, self._wake = os.pipe()
@@ -75,8 +75,8 @@ class GuardedProgram:
         try:
             keep_free = int(self.spec["keep_free"])
             others = (folder, *filter(None, self.spec["writable"].split("\n")))
-            self.places = [Place(self.spec["workspace"], keep_free)]
-            self.places += [Place(one, min(keep_free, room(one)[0] // 2)) for one in others]
+            self.places = [WritablePlace(self.spec["workspace"], keep_free)]
+            self.places += [WritablePlace(one, min(keep_free, room(one)[0] // 2)) for one in others]
             own = self.spec["tmp"] or folder
             os.environ.update({"TMPDIR": own, "HOME": self.spec["home"] or own})
             reason = self._watch(self._start(libc, folder))
@@ -194,7 +194,7 @@ class GuardedProgram:
             os.write(int(self.spec["report"]), reason.encode())
 
 
-class Place:
+class WritablePlace:
     """A folder in which a program may write, and how much room it leaves on the file system there."""
 
     def __init__(self, path: str, keep_free: int) -> None:
