@@ -9,7 +9,7 @@ import pytest
 
 from teamwright.errors import UsageError
 from teamwright.runtime.trees.git import GitFailed, TooMuchOutput
-from teamwright.runtime.trees.repository import MOST_MARKS, ChangedFile, RunRepository
+from teamwright.runtime.trees.repository import MOST_MARKS, SNAPSHOT, ChangedFile, RunRepository
 from teamwright.values.specs.members import TeamWorkspace
 from tests.kit.coders import git
 
@@ -125,6 +125,19 @@ async def test_files_are_the_bytes_of_the_commit_whatever_their_attributes_say(
     (folder / ".gitattributes").write_text("* working-tree-encoding=UTF-16\n")
     (folder / "b.py").write_text("plain\n")
     assert await made.git.run("show", f"{await made.snapshot('m')}:b.py") == b"plain\n"
+
+
+async def test_attributes_hide_no_conflict(tmp_path: Path, repository: Path) -> None:
+    (repository / ".gitattributes").write_text("* merge=union conflict-marker-size=32\n")
+    git(repository, "add", ".")
+    git(repository, "commit", "--quiet", "--message=attributes")
+    made, base = await opened(tmp_path, repository)
+    folder = await made.check_out("m", await made.tree_of(base))
+    (folder / "b.py").write_text("x = 2\n")
+    onto = await made.commit(await made.snapshot("m"), (base,), SNAPSHOT)
+    (folder / "b.py").write_text("x = 3\n")
+    merged = await made.merge(onto, base, await made.snapshot("m"))
+    assert [(one.path, one.lines) for one in merged.conflicts] == [("b.py", ((1, 5),))]
 
 
 async def test_what_is_no_file_is_no_part_of_a_tree(tmp_path: Path, repository: Path) -> None:

@@ -37,8 +37,8 @@ MOST_MARKS = 50
 """How many conflicts of one file are named."""
 CACHES = ("__pycache__/", "*.pyc", ".pytest_cache/", ".mypy_cache/", ".ruff_cache/", ".hypothesis/", "node_modules/")
 """What programs leave behind and no member means to change, whatever the repository ignores itself."""
-RAW = "* -text -filter -ident -working-tree-encoding\n"
-"""Files are the bytes of a commit, whatever attributes a member or the repository gives them."""
+RAW = "* -text -filter -ident -working-tree-encoding !merge !conflict-marker-size\n"
+"""Files are the bytes of a commit, and conflicts are marked, whatever attributes a member or the repository gives."""
 SCRATCH = "scratch"
 """What is noted of a folder whose files count for nothing."""
 BASE_REF, KEPT_REFS = "refs/teamwright/base", "refs/teamwright/kept"
