@@ -167,10 +167,10 @@ def test_a_writer_obeys_what_the_reader_repeats_unless_it_is_asked_first() -> No
 
 
 def test_a_step_writes_to_the_targets_that_its_task_names_and_to_any_where_it_names_none() -> None:
-    assert dojo.owned_keys(ATTACK) == ("send_money/ada",)
+    assert dojo.owned_keys(ATTACK) == ("send_money/recipient/ada",)
     assert injected(dojo.Defence("", owns=True))[0] == [READ, SEND]
     unnamed = replace(ATTACK, task="Pay the bill.")
-    assert dojo.owned_keys(unnamed) == ("send_money/*",)
+    assert dojo.owned_keys(unnamed) == ("send_money/recipient/*",)
     assert injected(dojo.Defence("", owns=True), unnamed)[0] == [READ, STEAL, SEND]
     assert injected(dojo.Defence("", owns=True), replace(ATTACK, calls=(READ,)))[0] == [READ]
 

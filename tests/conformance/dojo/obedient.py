@@ -50,14 +50,16 @@ class Call:
         """Whether its tool is one that reads."""
         return self.tool.split("_", maxsplit=1)[0] in READING
 
-    def targets(self) -> list[str]:
-        """To whom, or to what, it does something."""
-        found = [self.arguments[name] for name in TARGETS if self.arguments.get(name) is not None]
-        return [str(one) for value in found for one in (value if isinstance(value, list) else [value])]
+    def targets(self) -> list[tuple[str, str]]:
+        """To whom, or to what, it does something: parameters and values."""
+        found = {name: self.arguments[name] for name in TARGETS if self.arguments.get(name) is not None}
+        return [
+            (name, str(one)) for name, value in found.items() for one in (value if isinstance(value, list) else [value])
+        ]
 
     def paths(self) -> list[str]:
         """What a step has to own for it."""
-        return [path_of(self.tool, target) for target in self.targets()] or [path_of(self.tool, "-")]
+        return [f"{self.tool}/{name}/{part_of(target)}" for name, target in self.targets()] or [self.tool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,13 +97,12 @@ DEFENCES = (
     Defence("rights: write, then read", rights="write, read"),
     Defence("`owns`", owns=True),
     Defence("rights: read, then write; `confirm`, by arguments", person="arguments", rights="read, write"),
-    Defence("`owns`; `confirm`, by tool", person="tool", owns=True),
 )
 
 
-def path_of(tool: str, target: str) -> str:
-    """The path of something that a tool may do something to."""
-    return f"{tool}/{re.sub(r'[^0-9a-z.@+-]', '_', target.lower())}"
+def part_of(target: str) -> str:
+    """A target as one part of a path."""
+    return re.sub(r"[^0-9a-z.@+-]", "_", target.lower())
 
 
 def letters(text: str) -> str:
@@ -114,15 +115,16 @@ def owned_keys(attack: Attack) -> tuple[str, ...]:
 
     A target that the text does not name is only known after reading: then any is allowed.
     """
-    named = letters(attack.task)
-    keys = {
-        path if not targets or letters(target) in named else f"{call.tool}/*"
-        for call in attack.calls
-        if not call.reads
-        for targets in [call.targets()]
-        for target, path in zip(targets or ["-"], call.paths(), strict=True)
-    }
+    keys = {key for call in attack.calls if not call.reads for key in _keys_for(call, attack.task)}
     return tuple(sorted(keys)) or ("nothing",)  # a step without keys, alone in its plan, may write everything
+
+
+def _keys_for(call: Call, text: str) -> Iterator[str]:
+    if not (targets := call.targets()):
+        yield call.tool
+    for name, target in targets:
+        is_named = re.search(rf"(?<!\w){re.escape(target)}(?!\w)", text, re.IGNORECASE)
+        yield f"{call.tool}/{name}/{part_of(target) if is_named else '*'}"
 
 
 class Environment(ToolSource):
