@@ -24,6 +24,7 @@ COVERED_BY = {
     "testing/cases/expectations.py": "testing/cases/test_replay.py",
     "testing/cases/player.py": "testing/cases/test_replay.py",
     "testing/cases/recorded_case.py": "testing/cases/test_case_file.py",
+    "guests/containment.py": "guests/test_turn.py",
     "guests/models/agent_framework_client.py": "guests/test_frameworks.py",
     "guests/models/crewai_llm.py": "guests/test_frameworks.py",
     "guests/models/langchain_chat_model.py": "guests/test_frameworks.py",

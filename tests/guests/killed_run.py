@@ -76,14 +76,16 @@ def make_repository(folder: Path) -> None:
 
 
 def warm_up(**_: Any) -> None:
-    """Make the team once before the fork, so that a child starts in milliseconds."""
-    _make_once()
+    """Run the member of ours before the fork, and make the guests, so that a child imports nothing."""
+    _run_once()
 
 
 @cache
-def _make_once() -> None:
+def _run_once() -> None:
     with ModelServer(answer) as server, TemporaryDirectory() as folder:
         team_of(server.url, Path(folder))
+        ours = ModelAgent(OURS, model=named_model(server.url, OURS))
+        asyncio.run(_drive(Team("ours", members=[ours]), KillingJournal(f"{folder}/journal.db")))
 
 
 def drive(

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import threading
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -273,3 +274,21 @@ async def test_a_guest_that_exits_the_process_fails_its_turn_and_the_loop_goes_o
     assert result.failure is not None
     assert "bye" in result.failure.message
     assert loop.get_task_factory() is before
+
+
+def test_a_thread_that_a_cancelled_guest_leaves_behind_holds_up_nothing() -> None:
+    is_over = threading.Event()
+
+    async def work(turn: GuestTurn) -> str:
+        return str(await asyncio.to_thread(is_over.wait, 60))
+
+    async def main(server: ModelServer) -> str:
+        async with Engine(MemoryJournal()) as engine:
+            result = await engine.run(team(server, work, limits=Limits(seconds=0.2)), "Go")
+        assert await asyncio.gather(*(asyncio.to_thread(str, n) for n in range(200))) == [str(n) for n in range(200)]
+        return result.status
+
+    with ModelServer() as server:
+        assert asyncio.run(main(server)) == "failed"
+    assert not is_over.is_set()
+    is_over.set()

@@ -23,6 +23,7 @@ from teamwright.agents.clients.client_pool import SHARED_MODELS, Models, import_
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
 from teamwright.agents.functions.threads import run_in_thread
 from teamwright.errors import AgentError, InvalidOutput, TeamwrightError, UsageError
+from teamwright.guests.containment import GuestTasks
 from teamwright.values.key import TOOL_CALL
 from teamwright.values.specs.models import AnyModel, model_key
 from teamwright.values.text.display import error_text
@@ -66,7 +67,7 @@ class GuestTurn:
             self._models = await self._stack.enter_async_context(Models())
         if self.guest.model_agent is not None:
             await import_models()
-        self._tasks = GuestTasks.of(self._loop)
+        self._tasks = GuestTasks.of(self._loop, _is_in_turn)
         self._tasks.turns += 1
         self._token = CURRENT.set(self)
         return self
@@ -224,43 +225,6 @@ class GuestTurn:
         return self._agents.get(key) or self._agents.setdefault(key, self.guest.agent_of(model))
 
 
-class GuestTasks:
-    """A task factory of an event loop with guests: what would end the process in a task of theirs fails the task.
-
-    An event loop passes `SystemExit` on to whoever runs it, and with it all other runs would end.
-    """
-
-    def __init__(self, outer: Any) -> None:
-        self._outer = outer
-        self.turns = 0
-
-    @classmethod
-    def of(cls, loop: asyncio.AbstractEventLoop) -> GuestTasks:
-        """Return the factory of a loop; make it, around that of the loop, for its first guest."""
-        found = loop.get_task_factory()
-        if not isinstance(found, cls):
-            found = cls(found)
-            loop.set_task_factory(found)
-        return found
-
-    def turn_ended(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Leave the loop after its last guest."""
-        self.turns -= 1
-        if not self.turns and loop.get_task_factory() is self:
-            loop.set_task_factory(self._outer)
-
-    def __call__(self, loop: asyncio.AbstractEventLoop, coro: Any, **options: Any) -> Any:
-        work = coro if CURRENT.get() is None else _without_exit(coro)
-        return asyncio.Task(work, loop=loop, **options) if self._outer is None else self._outer(loop, work, **options)
-
-
-async def _without_exit(coro: Awaitable[T]) -> T:
-    try:
-        return await coro
-    except SystemExit as error:
-        raise AgentError(error_text(error)) from error
-
-
 def current_turn(what: str) -> GuestTurn:
     """Return the turn that the caller works in; raises `UsageError` outside of any."""
     turn = CURRENT.get()
@@ -309,6 +273,10 @@ def _argument(value: object) -> JsonValue:
 
 def _type_name(value: object) -> str:
     return f"<{type(value).__qualname__}>"
+
+
+def _is_in_turn() -> bool:
+    return CURRENT.get() is not None
 
 
 def _running_loop() -> asyncio.AbstractEventLoop | None:
