@@ -5,6 +5,7 @@ Killed at any write, nothing that is recorded is paid for twice, no process is l
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -16,7 +17,10 @@ from typing import Any
 import anyio
 import pytest
 
+from teamwright import Engine
+from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.journal.sqlite.journal import SqliteJournal
+from teamwright.runtime.driver.tasks import CANCEL_GRACE
 from teamwright.runtime.recorded.reader import read_record
 from teamwright.runtime.trees.apply import RecordedBranch
 from teamwright.testing import CallTools, ChatRequest, ModelServer, Say
@@ -204,3 +208,27 @@ def test_a_budget_holds_for_what_the_server_has_billed_however_often_a_run_is_ki
         ended = runs.drive(tokens=limit).value
         assert max(runs.billed, ended["tokens"]) <= limit, f"after {write} writes"
         assert ended["reason"] in {"budget", "done"}, ended
+
+
+async def test_a_cancelled_run_ends_every_guest_within_its_grace_time_and_leaves_no_process(tmp_path: Path) -> None:
+    is_over = threading.Event()
+
+    def answer(request: ChatRequest) -> Say:
+        is_over.wait(60)
+        return Say(text="Late.")
+
+    make_repository(tmp_path)
+    at_once = 1 + len(killed_run.FRAMEWORKS)
+    with ModelServer(answer) as server:
+        async with Engine(MemoryJournal()) as engine:
+            handle = await engine.start(killed_run.team_of(server.url, tmp_path), killed_run.TASK, run_id=RUN_ID)
+            await anyio.to_thread.run_sync(server.wait_for, at_once, 60.0)
+            await engine.runs.cancel(RUN_ID, wait=False)
+            with anyio.fail_after(2 * CANCEL_GRACE):
+                result = await handle.result()
+            abandoned = [one for one in await engine.journal.read(RUN_ID) if one.kind == "agent.abandoned"]
+        for pid in map(int, (tmp_path / "pids").read_text().split()):
+            await wait_until(partial(is_gone, pid))
+        is_over.set()
+        assert server.count == at_once
+    assert (result.status, abandoned) == ("cancelled", [])
