@@ -99,6 +99,12 @@ def test_gates_fail_with_their_figures(call: Call, desk: Path, tmp_path: Path) -
     assert "is no report" in call("eval", desk, cases, "--no-worse-than", before).err
 
 
+def test_a_gate_of_a_price_fails_where_no_price_is_known(call: Call, desk: Path) -> None:
+    (desk / "team.yaml").write_text(TEAM.replace(", price: {input: 1, output: 10}", ""))
+    done = call("eval", desk, desk / "data" / "cases.csv", "--max-usd-per-pass", "9")
+    assert (done.code, "a pass has no known price" in done.err) == (1, True)
+
+
 def test_two_teams_are_compared_and_the_page_has_a_plot(call: Call, desk: Path, tmp_path: Path) -> None:
     other = write_team(tmp_path / "other", TEAM, REPLIES.replace("I do not know.", "It is Santiago."))
     done = call("eval", desk, desk / "data" / "cases.csv", "--against", other)

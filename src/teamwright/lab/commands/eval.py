@@ -288,10 +288,13 @@ class EvalGates:
         rate, price = first.pass_rate, first.usd_per_pass
         if self.min_pass is not None and (rate is None or rate.value < self.min_pass):
             yield f"gate failed: pass rate {interval_text(rate)}, and {self.min_pass:g} is wanted"
-        if self.max_usd_per_pass is not None and first.usd is not None and (price or 0) > self.max_usd_per_pass:
-            yield f"gate failed: a pass costs ${price:g}, and ${self.max_usd_per_pass:g} is the most"
-        if self.max_usd_per_pass is not None and not first.passed:
-            yield "gate failed: nothing passed, so that a pass has no price"
+        if self.max_usd_per_pass is not None:
+            if not first.passed:
+                yield "gate failed: nothing passed, so that a pass has no price"
+            elif price is None:
+                yield "gate failed: a pass has no known price; declare the  price  of the team's models"
+            elif price > self.max_usd_per_pass:
+                yield f"gate failed: a pass costs ${price:g}, and ${self.max_usd_per_pass:g} is the most"
         if self.baseline is not None:
             found = compare(self.baseline, [one for one in report.trials if one.variant == first.variant])
             if found.pass_rate.high < 0:
@@ -333,7 +336,7 @@ def _write_cases(runs: Sequence[str], manifest: Path | None, out: Path | None) -
         for run_id, why in left_out.items():
             say(f"left out: {run_id}: {why}")
         if not cases:
-            raise UsageError("None of these runs has ended, so there is no case; see  teamwright runs list")
+            raise UsageError("None of these runs is a case: they have not ended, or are those of experiments")
         lines = write_lines([one.model_dump(mode="json", exclude_defaults=True) for one in cases])
         write_file(lines, out, private=True)
         labelled = sum(one.is_labelled for one in cases)
