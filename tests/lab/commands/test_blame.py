@@ -46,6 +46,8 @@ def test_where_nothing_was_tried_it_says_so(call: Call, bad: Path) -> None:
     for options in (("--tries", "0"), ("--max-usd", "0.0000001")):
         done = call("runs", "blame", "bad", "--expected", "friday", *options)
         assert "nothing was tried, so these are guesses" in done.out
+        steps = [line.split()[0] for line in done.out.splitlines()[1:3]]
+        assert steps == ["step-1", "step-2"], "the most suspicious one is first"
         assert "pass" not in done.out
 
 

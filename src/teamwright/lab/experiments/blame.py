@@ -132,13 +132,17 @@ class Blame:
         """Fork the run before each of the chosen suspects; the one that fixed it most often first.
 
         A fork before a step does everything after it again, too: of steps that fix equally often the last one counts.
+        Those that were not tried keep their order.
         """
         jobs = [partial(self._try, one, number) for one in chosen for number in range(1, self.tries + 1)]
         outcomes = await self.experiment.side_by_side(jobs)
         found = [
             _fixed(one, [done for done in outcomes if done[0] == one.key and done[2] is not None]) for one in chosen
         ]
-        return sorted(found, key=lambda one: (-(one.rate.value if one.rate else -1.0), -one.suspect.number))
+        tried = sorted(
+            (one for one in found if one.rate), key=lambda one: (-one.fixed / one.tried, -one.suspect.number)
+        )
+        return [*tried, *(one for one in found if not one.rate)]
 
     async def _try(self, suspect: Suspect, number: int) -> tuple[str, str, bool | None]:
         """Fork once; returns the key of the suspect, the fork, and whether its end is good, None if it was too dear."""
