@@ -424,5 +424,7 @@ def test_an_edit_replaces_what_stands_there_once() -> None:
         for old, message in (("two", "contains the text 2 times"), ("three", "does not contain"), ("", "nothing to")):
             with pytest.raises(ToolError, match=message):
                 files.edit_file("a", old, "x")
+        with pytest.raises(ToolError, match="are the same, so nothing would change"):
+            files.edit_file("a", "1", "1")
         with pytest.raises(ToolError, match="There is no file"):
             files.edit_file("b", "x", "y")

@@ -77,6 +77,10 @@ class Files:
         place = self._resolve(path)
         if not old:
             raise ToolError("There is nothing to replace: give the text that goes, or write the file with write_file.")
+        if old == new:
+            raise ToolError(
+                "The text that goes and the one that takes its place are the same, so nothing would change."
+            )
         content, name = self._content(place), self._name(place)
         found = content.count(old)
         if not found:
