@@ -99,6 +99,11 @@ def test_gates_fail_with_their_figures(call: Call, desk: Path, tmp_path: Path) -
     assert "is no report" in call("eval", desk, cases, "--no-worse-than", before).err
 
 
+def test_labels_that_nothing_judges_are_said_to_be_unused(call: Call, desk: Path) -> None:
+    (desk / "data" / "labels.yaml").write_text(JUDGED.partition("\n")[2])
+    assert "2 labels not used, because nothing judges" in call("eval", desk, desk / "data" / "labels.yaml").err
+
+
 def test_a_gate_of_a_price_fails_where_no_price_is_known(call: Call, desk: Path) -> None:
     (desk / "team.yaml").write_text(TEAM.replace(", price: {input: 1, output: 10}", ""))
     done = call("eval", desk, desk / "data" / "cases.csv", "--max-usd-per-pass", "9")

@@ -27,6 +27,7 @@ from teamwright.cli.terminal.output import (
     write_result,
 )
 from teamwright.errors import UsageError
+from teamwright.values.text.display import count_text
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Sequence
@@ -207,6 +208,8 @@ class EvalRequest:
         from teamwright.teams.preflight import check_ready
 
         own = _own_evaluation(judges.source)
+        if own is None and (unused := sum(one.is_labelled and data.evaluation(one) is None for one in data.cases)):
+            say(f"{count_text(unused, 'label')} not used, because nothing judges the answer; name a judge in  evaluate")
         graders = [judges.team(one, "", None) for one in data.judged(own)]
         for team in (*(variant.make() for variant in variants), *graders):
             await check_ready(team, engine.models)
