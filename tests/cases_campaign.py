@@ -34,7 +34,7 @@ OTHER_TOOLS = (
     (f"def {TOOL}(word: str, limit: int = 3)", f"def {TOOL}(word: str, most: int = 3)"),
     ("Look a word up.", "Look a word up in a book."),
 )
-"""Changes of the tool itself: of a parameter, and of what a model is told of it."""
+"""Changes of the tool itself: of a parameter, and of what models read about it."""
 CALL = f"  - {{agent: '*', tool: {{name: {TOOL}, args: {{word: odd}}}}, times: 1}}\n"
 EQUIVALENT = {
     "reply of selector": "the words of who chooses are read for a name, which is still in them",

@@ -1,6 +1,6 @@
 """Tasks and threads that frameworks start in an event loop: what they do there must not end or hold up the process.
 
-An event loop passes `SystemExit` on to whoever runs it, and all other runs would end with it. When it is closed, it
+An event loop passes `SystemExit` on to its caller, and all other runs would end with it. When it is closed, it
 waits for its threads, and so does Python at its exit; a thread of a guest that was cancelled may go on for hours.
 """
 
@@ -97,5 +97,5 @@ def _carry_out(future: Future[T], call: Callable[[], T]) -> None:
         return
     try:
         future.set_result(call())
-    except BaseException as error:  # noqa: BLE001 - whoever waits for the call gets what it raised
+    except BaseException as error:  # noqa: BLE001 - the caller gets what it raised
         future.set_exception(error)

@@ -14,7 +14,7 @@ from contextlib import AsyncExitStack
 from contextvars import ContextVar
 from functools import partial, wraps
 from inspect import iscoroutinefunction
-from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, Self, TypeVar, cast
 
 from pydantic import BaseModel, JsonValue
 from pydantic_core import to_json, to_jsonable_python
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from teamwright.agents.clients.model_client import ModelClient
     from teamwright.agents.contract.agent import Context
     from teamwright.agents.model.agent import ModelAgent
-    from teamwright.guests.guest import Guest
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -47,10 +46,23 @@ DATA = (str, int, float, bool, type(None), list, tuple, dict, BaseModel)
 CURRENT: ContextVar[GuestTurn | None] = ContextVar("teamwright_guest_turn", default=None)
 
 
+class Visitor(NamedTuple):
+    """What a turn knows of its guest."""
+
+    name: str
+    what: str
+    """What its framework calls it."""
+    model_agent: ModelAgent | None
+    """The agent that makes its requests, unless it calls models of its own."""
+    agent_of: Callable[[AnyModel], ModelAgent]
+    """What makes an agent for its requests to another model."""
+    max_requests: int
+
+
 class GuestTurn:
     """What the loop of a guest reaches of us during one turn."""
 
-    def __init__(self, guest: Guest, ctx: Context) -> None:
+    def __init__(self, guest: Visitor, ctx: Context) -> None:
         self.guest, self.ctx = guest, ctx
         self._loop = asyncio.get_running_loop()
         self._stack = AsyncExitStack()
@@ -101,7 +113,7 @@ class GuestTurn:
             found = (
                 found.exceptions[0] if isinstance(found, BaseExceptionGroup) else found.__cause__ or found.__context__
             )
-        return AgentError(f"{self.guest.framework.what} failed: {error_text(error)}")
+        return AgentError(f"{self.guest.what} failed: {error_text(error)}")
 
     async def client(self, model: AnyModel | None = None) -> ModelClient:
         """Return the client of a model, by default of the guest's own."""

@@ -190,7 +190,7 @@ class RunRepository:
 
         With `keep`, changes in it that no one has recorded are kept first: under a reference of their own, or in their
         folder under another name where Git can't read them, or would take too long. A folder that Git can't set back is
-        made anew. A `scratch` folder holds nothing else, also nothing ignored, and nothing in it is kept.
+        made again. A `scratch` folder holds nothing else, also nothing ignored, and nothing in it is kept.
         """
         folder, keep = self.trees / name, keep and not scratch
         if not keep or not _is_folder(folder) or not await self._keep_changes(name, tree):
