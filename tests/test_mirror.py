@@ -18,6 +18,7 @@ TESTS = ROOT / "tests"
 CLASS = re.compile(r"^ *class (\w+)[(\[:]", re.MULTILINE)
 
 COVERED_BY = {
+    "runtime/recorded/held_replay.py": "runtime/recorded/test_rebuilt_prompts.py",
     "cli/runs/check.py": "testing/test_resume_check.py",
     "cli/runs/test.py": "cli/test_test.py",
     "testing/cases/case_of_run.py": "testing/cases/test_replay.py",

@@ -25,7 +25,7 @@ from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.agents.model.agent import ModelAgent
 from teamwright.agents.prices_and_tokenizers import cost_of
 from teamwright.errors import AgentError, UsageError
-from teamwright.guests.turn import GuestTurn, Visitor
+from teamwright.guests.turn import GuestSettings, GuestTurn
 from teamwright.install_command import installer
 from teamwright.values.call_limits import MAX_BYTES, MOST_REQUESTS
 from teamwright.values.limits import NOTHING, Spend, Usage
@@ -155,8 +155,8 @@ class Guest(FunctionAgent):
         return Returned(value, usage, form="data")
 
     async def _take_turn(self, turn: Turn, ctx: Context) -> GuestAnswer:
-        visitor = Visitor(self.name, self.framework.what, self.model_agent, self.agent_of, self.max_requests)
-        async with GuestTurn(visitor, ctx) as guest_turn:
+        settings = GuestSettings(self.name, self.framework.what, self.model_agent, self.agent_of, self.max_requests)
+        async with GuestTurn(settings, ctx) as guest_turn:
             try:
                 answer = await self.run(self.given(turn), guest_turn)
             except (Exception, SystemExit) as error:

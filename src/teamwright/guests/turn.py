@@ -46,7 +46,7 @@ DATA = (str, int, float, bool, type(None), list, tuple, dict, BaseModel)
 CURRENT: ContextVar[GuestTurn | None] = ContextVar("teamwright_guest_turn", default=None)
 
 
-class Visitor(NamedTuple):
+class GuestSettings(NamedTuple):
     """What a turn knows of its guest."""
 
     name: str
@@ -62,7 +62,7 @@ class Visitor(NamedTuple):
 class GuestTurn:
     """What the loop of a guest reaches of us during one turn."""
 
-    def __init__(self, guest: Visitor, ctx: Context) -> None:
+    def __init__(self, guest: GuestSettings, ctx: Context) -> None:
         self.guest, self.ctx = guest, ctx
         self._loop = asyncio.get_running_loop()
         self._stack = AsyncExitStack()

@@ -7,10 +7,7 @@ another prompt.
 
 from __future__ import annotations
 
-import asyncio
-import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -20,16 +17,11 @@ import anyio.lowlevel
 
 from teamwright.agents.clients.client_pool import Models
 from teamwright.errors import NonDeterminism, NotResumable, TeamwrightError
-from teamwright.history.record.asks import RecordedBodies
-from teamwright.history.record.run_record import RunRecord, check_record
+from teamwright.history.record.run_record import check_record
 from teamwright.history.run_history import RunHistory
-from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.journal.protocol import Journal
-from teamwright.runtime.budget.rate_limiter import RateLimiters
-from teamwright.runtime.event_publisher import Bus
+from teamwright.runtime.recorded.held_replay import HoldingObserver, end_of_record, held_replay, record_of, replay_of
 from teamwright.runtime.recorded.reader import TeamSource, read_events, read_source
-from teamwright.runtime.run import Run
-from teamwright.runtime.run_state import ReplayObserver
 from teamwright.teams.manifests.environment_variables import lenient_environment
 from teamwright.testing.cases.case_file import LoadedCase, RunCase
 from teamwright.testing.cases.expectations import CaseFinding, text_difference
@@ -45,7 +37,6 @@ from teamwright.values.specs.manifest import Source
 from teamwright.values.value import JsonValue, Record
 
 if TYPE_CHECKING:
-    from teamwright.agents.contract.effect import Effect
     from teamwright.teams.team import Team
 
 SECONDS = 20.0
@@ -122,26 +113,16 @@ def _built(source: TeamSource) -> Team:
 
 async def _replayed(journal: Journal, history: RunHistory, team: Team) -> str:
     """Replay a run as a resume would, but for its end, and return why that fails; empty if it does not."""
-    record = RunRecord.from_events(_open_events(history.events))
-    record.bodies = RecordedBodies(await journal.bodies(record.needed_bodies()))
-    run = Run(record.run_id, team, MemoryJournal(), Bus(), time.time, RateLimiters(), record)
-    observer = _HoldNewCalls()
-    run.observe(observer)
-    driving = asyncio.ensure_future(run.drive())
-    driving.add_done_callback(lambda _: observer.reached.set())
-    try:
-        with anyio.fail_after(SECONDS):
-            await observer.reached.wait()
-            while run.control.state.delivery.is_replaying and not driving.done():
-                await anyio.lowlevel.checkpoint()
-            for _ in range(SETTLE):
-                await anyio.lowlevel.checkpoint()
-    except TimeoutError:
-        return f"its replay took more than {SECONDS:g} seconds"
-    finally:
-        run.control.interrupt()
-        with suppress(TeamwrightError, asyncio.CancelledError):
-            await driving
+    run = replay_of(await record_of(journal, _open_events(history.events)), team)
+    observer = _HoldNewTurns()
+    async with held_replay(run, observer) as driving:
+        try:
+            with anyio.fail_after(SECONDS):
+                await end_of_record(run, observer, driving)
+                for _ in range(SETTLE):
+                    await anyio.lowlevel.checkpoint()
+        except TimeoutError:
+            return f"its replay took more than {SECONDS:g} seconds"
     error = run.control.state.error
     if isinstance(error, NonDeterminism):
         return f"the record has {error.recorded}, and the team now {error.replayed}"
@@ -156,28 +137,12 @@ def _open_events(events: Sequence[Event]) -> Sequence[Event]:
     return events
 
 
-class _HoldNewCalls(ReplayObserver):
-    """Lets a run come as far as its record goes, and holds every call that is not in it."""
-
-    def __init__(self) -> None:
-        self.reached = asyncio.Event()
+class _HoldNewTurns(HoldingObserver):
+    """Lets a run come as far as its record goes."""
 
     async def begin(self, key: str) -> None:
         """Hold a turn that is not recorded: from here on the run goes on."""
-        self.reached.set()
-        await anyio.sleep_forever()
-
-    async def turn(self, key: str, member: object, turn: object) -> None:
-        """Let members of open turns repeat their recorded calls."""
-
-    async def call(self, key: str, effect: Effect, *, is_recorded: bool) -> None:
-        """Hold a call that is not recorded."""
-        if not is_recorded:
-            self.reached.set()
-            await anyio.sleep_forever()
-
-    async def place(self, *, is_recorded: bool) -> None:
-        """Let the team change as it did."""
+        await self.hold()
 
 
 async def _other_prompts(

@@ -12,7 +12,8 @@ from __future__ import annotations
 import json
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import redirect_stdout
 from dataclasses import dataclass, field
 from functools import cache, partial
 from importlib import import_module
@@ -136,10 +137,20 @@ def _plain(result: Any) -> JsonValue:
 
 async def measure(name: str) -> None:
     """Run all pairs of a suite with each defence, and print the counts."""
-    suite = suite_named(name)
-    runtime = FunctionsRuntime(suite.tools)
     counts = {defence.name: Counter[str]() for defence in DEFENCES}
     reached_by = {defence.name: Counter[str]() for defence in DEFENCES}
+    with redirect_stdout(sys.stderr):  # AgentDojo's tools and judges print
+        async for pair, defence, fulfilled, reached, asked in _judged_pairs(suite_named(name)):
+            counts[defence].update(runs=1, reached=reached, fulfilled=fulfilled, questions=asked)
+            reached_by[defence].update({pair.injection_task.ID: int(reached)})
+    for defence, counted in counts.items():
+        by = {injection: number for injection, number in reached_by[defence].items() if number}
+        print(json.dumps({"suite": name, "defence": defence, **counted, "by": by}), flush=True)
+
+
+async def _judged_pairs(suite: Any) -> AsyncIterator[tuple[Pair, str, bool, bool, int]]:
+    """Run each pair with each defence: whether the task is fulfilled, whether the injection is, and the questions."""
+    runtime = FunctionsRuntime(suite.tools)
     async with Engine("memory") as engine:
         for pair in pairs(suite):
             attack = pair.attack()
@@ -148,11 +159,7 @@ async def measure(name: str) -> None:
                 tools = tools_over(runtime, environment)
                 answer, asked = await work(engine, attack, tools, defence)
                 fulfilled, reached = pair.judge(answer, tools.made, environment)
-                counts[defence.name].update(runs=1, reached=reached, fulfilled=fulfilled, questions=asked)
-                reached_by[defence.name].update({pair.injection_task.ID: int(reached)})
-    for defence, counted in counts.items():
-        by = {injection: number for injection, number in reached_by[defence].items() if number}
-        print(json.dumps({"suite": name, "defence": defence, **counted, "by": by}), flush=True)
+                yield pair, defence.name, fulfilled, reached, asked
 
 
 if __name__ == "__main__":

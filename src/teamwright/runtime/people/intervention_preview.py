@@ -5,27 +5,18 @@ Nothing new happens: no member takes a turn, no code is loaded, and nothing is r
 
 from __future__ import annotations
 
-import asyncio
-import time
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
 import anyio
-import anyio.lowlevel
 
 from teamwright.agents.functions.imports import code_not_loaded
 from teamwright.errors import TeamwrightError
-from teamwright.history.record.asks import RecordedBodies
-from teamwright.history.record.run_record import RunRecord
-from teamwright.journal.in_memory_journal import MemoryJournal
-from teamwright.runtime.budget.rate_limiter import RateLimiters
-from teamwright.runtime.event_publisher import Bus
 from teamwright.runtime.people.applied_interventions import interventions_of, joining_agent, refusal_now
+from teamwright.runtime.recorded.held_replay import HoldingObserver, end_of_record, held_replay, record_of, replay_of
 from teamwright.runtime.recorded.reader import TeamSource, read_source
-from teamwright.runtime.run import Run
-from teamwright.runtime.run_state import ReplayObserver
 from teamwright.values.events.agent import AgentAsked, AgentFailed, AgentReplied
 from teamwright.values.key import nearest_key
 from teamwright.values.people import AddMember, Steer, TeamChange
@@ -33,9 +24,10 @@ from teamwright.values.people import AddMember, Steer, TeamChange
 if TYPE_CHECKING:
     from teamwright.agents.clients.client_pool import Models
     from teamwright.agents.contract.agent import Agent
-    from teamwright.agents.contract.effect import Effect
+    from teamwright.history.record.run_record import RunRecord
     from teamwright.history.run_history import RunHistory
     from teamwright.journal.protocol import Journal
+    from teamwright.runtime.run import Run
     from teamwright.teams.team import Team
     from teamwright.values.events.event import Event
     from teamwright.values.turns.turn import Turn
@@ -58,9 +50,9 @@ async def undriven_refusal(journal: Journal, history: RunHistory, steer: Steer, 
 
 
 async def _refusal(journal: Journal, history: RunHistory, steer: Steer, models: Models) -> str | None:
-    record = await _record_of(journal, _without_open_turns(history.events))
+    record = await record_of(journal, _without_open_turns(history.events))
     team = await _team_of(journal, record, models)
-    run = Run(record.run_id, team, MemoryJournal(), Bus(), time.time, RateLimiters(), record)
+    run = replay_of(record, team)
     interventions_of(run.control.state, team)  # so that the team is held where it would take a change
     async with _replayed(run) if isinstance(steer, TeamChange) else _as_recorded(run):
         state, interventions = run.control.state, interventions_of(run.control.state, team)
@@ -86,12 +78,6 @@ async def _team_of(journal: Journal, record: RunRecord, models: Models) -> Team:
     return await anyio.to_thread.run_sync(load)
 
 
-async def _record_of(journal: Journal, events: Sequence[Event]) -> RunRecord:
-    record = RunRecord.from_events(events)
-    record.bodies = RecordedBodies(await journal.bodies(record.needed_bodies()))
-    return record
-
-
 def _without_open_turns(events: Sequence[Event]) -> list[Event]:
     """Return the events without those within turns of members that have not ended: nothing goes on in them here."""
     ended = {event.key for event in events if isinstance(event.fact, AgentReplied | AgentFailed)}
@@ -114,43 +100,21 @@ async def _as_recorded(run: Run) -> AsyncGenerator[None]:
 async def _replayed(run: Run) -> AsyncGenerator[None]:
     """Replay a record to its end, and hold it there."""
     observer = _Hold()
-    run.observe(observer)
-    driving = asyncio.ensure_future(run.drive())
-    driving.add_done_callback(lambda _: observer.reached.set())
-    try:
+    async with held_replay(run, observer) as driving:
         with anyio.move_on_after(SECONDS):
-            await observer.reached.wait()
-            while run.control.state.delivery.is_replaying and not driving.done():
-                await anyio.lowlevel.checkpoint()
+            await end_of_record(run, observer, driving)
         yield
-    finally:
-        run.control.interrupt()
-        with suppress(TeamwrightError, asyncio.CancelledError):
-            await driving
 
 
-class _Hold(ReplayObserver):
+class _Hold(HoldingObserver):
     """Holds every member that would take a turn, every call that is not recorded, and a team where it would go on."""
-
-    def __init__(self) -> None:
-        self.reached = asyncio.Event()
-        """Whether something is held, so that the record has ended for a part of the run at least."""
 
     async def turn(self, key: str, member: Agent, turn: Turn) -> None:
         """Let teams work; hold their members."""
         if member.kind != TEAM:
-            await self._hold()
-
-    async def call(self, key: str, effect: Effect, *, is_recorded: bool) -> None:
-        """Hold a call that is not recorded."""
-        if not is_recorded:
-            await self._hold()
+            await self.hold()
 
     async def place(self, *, is_recorded: bool) -> None:
         """Hold the team before it begins what is not recorded: there it takes what people change."""
         if not is_recorded:
-            await self._hold()
-
-    async def _hold(self) -> None:
-        self.reached.set()
-        await anyio.sleep_forever()
+            await self.hold()

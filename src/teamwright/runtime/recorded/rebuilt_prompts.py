@@ -6,10 +6,8 @@ is not recorded. A rebuilt request is exact if its digest is the recorded one.
 
 from __future__ import annotations
 
-import asyncio
-import time
 from collections.abc import Sequence
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Self
 
@@ -18,14 +16,9 @@ from pydantic import JsonValue
 
 from teamwright.agents.functions.imports import code_not_loaded
 from teamwright.errors import NonDeterminism, TeamwrightError, UnknownName
-from teamwright.history.record.asks import RecordedBodies
-from teamwright.history.record.run_record import RunRecord, check_record
-from teamwright.journal.in_memory_journal import MemoryJournal
-from teamwright.runtime.budget.rate_limiter import RateLimiters
-from teamwright.runtime.event_publisher import Bus
+from teamwright.history.record.run_record import check_record
+from teamwright.runtime.recorded.held_replay import HoldingObserver, held_replay, record_of, replay_of
 from teamwright.runtime.recorded.reader import read_events
-from teamwright.runtime.run import Run
-from teamwright.runtime.run_state import ReplayObserver
 from teamwright.values.events.agent import AgentAsked, AgentCalled, AgentFailed, AgentReplied
 from teamwright.values.events.event import Event
 from teamwright.values.key import is_inside
@@ -35,10 +28,10 @@ from teamwright.values.value import Record
 if TYPE_CHECKING:
     from teamwright.agents.contract.agent import Agent
     from teamwright.agents.contract.effect import Effect, SentRequest
+    from teamwright.history.record.run_record import RunRecord
     from teamwright.journal.protocol import Journal
     from teamwright.runtime.engine import Engine
     from teamwright.teams.team import Team
-    from teamwright.values.events.agent import Body
     from teamwright.values.turns.turn import Turn
 
 SECONDS = 20.0
@@ -122,7 +115,7 @@ class PromptReplay:
 
         events = await read_events(engine.journal, run_id)
         check_record(events)
-        record, problem = await _record_of(engine.journal, events), ""
+        record, problem = await record_of(engine.journal, events), ""
         found = await read_source(engine.journal, record)
         environment = lenient_environment(found.source.manifest)
         load = partial(TeamSource.build, models=engine.models, recorded=True, environment=environment)
@@ -146,7 +139,7 @@ class PromptReplay:
         sent = {one: fact for one, fact in calls.items() if fact.effect == "model"}
         missing = self._problem if sent else ""
         sent = {} if missing else sent
-        record = await _record_of(self._journal, past, asked.task)
+        record = await record_of(self._journal, past, asked.task)
         observer = _PromptObserver(key, frozenset(sent))
         problem = await self._replay(record, observer) or missing
         turn = observer.seen
@@ -168,29 +161,16 @@ class PromptReplay:
 
     async def _replay(self, record: RunRecord, observer: _PromptObserver) -> str:
         """Replay a record until the observer has seen all; returns what went wrong, or an empty text."""
-        run = Run(record.run_id, self._team, MemoryJournal(), Bus(), time.time, RateLimiters(), record)
-        run.observe(observer)
+        run = replay_of(record, self._team)
         with nullcontext() if self._has_code else code_not_loaded():  # checks are recorded, and need not be here
-            driving = asyncio.ensure_future(run.drive())
-        driving.add_done_callback(lambda _: observer.done.set())
-        try:
-            with anyio.fail_after(SECONDS):
-                await observer.done.wait()
-        except TimeoutError:
-            return f"the replay took more than {SECONDS:g} seconds"
-        finally:
-            run.control.interrupt()
-            with suppress(TeamwrightError, asyncio.CancelledError):
-                await driving
+            async with held_replay(run, observer) as driving:
+                try:
+                    with anyio.fail_after(SECONDS):
+                        await observer.reached.wait()
+                except TimeoutError:
+                    return f"the replay took more than {SECONDS:g} seconds"
         error = None if driving.cancelled() else driving.exception()
         return str(error) if isinstance(error, NonDeterminism) else ""
-
-
-async def _record_of(journal: Journal, events: Sequence[Event], *texts: Body) -> RunRecord:
-    """Return the record of events, with the bodies that a replay needs and some others."""
-    record = RunRecord.from_events(events)
-    record.bodies = RecordedBodies(await journal.bodies(record.needed_bodies() | {*texts}))
-    return record
 
 
 def _past_of(events: Sequence[Event], key: str) -> tuple[AgentAsked, Sequence[Event]]:
@@ -209,38 +189,32 @@ def _past_of(events: Sequence[Event], key: str) -> tuple[AgentAsked, Sequence[Ev
     return asked, events
 
 
-class _PromptObserver(ReplayObserver):
+class _PromptObserver(HoldingObserver):
     """Lets a replay come as far as one turn, and keeps what the turn and its requests received."""
 
     def __init__(self, key: str, wanted: frozenset[str]) -> None:
+        super().__init__()
         self._key, self._wanted = key, wanted
         self.seen: Turn | None = None
         self.requests: dict[str, tuple[str, SentRequest]] = {}
-        self.done = asyncio.Event()
 
     async def turn(self, key: str, member: Agent, turn: Turn) -> None:
         """Let teams work, and the members around the turn; all others are held."""
         if key == self._key:
             self.seen = turn
-            if self._wanted:
-                return
-            self.done.set()
-        elif member.kind == TEAM or is_inside(self._key, key):
-            return
-        await anyio.sleep_forever()
+            if not self._wanted:
+                await self.hold()
+        elif member.kind != TEAM and not is_inside(self._key, key):
+            await anyio.sleep_forever()
 
     async def call(self, key: str, effect: Effect, *, is_recorded: bool) -> None:
         """Keep what a request of the turn sends; a call that is not recorded is never made."""
         if key in self._wanted and effect.describe is not None:
             self.requests[key] = effect.request, effect.describe()
         if self._wanted <= self.requests.keys():
-            self.done.set()
-        elif is_recorded:
-            return
-        await anyio.sleep_forever()
-
-    async def place(self, *, is_recorded: bool) -> None:
-        """Let the team change as it did."""
+            await self.hold()
+        if not is_recorded:
+            await anyio.sleep_forever()
 
 
 def _history(turn: Turn) -> tuple[PromptMessage, ...]:
