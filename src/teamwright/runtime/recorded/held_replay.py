@@ -85,7 +85,7 @@ async def held_replay(run: Run, observer: HoldingObserver) -> AsyncGenerator[asy
 
 
 async def end_of_record(run: Run, observer: HoldingObserver, driving: asyncio.Future[RunResult | None]) -> None:
-    """Wait until a replay has come to the end of its record."""
+    """Wait until a replay has reached the end of its record."""
     await observer.reached.wait()
     while run.control.state.delivery.is_replaying and not driving.done():
         await anyio.lowlevel.checkpoint()
