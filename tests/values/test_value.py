@@ -90,7 +90,7 @@ def declared_values(kind: type[Value] = Value) -> Iterator[type[Value]]:
 @pytest.mark.parametrize("value", [nan, inf, -inf])
 def test_no_value_takes_a_number_that_is_none(value: float) -> None:  # K-11
     for module in walk_packages(teamwright.__path__, "teamwright."):
-        if not module.name.endswith("__main__"):
+        if not module.name.endswith("__main__") and not module.name.startswith("teamwright.guests.models."):
             import_module(module.name)
     wrong: list[str] = []
     own = (one for one in declared_values() if one.__module__.startswith("teamwright."))

@@ -30,6 +30,8 @@ exec "$@"
 
 def in_own_mounts(tmp_path: Path, command: str) -> str:
     """Run a command in a sandbox on a machine with a small file system, and whose /tmp is memory."""
+    if Path(sys.prefix).is_relative_to("/tmp"):
+        pytest.skip("the environment of the tests is in /tmp, which is hidden here")
     small, inside = tmp_path / "small", tmp_path / "inside"
     own = ["unshare", "--map-root-user", "--mount"]
     if subprocess.run([*own, "mount", "-t", "tmpfs", "none", "/tmp"], check=False).returncode:
@@ -41,7 +43,7 @@ def in_own_mounts(tmp_path: Path, command: str) -> str:
 
 @pytest.mark.parametrize(
     "command",
-    ["cat /dev/zero > {small}/full; sleep 20", "cd {small}; for one in $(seq 2000); do : > $one; done; sleep 20"],
+    ["cat /dev/zero > {small}/full; sleep 20", "cd {small}; for one in $(seq 2000); do echo > $one; done; sleep 20"],
     ids=["bytes", "files"],
 )
 def test_room_is_left_wherever_a_command_may_write(tmp_path: Path, command: str) -> None:

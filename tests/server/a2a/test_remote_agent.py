@@ -211,8 +211,9 @@ async def test_a_turn_that_ends_for_good_cancels_its_task(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
     monkeypatch.setenv("A2A_TOKEN", "x")
+    monkeypatch.setattr(remote_agent, "CANCEL_SECONDS", 20.0)
     if how == "timeout":
-        monkeypatch.setattr(remote_agent, "SECONDS", 0.3)
+        monkeypatch.setattr(remote_agent, "SECONDS", 2.0)
     limits = Limits(seconds=3) if how == "deadline" else None
     liar, journal = Liar(dict(NEVER_DONE)), MemoryJournal()
     async with listening(liar) as url:

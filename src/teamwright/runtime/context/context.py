@@ -206,7 +206,12 @@ class RunContext:
         wrong = effect.misfit() if effect.__class__ is Effect else f"it is {effect!r:.100}, and no Effect"
         if wrong is not None:
             raise UsageError(f"The effect at {key!r} can't be recorded: {wrong}")
-        return EffectCall(scope, place, effect).result()
+        call, run = EffectCall(scope, place, effect), scope.run
+        if effect.cancel_run is not None:
+            return call.resolve_run(effect.cancel_run)
+        if effect.by_content and run.record.number:
+            return call.resolve_by_content()
+        return call.resolve() if run.observer is None else call.resolve_observed(run.observer)
 
     async def ask_person(self, question: Question, *, key: str) -> Answer:
         """Ask a person; the process may end before the answer arrives."""

@@ -57,15 +57,6 @@ class EffectCall:
         self._emitted = 0
         self._streams: dict[ReplyPart, PartStream] = {}
 
-    def result(self) -> Awaitable[Returned]:
-        """Resolve the effect in the way of its kind; what is awaited adds no frame to it."""
-        effect, run = self._effect, self._scope.run
-        if effect.cancel_run is not None:
-            return self.resolve_run(effect.cancel_run)
-        if effect.by_content and run.record.number:
-            return self.resolve_by_content()
-        return self.resolve() if run.observer is None else self.resolve_observed(run.observer)
-
     async def resolve(self) -> Returned:
         """Return the recorded result, or make the call, with retries, and record it."""
         scope, run, record = self._scope, self._scope.run, self._record
