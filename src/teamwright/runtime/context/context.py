@@ -132,9 +132,7 @@ class RunContext:
                 counted.end()
         if evaluator is not None or run.trees is not None:
             ending = await self._accept(member, evaluator, turn, key, ending, before, merges=merges)
-        if not isinstance(ending, Reply) and policy.optional:
-            return ending.changed(optional=True)
-        return ending
+        return ending.changed(optional=True) if policy.optional and not isinstance(ending, Reply) else ending
 
     async def _recover(self, ask: Ask, failure: Failure, member: Agent, place: str) -> Reply | Failure:
         """Make a failed ask again with less if the budget refused it, and recover from any other failure."""
