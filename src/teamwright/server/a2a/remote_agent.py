@@ -17,6 +17,7 @@ import anyio
 from pydantic import JsonValue
 from typing_extensions import override
 
+from teamwright.agents.acp.process import finish
 from teamwright.agents.contract.agent import Context
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
 from teamwright.agents.contract.settings import AgentKeywords
@@ -71,8 +72,7 @@ class RemoteAgent(FunctionAgent):
             return await self._follow(str(task), ctx)
         except anyio.get_cancelled_exc_class():
             if ctx.is_stopped:  # otherwise only this process stops, and another one waits for the task
-                with anyio.CancelScope(shield=True):
-                    await self._cancel(str(task))
+                await finish(self._cancel(str(task)))
             raise
         except _Ended:
             raise
