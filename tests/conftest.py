@@ -1,12 +1,13 @@
 """Fixtures of every test: asyncio as the event loop, a separate data folder, no API keys, no task left behind."""
 
 import asyncio
+import functools
 import gc
 import inspect
 import os
 import shutil
 import signal
-from collections.abc import AsyncIterator, Generator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator
 from itertools import count
 from pathlib import Path
 from random import Random
@@ -30,6 +31,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 NUMBERS = count(1)
+LEFT_FOR_TEARDOWN = 5.0
+"""Seconds of a test's timeout that are left to its fixtures, once the test itself was ended."""
 SECRET_ENDINGS = ("_API_KEY", "_ACCESS_KEY", "_TOKEN", "_SECRET")
 
 
@@ -73,6 +76,36 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.freeze()
         gc.set_threshold(10 * gc.get_threshold()[0], *gc.get_threshold()[1:])
         gc.enable()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> None:
+    """End an async test that takes too long from within its event loop, so that its fixtures can end too.
+
+    The plugin's own timeout interrupts the loop, not the test, and its teardown would wait for the test for ever.
+    """
+    marker = pyfuncitem.get_closest_marker("timeout")
+    seconds = float(marker.args[0] if marker else pyfuncitem.config.getini("timeout")) - LEFT_FOR_TEARDOWN
+    if seconds <= 0:
+        return
+    if inspect.iscoroutinefunction(pyfuncitem.obj):
+        pyfuncitem.obj = bounded(pyfuncitem.obj, seconds)
+    elif (drawn := getattr(pyfuncitem.obj, "hypothesis", None)) and inspect.iscoroutinefunction(drawn.inner_test):
+        drawn.inner_test = bounded(drawn.inner_test, seconds)
+
+
+def bounded(test: Callable[..., Awaitable[None]], seconds: float) -> Callable[..., Awaitable[None]]:
+    @functools.wraps(test)
+    async def run(*args: object, **kwargs: object) -> None:
+        try:
+            async with asyncio.timeout(seconds) as bound:
+                await test(*args, **kwargs)
+        except TimeoutError as error:
+            if not bound.expired():
+                raise
+            raise AssertionError(f"the test took longer than {seconds:g} s; above is where it waited") from error
+
+    return run
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

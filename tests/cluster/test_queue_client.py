@@ -7,6 +7,7 @@ from contextlib import ExitStack
 
 import psycopg
 import pytest
+import sqlalchemy as sa
 
 from teamwright.cluster.queue_database import (
     ClaimedDrive,
@@ -19,7 +20,7 @@ from teamwright.cluster.queue_database import (
     queue_watch,
     stored_priority,
 )
-from teamwright.errors import UsageError
+from teamwright.errors import JournalUnavailable, UsageError
 from teamwright.values.turns.results import RunSummary
 from tests.kit.workers import Cluster
 
@@ -224,10 +225,35 @@ async def test_closing_leaves_no_connection_to_work_that_was_cancelled(cluster: 
     await begun.wait()
     task.cancel()
     await queue.close()
-    shown = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'closes' AND state IS NOT NULL"
+    await _no_connections(cluster, "closes")
+
+
+async def _no_connections(cluster: Cluster, name: str) -> None:
+    shown = "SELECT count(*) FROM pg_stat_activity WHERE application_name = %s AND state IS NOT NULL"
     async with await psycopg.AsyncConnection.connect(cluster.journal.address.url, autocommit=True) as connection:
         for _ in range(50):  # a server notices within moments that a connection was closed
-            if await (await connection.execute(shown)).fetchone() == (0,):
+            if await (await connection.execute(shown, [name])).fetchone() == (0,):
                 return
             await asyncio.sleep(0.02)
     pytest.fail("a connection stays open")
+
+
+async def test_opening_leaves_no_connection_if_it_is_cancelled_or_fails(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queue = QueueDatabase(cluster.journal.address, "opens")
+    opening = asyncio.create_task(queue.open())
+    await asyncio.sleep(0.02)
+    opening.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await opening
+    await _no_connections(cluster, "opens")
+    monkeypatch.setattr("dbos.DBOSClient.__init__", _connects_and_fails)
+    with pytest.raises(JournalUnavailable, match="no more"):
+        await queue.open()
+    await _no_connections(cluster, "opens")
+
+
+def _connects_and_fails(_: object, system_database_engine: sa.Engine, **__: object) -> None:
+    with system_database_engine.connect():
+        raise sa.exc.OperationalError("SELECT", {}, Exception("no more"))

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from threading import Condition
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
+from teamwright.agents.functions.threads import finish, run_to_completion
 from teamwright.errors import JournalError, JournalUnavailable, MissingExtra, UsageError
 from teamwright.journal.postgres.connection import DURABLE, DatabaseAddress, settings_of
 from teamwright.journal.postgres.tenant_budgets import refused_budget
@@ -182,8 +183,15 @@ class QueueDatabase:
         self._is_idle = Condition()
 
     async def open(self) -> None:
-        """Connect; create or upgrade the tables of DBOS first where needed. Those of the journal must exist."""
-        await asyncio.to_thread(self._open)
+        """Connect; create or upgrade the tables of DBOS first where needed. Those of the journal must exist.
+
+        If this fails or is cancelled, no connection stays open.
+        """
+        try:
+            await run_to_completion(self._open)
+        except BaseException:
+            await finish(self.close())
+            raise
 
     def _open(self) -> None:
         from dbos import DBOS, DBOSClient, DBOSPortableJSONSerializer
@@ -207,19 +215,22 @@ class QueueDatabase:
 
     def _close(self) -> None:
         """Close all connections, after those that threads of cancelled work still have: they would stay open."""
-        client, self._opened = self._opened, None
         with self._is_idle:
+            client, self._opened = self._opened, None
             self._is_idle.wait_for(lambda: not self._threads, CLOSING_SECONDS)
         if client is not None:
             client.destroy()
         self.engine.dispose()
 
     @contextmanager
-    def _at_work(self) -> Generator[None]:
+    def _at_work(self) -> Generator[DBOSClient]:
+        """The client, for the work of one thread, which `close` waits for."""
         with self._is_idle:
+            if (client := self._opened) is None:
+                raise JournalUnavailable(f"The queue in {self.address.shown} is not open: call open() before using it.")
             self._threads += 1
         try:
-            yield
+            yield client
         finally:
             with self._is_idle:
                 self._threads -= 1
@@ -234,11 +245,9 @@ class QueueDatabase:
         from dbos import error as dbos_errors
         from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, SQLAlchemyError
 
-        if self._opened is None:
-            raise JournalUnavailable(f"The queue in {self.address.shown} is not open: call open() before using it.")
         try:
-            with self._at_work():
-                return work(self._opened)
+            with self._at_work() as client:
+                return work(client)
         except (DataError, IntegrityError, dbos_errors.DBOSException) as error:
             raise JournalError(f"The queue in {self.address.shown} reports an error: {_text(error)}") from error
         except SQLAlchemyError as error:
@@ -250,10 +259,8 @@ class QueueDatabase:
         return JournalUnavailable(f"The queue in {self.address.shown} can't be used: {_text(error)}")
 
     def execute(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
-        with (
-            self._at_work(),
-            self.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection,
-        ):
+        """Execute a statement by itself, as part of the work of a `call`."""
+        with self.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
             result = connection.exec_driver_sql(statement, values)
             return [tuple(row) for row in result] if result.returns_rows else []
 

@@ -29,6 +29,7 @@ from teamwright.agents.contract.effect import Attempt, Effect, Returned
 from teamwright.agents.evaluators import EVALUATOR, Evaluator, criteria_problems, verdict_reply
 from teamwright.agents.functions.imports import load_function, own_folder
 from teamwright.agents.functions.instructions import call_off_loop
+from teamwright.agents.functions.threads import finish
 from teamwright.agents.review import is_passing, weighted_score
 from teamwright.agents.sandbox.back_ends import find_sandbox
 from teamwright.agents.sandbox.port import excess_text, start_process
@@ -163,8 +164,7 @@ async def run_command(
                 tasks.cancel_scope.cancel()
         finally:
             _kill(process)
-            with anyio.CancelScope(shield=True):
-                await process.wait()
+            await finish(process.wait())
         assert process.returncode is not None
         size = output.seek(0, os.SEEK_END)
         if size > MOST_BYTES:

@@ -6,11 +6,12 @@ import asyncio
 import threading
 import time
 
+import anyio
 import pytest
 
 from teamwright import Context, Engine, FunctionAgent, ScriptedAgent, Team, Turn
 from teamwright.agents.functions import threads as blocked_loop
-from teamwright.agents.functions.threads import await_steps, run_in_thread
+from teamwright.agents.functions.threads import await_steps, finish, run_in_thread
 from teamwright.agents.scripted import Rule, ToolRule
 from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.values.events.run import RunLogged
@@ -122,6 +123,49 @@ async def test_a_function_gets_its_cancellation_and_may_clean_up() -> None:
         await task
     assert seen == ["cancelled", "cleaned up"]
     assert held == []
+
+
+async def test_work_is_done_to_its_end_though_who_waits_is_cancelled_again_and_again() -> None:
+    done: list[str] = []
+
+    async def work() -> str:
+        for step in range(5):
+            await asyncio.sleep(0.02)
+            done.append(str(step))
+        return "finished"
+
+    assert await finish(work()) == "finished"
+    for scope in (anyio.CancelScope(), None):  # cancelled by anyio, and by asyncio alone
+
+        async def wait(scope: anyio.CancelScope | None = scope) -> None:
+            with scope or anyio.CancelScope():
+                await finish(work())
+
+        done.clear()
+        task = asyncio.create_task(wait())
+        await asyncio.sleep(0.01)
+        while not task.done():
+            if scope is None:
+                task.cancel()
+            else:
+                scope.cancel()
+            await asyncio.sleep(0.005)
+        assert done == ["0", "1", "2", "3", "4"]
+        assert task.cancelled() == (scope is None)
+
+
+async def test_work_that_fails_once_who_waits_was_cancelled_leaves_the_cancellation() -> None:
+    async def work() -> None:
+        await asyncio.sleep(0.02)
+        raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no"):
+        await finish(work())
+    task = asyncio.create_task(finish(work()))
+    await asyncio.sleep(0.01)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
 
 
 async def test_an_awaitable_that_is_no_coroutine_is_awaited_and_an_abandoned_one_is_closed() -> None:

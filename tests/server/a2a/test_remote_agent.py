@@ -17,6 +17,7 @@ from teamwright import Engine
 from teamwright.engine import Handle
 from teamwright.journal import MemoryJournal
 from teamwright.server.a2a import remote_agent, sdk
+from teamwright.server.a2a.sdk import RemoteClient
 from teamwright.teams.team import Team
 from teamwright.teams.team_loader import load_team
 from teamwright.values.limits import Limits
@@ -234,6 +235,29 @@ async def test_a_turn_that_ends_for_good_cancels_its_task(
         async with Engine(journal) as engine:
             await engine.runs.history("r")
             assert liar.asked(":cancel") == (how != "interruption")
+
+
+async def test_a_slow_agent_is_told_of_the_cancellation_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("A2A_TOKEN", "x")
+    opened = remote_agent.remote_client
+
+    @asynccontextmanager
+    async def slowly(*args: Any, **kwargs: Any) -> AsyncGenerator[RemoteClient]:
+        async with opened(*args, **kwargs) as client:
+            if is_cancelled:
+                await asyncio.sleep(1)  # meanwhile the turn is cancelled again
+            yield client
+
+    monkeypatch.setattr(remote_agent, "remote_client", slowly)
+    liar, is_cancelled = Liar(dict(NEVER_DONE)), False
+    async with listening(liar) as url, Engine("memory") as engine:
+        handle = await engine.start(team_of(tmp_path / "local", url), "Go", run_id="r")
+        while not liar.asked("/tasks"):  # noqa: ASYNC110 - the timeout of the test ends it
+            await asyncio.sleep(0.02)
+        is_cancelled = True
+        await engine.runs.cancel("r")
+        await handle.result()
+        assert liar.asked(":cancel")
 
 
 async def test_an_agent_that_does_not_cancel_holds_up_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ import os
 import shlex
 import shutil
 import sys
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from signal import SIGKILL
@@ -156,16 +156,3 @@ def _guarded(command: Sequence[str], folder: Path, sandbox: SandboxSettings | No
         return [*command]
     unbounded = SandboxSettings(backend=NONE, megabytes=1 << 24, processes=1 << 20)
     return guarded(command, folder, unbounded, None, home=os.environ.get("HOME", ""))
-
-
-async def finish(work: Coroutine[None, None, None]) -> None:
-    """Do work to its end, even if the caller is cancelled meanwhile, again and again."""
-    task, cancelled = asyncio.create_task(work), None
-    while not task.done():
-        try:
-            await asyncio.wait([task])
-        except asyncio.CancelledError as error:
-            cancelled = error
-    if cancelled is not None:
-        raise cancelled
-    await task

@@ -35,9 +35,10 @@ from teamwright.agents.acp.connection import (
     part_at,
     text_at,
 )
-from teamwright.agents.acp.process import AgentProcess, finish
+from teamwright.agents.acp.process import AgentProcess
 from teamwright.agents.acp.updates import PartUpdates
 from teamwright.agents.contract.effect import Attempt
+from teamwright.agents.functions.threads import finish
 from teamwright.errors import AgentError, InvalidRequest, ToolError
 from teamwright.values.limits import Usage
 from teamwright.values.specs.members import AcpCommand

@@ -23,6 +23,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import IO, Any, Self, cast
@@ -30,6 +31,7 @@ from typing import IO, Any, Self, cast
 import anyio
 import anyio.to_thread
 
+from teamwright.agents.functions.threads import run_to_completion
 from teamwright.errors import MissingExtra, ServiceError, UsageError
 
 LONGEST_HEAD = 65_536
@@ -211,8 +213,7 @@ class LocalModel:
             shutil.rmtree(folder, ignore_errors=True)
             return
         process.kill()
-        with anyio.CancelScope(shield=True):
-            await anyio.to_thread.run_sync(_reap, process, folder)
+        await run_to_completion(partial(_reap, process, folder))
 
 
 def _spawn_server(arguments: Sequence[str], key: str, stderr: IO[bytes]) -> subprocess.Popen[bytes]:

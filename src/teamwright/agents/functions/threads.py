@@ -186,17 +186,26 @@ def _exit_with_driver(parent: int, done: threading.Event) -> None:
 
 async def run_to_completion(work: Callable[[], T]) -> T:
     """Run short work in a thread; on cancellation, wait for the work to end before raising."""
-    running = asyncio.ensure_future(anyio.to_thread.run_sync(work))
-    try:
-        return await asyncio.shield(running)
-    except asyncio.CancelledError:
-        with anyio.CancelScope(shield=True):
-            while not running.done():
-                with suppress(asyncio.CancelledError):  # raised again below
-                    await asyncio.wait([running])
-        if not running.cancelled():
-            running.exception()
-        raise
+    return await finish(anyio.to_thread.run_sync(work))
+
+
+async def finish(work: Awaitable[T]) -> T:
+    """Do work to its end, even if the caller is cancelled meanwhile; raises the cancellation then.
+
+    A shield of anyio holds off the scopes around it. An engine cancels the task of a turn itself, again and again.
+    """
+    task, cancelled = asyncio.ensure_future(work), None
+    with anyio.CancelScope(shield=True):
+        while not task.done():
+            try:
+                await asyncio.wait([task])
+            except asyncio.CancelledError as error:
+                cancelled = error
+    if cancelled is None:
+        return task.result()
+    if not task.cancelled():
+        task.exception()  # the cancellation is raised instead
+    raise cancelled
 
 
 async def _poll_until(has_ended: Callable[[], bool]) -> None:

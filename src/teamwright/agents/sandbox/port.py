@@ -19,6 +19,7 @@ from typing import Literal, Protocol, cast, get_args, runtime_checkable
 
 import anyio
 
+from teamwright.agents.functions.threads import finish
 from teamwright.errors import AgentError
 from teamwright.values.specs.sandbox import SandboxSettings
 
@@ -98,8 +99,7 @@ class _Run:
             if scope.cancelled_caught:
                 excess = "seconds"
         finally:
-            with anyio.CancelScope(shield=True):
-                await _end(process)
+            await finish(_end(process))
             with suppress(BlockingIOError):
                 os.set_blocking(reader, False)
                 said = os.read(reader, 4096).decode()
@@ -153,10 +153,8 @@ async def start_process(
     """
     task = asyncio.ensure_future(starting)
     try:
-        return await asyncio.shield(task)
+        return await finish(task)
     except asyncio.CancelledError:
-        with anyio.CancelScope(shield=True):
-            await asyncio.wait([task])
         if not task.cancelled() and task.exception() is None:
             with suppress(ProcessLookupError):
                 end(task.result())

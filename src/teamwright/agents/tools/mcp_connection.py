@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, TextIO, TypeVar
 import anyio
 from pydantic import ValidationError
 
+from teamwright.agents.functions.threads import finish
 from teamwright.agents.tools.mcp_server_environment import ServerNotStarted, missing_folder, server_parameters
 from teamwright.errors import AgentError, CallInDoubt, ServiceError, ToolError
 from teamwright.values.specs.tools import McpTool
@@ -106,8 +107,7 @@ class McpConnection:
         if self._session is not None:
             self._end(self._session)
         if self._ending:
-            with anyio.CancelScope(shield=True):
-                await asyncio.wait(tuple(self._ending))
+            await finish(asyncio.wait(tuple(self._ending)))
 
 
 class ForgottenSession(ToolError):

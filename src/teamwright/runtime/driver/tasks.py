@@ -14,6 +14,7 @@ from typing import Any, Generic, TypeVar
 import anyio
 from anyio.abc import TaskGroup
 
+from teamwright.agents.functions.threads import finish
 from teamwright.errors import UsageError
 
 T = TypeVar("T")
@@ -220,13 +221,4 @@ class BackgroundTasks:
         if supervisor is None:
             return
         self._closing.set()
-        cancelled: asyncio.CancelledError | None = None
-        with anyio.CancelScope(shield=True):
-            while not supervisor.done():
-                try:
-                    await asyncio.wait([supervisor])
-                except asyncio.CancelledError as error:
-                    cancelled = error  # raised below, once nothing is left behind
-        if cancelled is not None:
-            raise cancelled
-        await supervisor  # raises what a task has raised
+        await finish(supervisor)  # raises what a task has raised
