@@ -97,8 +97,9 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> None:
 def bounded(test: Callable[..., Awaitable[None]], seconds: float) -> Callable[..., Awaitable[None]]:
     @functools.wraps(test)
     async def run(*args: object, **kwargs: object) -> None:
+        bound = asyncio.timeout(seconds)
         try:
-            async with asyncio.timeout(seconds) as bound:
+            async with bound:
                 await test(*args, **kwargs)
         except TimeoutError as error:
             if not bound.expired():

@@ -8,6 +8,7 @@ from contextlib import ExitStack
 import psycopg
 import pytest
 import sqlalchemy as sa
+from sqlalchemy.exc import OperationalError
 
 from teamwright.cluster.queue_database import (
     ClaimedDrive,
@@ -256,4 +257,4 @@ async def test_opening_leaves_no_connection_if_it_is_cancelled_or_fails(
 
 def _connects_and_fails(_: object, system_database_engine: sa.Engine, **__: object) -> None:
     with system_database_engine.connect():
-        raise sa.exc.OperationalError("SELECT", {}, Exception("no more"))
+        raise OperationalError("SELECT", {}, Exception("no more"))
