@@ -20,7 +20,6 @@ CLASS = re.compile(r"^ *class (\w+)[(\[:]", re.MULTILINE)
 COVERED_BY = {
     "runtime/recorded/held_replay.py": "runtime/recorded/test_rebuilt_prompts.py",
     "cli/runs/check.py": "testing/test_resume_check.py",
-    "cli/runs/test.py": "cli/test_test.py",
     "testing/cases/case_of_run.py": "testing/cases/test_replay.py",
     "testing/cases/expectations.py": "testing/cases/test_replay.py",
     "testing/cases/player.py": "testing/cases/test_replay.py",
@@ -34,7 +33,6 @@ COVERED_BY = {
     "runtime/context/merge.py": "runtime/trees/test_member_trees.py",
     "runtime/trees/git.py": "runtime/trees/test_repository.py",
     "runtime/trees/run_trees.py": "runtime/trees/test_member_trees.py",
-    "cli/runs/apply.py": "runtime/trees/test_apply.py",
     "cluster/worker_log.py": "cluster/test_worker.py",
     "agents/reference_graph.py": "teams/manifests/checks/test_cycles.py",
     "journal/agent_notes.py": "agents/tools/test_built_in.py",

@@ -159,7 +159,7 @@ def _retries(runs: Runs, run_id: str) -> None:
 def _twice(runs: Runs, run_id: str) -> None:
     _plain("nested")(runs, run_id)
     for _ in range(2):
-        runs.finish("runs", "trace", run_id, "--content")
+        runs.finish("runs", "export", run_id, "--full", "--out", runs.phoenix)
 
 
 def _crash(runs: Runs, run_id: str) -> None:

@@ -59,7 +59,7 @@ def exits(call: Call, folder: Path, text: str) -> dict[str, str]:
     note("answer", "runs", "answer", "one", f"yes {text} end", "--by", f"by {text} end")
     note("resume", "runs", "resume", "one", "--json")
     note("plain", "run", folder, f"task {text} end", "--team", "plain", "--run-id", "plain")
-    note("case", "runs", "test", "plain", "--out", folder / "cases/plain.yaml")
+    note("case", "runs", "export", "plain", "--out", folder / "cases/plain.yaml")
     note("replay", "test", folder / "cases")
     note("show", "runs", "show", "one")
     note("logs", "runs", "logs", "one", "--level", "debug")

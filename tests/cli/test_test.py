@@ -15,7 +15,7 @@ def case(call: Call, team: Path) -> Path:
     """The case of a run of the team of two."""
     path = team / "tests" / "cases" / "trees.yaml"
     assert call("run", team, "Explain B-trees", "--run-id", "one").code == 0
-    made = call("runs", "test", "one", "--out", path)
+    made = call("runs", "export", "one", "--out", path)
     assert (made.code, made.out) == (0, "")
     assert f"wrote {path} with 2 replies" in made.err
     return path
@@ -83,7 +83,7 @@ def test_a_bad_run_becomes_a_regression_test_once_the_team_is_better(call: Call,
 
 def test_a_fork_becomes_a_case_as_if_it_had_run_from_its_start(call: Call, team: Path, case: Path) -> None:
     assert call("runs", "fork", "one", "Explain B-trees again", "--run-id", "two").code == 0
-    assert call("runs", "test", "two", "--out", case.with_name("fork.yaml")).code == 0
+    assert call("runs", "export", "two", "--out", case.with_name("fork.yaml")).code == 0
     assert "writer: 1" in case.with_name("fork.yaml").read_text()
     assert call("test", case.parent, "--kill").code == 0
 

@@ -27,5 +27,5 @@ async def test_runs_that_ended_long_ago_are_deleted_with_their_children(placed: 
     assert {one.id for one in await cluster.journal.runs()} == {"new", "waits"}
     assert sorted(told) == ["deleted old", "deleted parent"]
     assert worker.lives
-    deleting = cluster.start("--retain", "1s", "--queue", "idle")
+    deleting = cluster.start("--keep", "1s", "--queue", "idle")
     await eventually(lambda: deleting.has_said("deletes new"), "a worker deletes it")

@@ -227,7 +227,7 @@ async def test_a_person_names_the_point_of_a_run_under_way_and_it_stays_named_on
 async def test_a_run_that_has_ended_takes_no_further_name() -> None:
     async with Engine("memory") as engine:
         await engine.run(FakeMembers().chain(1), "go", run_id="r")
-        with pytest.raises(NotResumable, match="runs checkpoints r"):
+        with pytest.raises(NotResumable, match="runs steer r checkpoint"):
             await engine.runs.checkpoint("r", "late")
 
 

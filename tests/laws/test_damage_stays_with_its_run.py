@@ -115,12 +115,12 @@ def _cut_off(path: Path, run_id: str) -> None:
 READING = (
     ("list",), ("list", "--json"), ("show", "RUN"), ("show", "RUN", "--json"), ("show", "RUN", "--follow"),
     ("show", "RUN", "--follow", "--events"), ("logs", "RUN"), ("diff", "RUN", UNTOUCHED), ("diff", UNTOUCHED, "RUN"),
-    ("kpi", "RUN"), ("kpi", "RUN", "--json"), ("export", "RUN"), ("checkpoints", "RUN"), ("answer", "RUN"),
+    ("kpi", "RUN"), ("kpi", "RUN", "--json"), ("export", "RUN"), ("steer", "RUN", "checkpoint"), ("answer", "RUN"),
     ("delete", "--keep", "0"), ("show", "last"),
 )  # fmt: skip
 CHANGING = (
     ("answer", "RUN", "red"), ("fork", "RUN", "--quiet", "--no-input"), ("fork", "RUN", "--retry", "--quiet"),
-    ("resume", "RUN", "--quiet", "--no-input"), ("pause", "RUN"), ("cancel", "RUN"),
+    ("resume", "RUN", "--quiet", "--no-input"), ("steer", "RUN", "pause"), ("cancel", "RUN"),
     ("delete", "--keep", "0", "--yes"), ("delete", "--yes", "--status", "interrupted"),
 )  # fmt: skip
 

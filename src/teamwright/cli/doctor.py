@@ -160,7 +160,7 @@ def _data() -> Iterator[Finding]:
     yield Finding("data folder", writable, detail if writable else f"{folder} can't be written", fix, needed=True)
     yield _journal(default_journal())
     free = shutil.disk_usage(nearest).free
-    fix = "free some space, for example with  teamwright runs delete --older-than 7d"
+    fix = "free some space, for example with  teamwright runs delete --keep 7d"
     yield Finding("free disk", free > LITTLE_SPACE, size_text(free), fix)
 
 

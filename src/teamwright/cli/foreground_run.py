@@ -209,7 +209,7 @@ async def _changes_text(engine: Engine, run_id: str) -> str:
         return ""
     files = count_text(len({path for one in chain for path in one.files}), "file")
     return (
-        f"{count_text(len(chain), 'commit')} changed {files} — see them: teamwright runs diff {run_id} --patch"
+        f"{count_text(len(chain), 'commit')} changed {files} — see them: teamwright runs diff {run_id}"
         f" — take them over: teamwright runs apply {run_id}"
     )
 

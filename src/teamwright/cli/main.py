@@ -23,7 +23,6 @@ from teamwright.cli import chat, doctor, memory, new, plan, run, show, test, val
 from teamwright.cli.entry import server_options, take_option
 from teamwright.cli.runs import (
     answer,
-    apply,
     check,
     conversations,
     delete,
@@ -36,8 +35,6 @@ from teamwright.cli.runs import (
     resume,
     show as run_show,
     steer,
-    test as run_test,
-    trace,
 )
 from teamwright.cli.terminal.errors import guarded
 from teamwright.cli.terminal.options import with_options
@@ -89,16 +86,11 @@ runs.command("diff")(diff.diff)
 runs.command("kpi")(kpi.kpi)
 runs.command("resume")(resume.resume)
 runs.command("fork")(fork.fork)
-runs.command("checkpoints")(fork.checkpoints)
 runs.command("answer")(answer.answer)
 runs.command("steer")(steer.steer)
-runs.command("pause")(steer.pause)
 runs.command("cancel")(steer.cancel)
 runs.command("export")(export.export)
-runs.command("trace")(trace.trace)
-runs.command("test")(run_test.make_case)
-runs.command("apply")(apply.apply)
-runs.command("prune")(apply.prune)
+runs.command("apply")(diff.apply)
 runs.command("check")(check.check)
 runs.command("delete")(delete.delete)
 

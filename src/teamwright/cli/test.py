@@ -70,7 +70,10 @@ def replay_cases(
         raise UsageError("--kill cuts off what is replayed; leave out --live and --live-tools.")
     found = find_cases(paths)
     if not found:
-        raise UsageError(f"There is no case in {', '.join(map(str, paths))}; make one with  teamwright runs test RUN")
+        raise UsageError(
+            f"There is no case in {', '.join(map(str, paths))};"
+            " make one with  teamwright runs export RUN --out FILE.yaml"
+        )
     extend_sys_path()
     how = LiveCalls(models=live, tools=live_tools)
     results: list[CaseResult] = []

@@ -70,7 +70,7 @@ def test_a_retry_is_suggested_only_where_it_is_possible(call: Call, tmp_path: Pa
     shown = call("runs", "show", "one").out
     for told in (failed.err, shown):
         assert "--retry" not in told
-        assert "teamwright runs fork one --at POINT  (teamwright runs checkpoints one lists them)" in told
+        assert "teamwright runs fork one --at POINT  (teamwright runs steer one checkpoint lists them)" in told
     assert "see what happened: teamwright runs show one" in failed.err
     assert "look closer" not in shown
 
@@ -189,7 +189,7 @@ def test_a_fork_can_ask_something_else(call: Call, team: Path) -> None:
 
 def test_a_fork_tells_its_new_tokens_from_those_that_it_took_over(call: Call, team: Path) -> None:
     used = call("run", team, "Explain", "--run-id", "one", "--json").json["usage"]["total_tokens"]
-    before = call("runs", "checkpoints", "one", "--json").json
+    before = call("runs", "steer", "one", "checkpoint", "--json").json
     (at,) = [point["total_tokens"] for point in before if point["name"] == "step-1"]
     done = call("runs", "fork", "one", "--at", "step-1", "--run-id", "two")
     assert 0 < at < used
@@ -280,7 +280,7 @@ def test_delete_takes_what_has_ended_and_says_what_it_gave_back(call: Call, team
     for name in ("one", "two", "three"):
         call("run", team, "Explain", "--run-id", name)
     assert call("runs", "delete", "--keep", 0).code == 2
-    assert call("runs", "delete", "--older-than", "1h", "--yes", "--json").json["deleted"] == []
+    assert call("runs", "delete", "--keep", "1h", "--yes", "--json").json["deleted"] == []
     dry = call("runs", "delete", "--keep", 1, "--json").json
     assert dry == {"deleted": ["two", "one"], "freed_bytes": 0, "dry_run": True}
     done = call("runs", "delete", "--keep", 1, "--yes")
@@ -311,11 +311,11 @@ def test_delete_removes_one_run_for_good_and_leaves_what_others_refer_to(
 def test_delete_needs_one_run_or_what_the_runs_have_in_common(call: Call) -> None:
     for arguments in ((), ("--yes",), ("one", "--keep", 1)):
         refused = call("runs", "delete", *arguments)
-        assert (refused.code, "--older-than" in refused.err) == (2, True)
+        assert (refused.code, "--keep" in refused.err) == (2, True)
 
 
-@pytest.mark.parametrize("age", ["7", "d", "-1d", "7 years", ""])
+@pytest.mark.parametrize("age", ["7x", "d", "-1d", "7 years", ""])
 def test_an_age_that_is_none_is_refused(call: Call, age: str) -> None:
-    done = call("runs", "delete", f"--older-than={age}")
+    done = call("runs", "delete", f"--keep={age}")
     assert done.code == 2
     assert "7d" in done.err

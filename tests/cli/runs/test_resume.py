@@ -1,4 +1,4 @@
-"""`runs logs`, `runs checkpoints`, `runs checkpoint` and `runs diff`, and what `runs show` and `runs export` add."""
+"""`runs logs`, checkpoints and `runs diff`, and what `runs show` and `runs export` add."""
 
 from __future__ import annotations
 
@@ -107,12 +107,12 @@ def test_an_export_holds_what_was_shared_and_kept(call: Call, desk: str) -> None
 
 
 def test_the_points_of_a_run_are_listed(call: Call, desk: str) -> None:  # P-09
-    listed = call("runs", "checkpoints", desk, "--json").json
+    listed = call("runs", "steer", desk, "checkpoint", "--json").json
     assert listed[0].keys() == {"number", "name", "how", "at", "after", "key", "total_tokens", "usd"}
     assert [(one["name"], one["how"]) for one in listed] == [
         ("start", "start"), ("counted", "named"), ("step-1/step-1", "turn"), ("step-1", "turn"), ("step-2", "turn")
     ]  # fmt: skip
-    lines = call("runs", "checkpoints", desk).out.splitlines()
+    lines = call("runs", "steer", desk, "checkpoint").out.splitlines()
     assert lines[0].split() == ["EVENT", "NAME", "AT", "TOKENS", "PRICE", "AFTER"]
     assert lines[2].endswith("counter set it")
 
@@ -136,7 +136,7 @@ def test_a_checkpoint_that_is_not_there_is_a_usage_error(call: Call, team: Path)
 def test_a_person_names_a_point_and_goes_back_to_it(call: Call, tmp_path: Path) -> None:  # P-09
     folder = write_team(tmp_path / "team", ASKING)
     assert call("run", folder, "Paint it", "--run-id", "one").code == 7
-    named = call("runs", "checkpoints", "one", "before-paint", "--by", "Ada", "--json")
+    named = call("runs", "steer", "one", "checkpoint", "before-paint", "--by", "Ada", "--json")
     assert (named.code, named.json["name"], named.json["after"]) == (0, "before-paint", "Ada set it")
     assert "runs fork one --at before-paint" in named.err
     call("runs", "answer", "one", "red")
@@ -145,8 +145,8 @@ def test_a_person_names_a_point_and_goes_back_to_it(call: Call, tmp_path: Path) 
     assert call("runs", "fork", "one", "--at", "before-paint", "--run-id", "two").code == 7
     call("runs", "answer", "two", "blue")
     assert call("runs", "resume", "two").out == "It is blue.\n"
-    assert call("runs", "checkpoints", "one", "late").code == 1
-    assert call("runs", "checkpoints", "two", "12").code == 2
+    assert call("runs", "steer", "one", "checkpoint", "late").code == 1
+    assert call("runs", "steer", "two", "checkpoint", "12").code == 2
 
 
 def test_two_runs_are_compared_and_the_exit_code_is_0_either_way(call: Call, tmp_path: Path) -> None:  # P-09

@@ -171,9 +171,7 @@ def test_the_plan_of_a_team_is_edited_and_its_members_change(  # A-10, A-13, A-1
 def test_a_step_is_stopped(tmp_path: Path, call: Call) -> None:
     team = write_team(tmp_path / "shed", LIVE, LIVE_REPLIES)
     assert call("run", team, "Build a shed.", "--team", "shed", "--run-id", "one", "--no-input").code == 7
-    assert (
-        call("runs", "steer", "one", "stop", "roof", "--reason", "No wood.", "--by", "ann").out == "stop step: sent\n"
-    )
+    assert call("runs", "steer", "one", "stop", "roof", "No wood.", "--by", "ann").out == "stop step: sent\n"
     refused = call("runs", "steer", "one", "stop", "attic")
     assert (refused.code, "there is no step 'attic'" in refused.err) == (1, True)
     assert "Write what to stop: teamwright runs steer RUN stop STEP" in call("runs", "steer", "one", "stop").err

@@ -30,7 +30,7 @@ COMMANDS: tuple[tuple[tuple[str, ...], Sequence[int]], ...] = (
     (("runs", "logs", "{run}"), (0, 1, 2)),
     (("runs", "export", "{run}", "--json"), (0, 1, 2)),
     (("runs", "kpi", "{run}", "--json"), (0, 1, 2)),
-    (("runs", "checkpoints", "{run}", "--json"), (0, 1, 2)),
+    (("runs", "steer", "{run}", "checkpoint", "--json"), (0, 1, 2)),
     (("runs", "answer", "{run}", "--json"), (0, 1, 2)),
     (("runs", "diff", "{run}", SAFE, "--json"), (0, 1, 2)),
     (("runs", "show", "{run}", "--follow", "--events"), (0, 1, 2)),

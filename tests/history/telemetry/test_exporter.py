@@ -128,7 +128,7 @@ async def test_what_a_busy_receiver_refuses_is_sent_again(
             await engine.run(team(), "task", run_id="r")
             await wait_for(lambda: len(receiver.posts) > 2)
         assert sorted(ids(receiver.taken)) == sorted(ids(spans_of(await events_of(journal))))
-    assert [one.message.count("runs trace RUN") for one in caplog.records] == [1]
+    assert [one.message.count("runs export RUN") for one in caplog.records] == [1]
 
 
 async def test_a_receiver_that_fails_for_good_is_not_asked_again_and_it_is_said_once(
@@ -145,7 +145,7 @@ async def test_a_receiver_that_fails_for_good_is_not_asked_again_and_it_is_said_
         assert exporter is not None
         assert (exporter.sent, exporter.lost) == (0, len(sent))
     said = f"The receiver of telemetry at {receiver.url[7:]} answers HTTP 500; runs go on, and can be sent later with"
-    assert [one.message for one in caplog.records] == [f"{said}  teamwright runs trace RUN --otlp URL"]
+    assert [one.message for one in caplog.records] == [f"{said}  teamwright runs export RUN --out URL"]
 
 
 async def test_a_receiver_that_is_away_is_said_once_and_costs_the_end_of_a_program_little(

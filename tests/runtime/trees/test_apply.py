@@ -140,9 +140,9 @@ def test_the_commands_show_take_over_and_clean_up(repository: Path, call: Call, 
         "teams:\n  team: {members: [one], workspace: {git: repository}}\n"
     )
     assert call("run", str(tmp_path / "team.yaml"), "Fix it", "--run-id", "r").code == 0
-    assert "+A = 10" in call("runs", "diff", "r", "--patch").out
-    assert json.loads(call("runs", "diff", "r", "--patch", "--json").out)["commits"][0]["member"] == "one"
-    assert call("runs", "diff", "r").code == 2
-    assert call("runs", "apply", "r", "--branch", "fix").code == 0
+    assert "+A = 10" in call("runs", "diff", "r").out
+    assert json.loads(call("runs", "diff", "r", "--json").out)["commits"][0]["member"] == "one"
+    assert call("runs", "diff", "r", "none-such").code == 2
+    assert call("runs", "apply", "r", "fix").code == 0
     assert git(repository, "show", "fix:a.py").startswith("A = 10")
-    assert "1 tree removed" in call("runs", "prune").out
+    assert "1 tree removed" in call("runs", "delete", "--trees").out

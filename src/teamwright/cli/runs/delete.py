@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
@@ -23,6 +23,8 @@ from teamwright.errors import UsageError
 from teamwright.values.text.display import count_text, size_text
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from pydantic import JsonValue
 
     from teamwright.journal.protocol import Journal
@@ -37,17 +39,21 @@ def delete(
         str | None, typer.Argument(metavar="[RUN]", help="One run: its id, a unique prefix of it, or `last`.")
     ] = None,
     *,
-    older_than: Annotated[
-        str | None,
-        typer.Option("--older-than", metavar="AGE", help="Runs started longer ago: 90s, 30m, 12h, 7d, 4w."),
-    ] = None,
     status: Annotated[
         list[str] | None,
         typer.Option("--status", help="Runs with this status, also interrupted or paused; may be repeated."),
     ] = None,
     keep: Annotated[
-        int | None, typer.Option("--keep", min=0, metavar="N", help="All of them but the newest N.")
+        list[str] | None,
+        typer.Option(
+            "--keep",
+            metavar="N|AGE",
+            help="All but the newest N, or the younger: 30m, 12h, 7d; may be repeated.",
+        ),
     ] = None,
+    trees: Annotated[
+        bool, typer.Option("--trees", help="Not the runs, only the trees of their members, where all is recorded.")
+    ] = False,
     yes: Annotated[
         bool,
         typer.Option("--yes", "-y", help="Do not ask. A script without it gets the list, and exit code 2."),
@@ -57,14 +63,20 @@ def delete(
 ) -> int:
     """Delete a run for good, or all that have ended and match: records, texts and files, inboxes, child runs.
 
-    A run that is driven or queued is refused; cancel it first. Texts that other runs refer to stay.
+    A run that is driven or queued is refused; cancel it first. Texts that other runs refer to stay, and so does a tree
+    of files with changes that nothing records, which is named.
 
     Examples:
       teamwright runs delete last
-      teamwright runs delete --older-than 30d --keep 100 --yes
+      teamwright runs delete --keep 30d --keep 100 --yes
+      teamwright runs delete --trees
     """
     check_out(out)
-    chosen = _chosen(run, older_than, status, keep)
+    if trees:
+        if status or keep:
+            raise UsageError("--trees is for RUN, or for all runs that have ended; leave out --status and --keep.")
+        return _delete_trees(run, out, json=json)
+    chosen = _chosen(run, status, keep)
 
     async def work(journal: Journal) -> int:
         ids = await chosen(journal)
@@ -81,23 +93,24 @@ def delete(
 
 
 def _chosen(
-    run: str | None, older_than: str | None, status: list[str] | None, keep: int | None
+    run: str | None, status: list[str] | None, keep: list[str] | None
 ) -> Callable[[Journal], Awaitable[tuple[str, ...]]]:
     """What finds the runs that the arguments name."""
     from teamwright.cli.terminal.command_setup import find_run
 
-    named = older_than is not None or bool(status) or keep is not None
-    if run is None and not named:
-        raise UsageError("Say which runs: RUN, --older-than AGE, --status STATUS, or --keep N; --keep 0 is all.")
+    if run is None and not (status or keep):
+        raise UsageError("Say which runs: RUN, --status STATUS, --keep AGE or --keep N; --keep 0 deletes all.")
     if run is None:
-        old = OldRuns(seconds_of(older_than) if older_than is not None else None, tuple(status or ()), keep or 0)
+        newest = [int(one) for one in keep or () if one.isdecimal()]
+        ages = [seconds_of(one, "a number or an age") for one in keep or () if not one.isdecimal()]
+        old = OldRuns(max(ages, default=None), tuple(status or ()), max(newest, default=0))
 
         async def find_old(journal: Journal) -> tuple[str, ...]:
             return tuple(one.id for one in old.choose(await journal.runs(), time.time()))
 
         return find_old
-    if named:
-        raise UsageError("RUN names one run; leave out --older-than, --status and --keep.")
+    if status or keep:
+        raise UsageError("RUN names one run; leave out --status and --keep.")
 
     async def find_one(journal: Journal) -> tuple[str, ...]:
         from teamwright.runtime.recorded.reader import deletable_family
@@ -105,6 +118,29 @@ def _chosen(
         return await deletable_family(journal, await find_run(journal, run))
 
     return find_one
+
+
+def _delete_trees(run: str | None, out: Path | None, *, json: bool) -> int:
+    """Remove the trees of members of runs that have ended, and name those that are kept."""
+
+    async def work(journal: Journal) -> int:
+        from teamwright.cli.terminal.command_setup import find_run
+        from teamwright.runtime.trees.run_trees import prune_trees
+
+        pruned = await prune_trees(journal, None if run is None else [(await find_run(journal, run)).id])
+        if json:
+            write_json({"removed": pruned.removed, "kept": list(pruned.kept)}, out)
+        else:
+            write_result(f"{count_text(pruned.removed, 'tree')} removed", out)
+        _name_kept(pruned.kept)
+        return 0
+
+    return with_journal(work)
+
+
+def _name_kept(places: Iterable[str]) -> None:
+    for place in places:
+        say(f"kept, since it has changes that no record has: {place}")
 
 
 async def _delete(journal: Journal, ids: tuple[str, ...], *, yes: bool) -> Deleted:
@@ -117,8 +153,7 @@ async def _delete(journal: Journal, ids: tuple[str, ...], *, yes: bool) -> Delet
     freed = await journal.delete(ids)
     from teamwright.runtime.trees.run_trees import prune_trees
 
-    for place in (await prune_trees(journal, ids)).kept:
-        say(f"kept, since it has changes that no record has: {place}")
+    _name_kept((await prune_trees(journal, ids)).kept)
     return Deleted(ids, freed, dry_run=False)
 
 

@@ -1,4 +1,4 @@
-"""`teamwright runs diff`: how two runs are related, what they have in common, and where they diverge."""
+"""`teamwright runs diff`: where two runs diverge, or what one has changed in files, which `runs apply` takes over."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from teamwright.cli.terminal.command_setup import with_run
+from teamwright.cli.terminal.options import Run
 from teamwright.cli.terminal.output import (
     Json,
     Out,
@@ -21,7 +22,6 @@ from teamwright.cli.terminal.output import (
     write_json,
     write_result,
 )
-from teamwright.errors import UsageError
 from teamwright.values.text.display import NOTHING, count_text, number_text, price_text, seconds_text
 
 if TYPE_CHECKING:
@@ -49,24 +49,21 @@ HOW: dict[DifferenceKind, str] = {
 
 def diff(
     first: Annotated[str, typer.Argument(metavar="A", help="A run's id, a unique prefix of it, or `last`.")],
-    second: Annotated[str | None, typer.Argument(metavar="[B]", help="Another run.")] = None,
-    patch: Annotated[
-        bool, typer.Option("--patch", help="The changes of one run to the files of its workspace, as a diff.")
-    ] = False,
+    second: Annotated[
+        str | None, typer.Argument(metavar="[B]", help="Another run; without it, the files that A has changed.")
+    ] = None,
     json: Json = False,
     out: Out = None,
 ) -> int:
-    """Compare two runs, and show where they diverge; with --patch, the files that one run has changed.
+    """Compare two runs, and show where they diverge; or show what one run has changed in files.
 
     The exit code is 0 whether or not they differ.
 
     Examples:
       teamwright runs diff before last
-      teamwright runs diff last --patch
+      teamwright runs diff last
     """
     check_out(out)
-    if patch == (second is not None):
-        raise UsageError("Name two runs, A and B, or one run with  --patch")
     if second is None:
         return _show_patch(first, json=json, out=out)
 
@@ -102,6 +99,40 @@ def _show_patch(run: str, *, json: bool, out: Path | None) -> int:
         for one in chain:
             say(f"{one.commit[:12]} {one.member}: {count_text(len(one.files), 'file')} (+{one.added} -{one.removed})")
         write_result(patch.rstrip("\n"), out, exact=True)
+        return 0
+
+    return with_run(run, work)
+
+
+def apply(
+    run: Run,
+    branch: Annotated[
+        str, typer.Argument(metavar="[BRANCH]", help="The name of the branch, teamwright/RUN by default.")
+    ] = "",
+    json: Json = False,
+    out: Out = None,
+) -> int:
+    """Take over what a run has changed: as a branch of its repository, or in its plain folder.
+
+    The tree and the index of the repository stay as they are; merge the branch yourself. In a plain folder nothing is
+    written if a file to write has changed since the run began.
+
+    Examples:
+      teamwright runs apply last
+      teamwright runs apply last fix-the-tests
+    """
+    check_out(out)
+
+    async def work(engine: Engine, found: RunSummary) -> int:
+        from teamwright.runtime.recorded.reader import read_record
+        from teamwright.runtime.trees.apply import RecordedBranch
+
+        recorded = RecordedBranch(engine.journal, await read_record(engine.journal, found.id))
+        done = await recorded.apply(branch)
+        if json:
+            write_json({"run_id": found.id, "commit": recorded.branch.tip(), "done": done}, out)
+        else:
+            write_result(done, out)
         return 0
 
     return with_run(run, work)

@@ -1,10 +1,8 @@
-"""`teamwright runs fork` and `checkpoints`: start another run from a point of a record, and list or set such points."""
+"""`teamwright runs fork`: starts another run from a point of a record."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from functools import partial
 from itertools import takewhile
 from pathlib import Path
@@ -12,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from teamwright.cli.terminal.command_setup import extend_sys_path, find_run, recorded_source, with_engine, with_run
+from teamwright.cli.terminal.command_setup import extend_sys_path, find_run, recorded_source, with_engine
 from teamwright.cli.terminal.options import (
     AllowRoot,
     Events,
@@ -27,20 +25,14 @@ from teamwright.cli.terminal.options import (
     Run,
     run_limits,
 )
-from teamwright.cli.terminal.output import Json, Out, check_out, columns, say, write_json, write_result
+from teamwright.cli.terminal.output import Json, Out, check_out, say
 from teamwright.errors import UsageError
-from teamwright.values.text.display import NOTHING, number_text, price_text
 
 if TYPE_CHECKING:
     from teamwright.cli.foreground_run import ViewOptions
-    from teamwright.history.checkpoints import Checkpoint
     from teamwright.runtime.engine import Engine
     from teamwright.teams.team import Team
     from teamwright.values.limits import Limits
-    from teamwright.values.turns.results import RunSummary
-
-
-CHECKPOINT_HEADS = ("EVENT", "NAME", "AT", "TOKENS", "PRICE", "AFTER")
 
 
 def fork(
@@ -145,50 +137,3 @@ class Fork:
         if self.limits is not None:
             found = found.changed(partial(source_with_limits, limits=self.limits))
         return found.build(engine.models, recorded=True)
-
-
-def checkpoints(
-    run: Run,
-    name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", help="Set a checkpoint of this name at the current point.")
-    ] = None,
-    by: Annotated[str, typer.Option("--by", help="Who sets it, which is recorded.")] = "",
-    json: Json = False,
-    out: Out = None,
-) -> int:
-    """List the checkpoints of a run, or set one; `runs fork RUN --at NAME` forks there.
-
-    Examples:
-      teamwright runs checkpoints last
-      teamwright runs checkpoints last before-the-vote
-    """
-    check_out(out)
-
-    async def work(engine: Engine, found: RunSummary) -> int:
-        if name is not None:
-            made = await engine.runs.checkpoint(found.id, name, by=by)
-            if json:
-                write_json(made.to_json(), out)
-            else:
-                write_result(f"checkpoint {made.name} (event {made.number})", out)
-            say(f"fork there with: teamwright runs fork {found.id} --at {made.name}")
-            return 0
-        points = await engine.runs.checkpoints(found.id)
-        if json:
-            write_json([point.to_json() for point in points], out)
-        else:
-            write_result(_points_table(points), out)
-        return 0
-
-    return with_run(run, work)
-
-
-def _points_table(points: Sequence[Checkpoint]) -> str:
-    """One line per checkpoint, oldest first."""
-    return columns([CHECKPOINT_HEADS, *(_cells(point) for point in points)])
-
-
-def _cells(point: Checkpoint) -> tuple[str, ...]:
-    clock = datetime.fromisoformat(point.at).astimezone().strftime("%H:%M:%S")
-    price = NOTHING if point.usd is None else price_text(point.usd)
-    return (str(point.number), point.name, clock, number_text(point.total_tokens), price, point.after)

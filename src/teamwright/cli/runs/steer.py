@@ -1,4 +1,4 @@
-"""`teamwright runs steer`, `pause` and `cancel`: interventions in a run that any process drives."""
+"""`teamwright runs steer` and `runs cancel`: interventions in a run that any process drives, and its checkpoints."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import difflib
 import sys
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -23,14 +24,16 @@ from teamwright.cli.terminal.options import (
     read_task,
     run_limits,
 )
-from teamwright.cli.terminal.output import Json, Out, check_out, say, write_json, write_result
+from teamwright.cli.terminal.output import Json, Out, check_out, columns, say, write_json, write_result
 from teamwright.errors import ManifestError, UnknownName, UsageError
+from teamwright.values.text.display import NOTHING, number_text, price_text
 from teamwright.wings import hooks
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
     from teamwright.documents.nodes import Node, ProblemReport
+    from teamwright.history.checkpoints import Checkpoint
     from teamwright.history.run_history import RunHistory
     from teamwright.runtime.engine import Engine
     from teamwright.runtime.people.receipts import Receipt
@@ -47,7 +50,7 @@ VerbName = Annotated[
     str,
     typer.Argument(
         metavar="VERB",
-        help="say, budget, plan, restore, stop, add, remove, pause or resume.",
+        help="say, budget, plan, restore, stop, add, remove, pause, resume or checkpoint.",
         autocompletion=_complete_verbs,
     ),
 ]
@@ -55,10 +58,11 @@ What = Annotated[
     str | None,
     typer.Argument(
         metavar="[WHAT]",
-        help="The text to say, where `-` reads it from stdin; else a member, a step, or a version.",
+        help="The text to say, where `-` reads it from stdin; else a member, step, version or checkpoint.",
         autocompletion=complete_members,
     ),
 ]
+Reason = Annotated[str, typer.Argument(metavar="[REASON]", help="stop: the reason, which is recorded.")]
 ToMember = Annotated[
     str,
     typer.Option("--member", metavar="NAME", help="say: only to this member.", autocompletion=complete_members),
@@ -71,11 +75,11 @@ Yes = Annotated[bool, typer.Option("--yes", "-y", help="plan: send it without as
 FromManifest = Annotated[
     Path | None, typer.Option("--from", metavar="MANIFEST", help="add: the manifest that declares the agent.")
 ]
-Reason = Annotated[str, typer.Option("--reason", help="stop: the reason, which is recorded.")]
 Wait = Annotated[bool, typer.Option("--wait", help="Wait until it has taken effect.")]
 By = Annotated[str, typer.Option("--by", help="Who intervenes, which is recorded.")]
 NAME = "plan.json"
 """The name of the file in which a person edits a plan."""
+CHECKPOINT_HEADS = ("EVENT", "NAME", "AT", "TOKENS", "PRICE", "AFTER")
 EDIT_FIELDS = ("steps", "version", "put", "remove", "variables")
 
 
@@ -83,6 +87,7 @@ def steer(
     run: Run,
     verb: VerbName,
     what: What = None,
+    reason: Reason = "",
     *,
     member: ToMember = "",
     max_tokens: MaxTokens = None,
@@ -92,7 +97,6 @@ def steer(
     file: PlanFile = None,
     yes: Yes = False,
     source: FromManifest = None,
-    reason: Reason = "",
     wait: Wait = False,
     by: By = "",
     json: Json = False,
@@ -105,18 +109,20 @@ def steer(
     `restore` makes the plan as it was in an earlier version. `stop` stops one step, and the others go on without its
     result. `add` adds a member, whose paths are relative to the
     folder of the run's team; `remove` removes one, and keeps what it has done. `pause` lets one member wait before its
-    next turn, and `resume` lets it go on. A run without a driver takes all of it with `runs resume`.
+    next turn, and `resume` lets it go on; `pause` alone pauses the run once its calls in flight have finished. A run
+    without a driver takes all of it with `runs resume`. `checkpoint` lists the points at which `runs fork RUN --at`
+    can begin, or names the current one.
 
     Examples:
       teamwright runs steer last say "Shorter, please." --member writer
       teamwright runs steer last budget --max-usd 2
       teamwright runs steer last plan
       teamwright runs steer last restore 2
-      teamwright runs steer last stop research --reason "It looks in the wrong place."
+      teamwright runs steer last stop research "It looks in the wrong place."
       teamwright runs steer last add painter --from team.yaml
-      teamwright runs steer last remove painter
       teamwright runs steer last pause writer
-      teamwright runs steer last resume writer
+      teamwright runs steer last pause
+      teamwright runs steer last checkpoint before-the-vote
     """
     check_out(out)
     if verb not in VERBS:
@@ -124,6 +130,10 @@ def steer(
     limits = run_limits(max_tokens, max_usd, max_calls, max_seconds)
     given = Steering(what, member, limits, file, source, reason, ask=not (yes or json), wait=wait, by=by)
     given.check(verb, yes=yes)
+    if verb == "pause" and what is None:
+        return _intervene(run, lambda engine, run_id: engine.runs.pause(run_id, by=by), out, json=json)
+    if verb == "checkpoint":
+        return _checkpoint(run, what, by, out, json=json)
 
     async def work(engine: Engine, found: RunSummary) -> int:
         receipt = await VERBS[verb].send(engine.runs, found.id, given)
@@ -152,17 +162,17 @@ class Steering:
     def check(self, verb: str, *, yes: bool) -> None:
         """Raise `UsageError` for an argument that is missing, or that the verb has no use for."""
         wanted = VERBS[verb]
-        if wanted.what and self.what is None:
+        if wanted.what and not wanted.what.startswith("[") and self.what is None:
             raise UsageError(f"Write what to {verb}: teamwright runs steer RUN {verb} {wanted.what}")
         if self.what is not None and not wanted.what:
             raise UsageError(f"`{verb}` takes no text and no name: leave out {self.what!r}.")
         given = {
             "--member": bool(self.member), "--max-…": self.limits is not None, "--file": self.file is not None,
-            "--yes": yes, "--from": self.source is not None, "--reason": bool(self.reason), "--wait": self.wait,
+            "--yes": yes, "--from": self.source is not None, "REASON": bool(self.reason), "--wait": self.wait,
         }  # fmt: skip
         for option in (option for option, is_given in given.items() if is_given and option not in wanted.options):
             others = " and ".join(f"`{name}`" for name, one in VERBS.items() if option in one.options)
-            raise UsageError(f"{option} is an option of {others}, not of `{verb}`; leave it out.")
+            raise UsageError(f"{option} belongs to {others}, not to `{verb}`; leave it out.")
         option, message = wanted.required
         if option and not given[option]:
             raise UsageError(message)
@@ -175,7 +185,10 @@ class Steering:
 
 @dataclass(frozen=True, slots=True)
 class Verb:
-    """One way to steer: what it sends, what follows it, its options, and the required one with what is said without."""
+    """One way to steer: what it sends, what follows it, its options, and the required one with what is said without.
+
+    What follows stands in brackets where it may be left out.
+    """
 
     send: Callable[[Runs, str, Steering], Awaitable[Receipt | None]]
     what: str = ""
@@ -231,17 +244,22 @@ async def _resume_member(runs: Runs, run_id: str, given: Steering) -> Receipt:
     return await runs.resume_member(run_id, given.name, by=given.by)
 
 
+async def _no_receipt(*_: object) -> None:
+    """A checkpoint is set or listed, and nothing is sent to the members."""
+
+
 RAISE = "Say what to raise: --max-tokens N, --max-usd X, --max-calls N or --max-seconds S."
 VERBS: Mapping[str, Verb] = {
     "say": Verb(_say, "TEXT", ("--member", "--wait")),
     "budget": Verb(_raise_budget, "", ("--max-…",), ("--max-…", RAISE)),
     "plan": Verb(_edit_plan, "", ("--file", "--yes", "--wait")),
     "restore": Verb(_restore_plan, "VERSION", ("--wait",)),
-    "stop": Verb(_stop_step, "STEP", ("--reason", "--wait")),
+    "stop": Verb(_stop_step, "STEP", ("REASON", "--wait")),
     "add": Verb(_add, "NAME", ("--from", "--wait"), ("--from", "Name the manifest that declares it: --from MANIFEST.")),
     "remove": Verb(_remove, "NAME", ("--wait",)),
-    "pause": Verb(_pause_member, "NAME"),
+    "pause": Verb(_pause_member, "[NAME]"),
     "resume": Verb(_resume_member, "NAME"),
+    "checkpoint": Verb(_no_receipt, "[NAME]"),
 }
 
 
@@ -282,15 +300,32 @@ def cancel(
     return _intervene(run, work, out, json=json)
 
 
-def pause(run: Run, by: By = "", json: Json = False, out: Out = None) -> int:
-    """Pause a running run after its calls in flight have finished; `runs resume` continues it.
+def _checkpoint(run: str, name: str | None, by: str, out: Path | None, *, json: bool) -> int:
+    """Set a checkpoint of this name at the current point, or list those of the run."""
 
-    `runs steer RUN pause NAME` pauses one member alone.
+    async def work(engine: Engine, found: RunSummary) -> int:
+        if name is None:
+            points = await engine.runs.checkpoints(found.id)
+            if json:
+                write_json([point.to_json() for point in points], out)
+            else:
+                write_result(columns([CHECKPOINT_HEADS, *map(_cells, points)]), out)
+            return 0
+        made = await engine.runs.checkpoint(found.id, name, by=by)
+        if json:
+            write_json(made.to_json(), out)
+        else:
+            write_result(f"checkpoint {made.name} (event {made.number})", out)
+        say(f"fork there with: teamwright runs fork {found.id} --at {made.name}")
+        return 0
 
-    Example:
-      teamwright runs pause last
-    """
-    return _intervene(run, lambda engine, run_id: engine.runs.pause(run_id, by=by), out, json=json)
+    return with_run(run, work)
+
+
+def _cells(point: Checkpoint) -> tuple[str, ...]:
+    clock = datetime.fromisoformat(point.at).astimezone().strftime("%H:%M:%S")
+    price = NOTHING if point.usd is None else price_text(point.usd)
+    return (str(point.number), point.name, clock, number_text(point.total_tokens), price, point.after)
 
 
 def _intervene(

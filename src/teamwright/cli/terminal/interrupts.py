@@ -100,7 +100,7 @@ class Stopper:
         before = {number: signal.getsignal(number) for number in STOPPERS}
         handled = [number for number in STOPPERS if before[number] is not signal.SIG_IGN]
         if signal.SIGINT not in handled:
-            say(f"SIGINT is ignored in this process; to stop the run: teamwright runs pause {self.handle.run_id}")
+            say(f"SIGINT is ignored in this process; to stop the run: teamwright runs steer {self.handle.run_id} pause")
         stop = partial(self._signalled, asyncio.get_running_loop())
         for number in handled:
             signal.signal(number, stop)

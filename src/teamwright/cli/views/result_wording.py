@@ -142,7 +142,7 @@ def next_steps(result: RunResult, questions: dict[str, Question], *, retries: bo
         case "failed" if result.stop_reason != "max_turns" and retries:
             return [f"retry from the failure: {fork} --retry"]
         case "failed" if result.stop_reason != "max_turns":
-            return [f"fork from a checkpoint: {fork} --at POINT  (teamwright runs checkpoints {run} lists them)"]
+            return [f"fork from a checkpoint: {fork} --at POINT  (teamwright runs steer {run} checkpoint lists them)"]
         case "degraded" if result.stop_reason == "budget":
             kinds = "(or --max-usd X, --max-calls N, whichever ran out; limits of members and steps still apply)"
             return [f"continue with a larger budget: {fork} --max-tokens N  {kinds}"]

@@ -53,7 +53,7 @@ Metrics = Annotated[
 ]
 Retain = Annotated[
     str | None,
-    typer.Option("--retain", metavar="AGE", help="Delete runs of this journal that ended longer ago: 12h, 30d, 8w."),
+    typer.Option("--keep", metavar="AGE", help="Delete runs of this journal that ended longer ago: 12h, 30d, 8w."),
 ]
 QueueName = Annotated[str, typer.Option("--queue", metavar="NAME", help="The queue of the runs.")]
 

@@ -1,7 +1,7 @@
 """Sends the spans of live runs to a receiver, from a thread of its own: no run is slowed, held up or failed by it.
 
 What it can't keep or send it gives up, and says so once. Nothing is lost by that: the journal has every run, and
-`teamwright runs trace` sends it later, with the same ids.
+`teamwright runs export` sends it later, with the same ids.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ FIRST_WAIT, LONGEST_WAIT = 1.0, 60.0
 FLUSH_SECONDS = 3.0
 """How long the end of a program may wait for what is left."""
 READ_SECONDS = 10.0
-LATER = "teamwright runs trace RUN --otlp URL"
+LATER = "teamwright runs export RUN --out URL"
 BEHIND = f"Telemetry can't keep up; runs that it leaves out can be sent later with  {LATER}"
 
 

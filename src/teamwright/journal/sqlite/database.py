@@ -42,7 +42,7 @@ _ADVICE = {
     sqlite3.SQLITE_TOOBIG: f"a row is larger than {_LARGEST // 1024 // 1024} MiB, so keep such things in files",
     sqlite3.SQLITE_BUSY: "another process has locked it, so end that one or try again",
     sqlite3.SQLITE_LOCKED: "another process has locked it, so end that one or try again",
-    sqlite3.SQLITE_FULL: "the disk is full, so make room, such as with  teamwright runs delete --older-than 7d",
+    sqlite3.SQLITE_FULL: "the disk is full, so make room, such as with  teamwright runs delete --keep 7d",
     sqlite3.SQLITE_READONLY: "it is read-only, so change its permissions or set TEAMWRIGHT_HOME to a folder of yours",
     sqlite3.SQLITE_CANTOPEN: "see that its folder exists and may be written, or set TEAMWRIGHT_HOME to one of yours",
 }

@@ -265,7 +265,7 @@ class Runs(RunInterventions):
             if history.record.ended is not None:
                 raise NotResumable(
                     f"Run {run_id!r} has ended, so no checkpoint can be added; those it has are listed by"
-                    f"  teamwright runs checkpoints {run_id}"
+                    f"  teamwright runs steer {run_id} checkpoint"
                 )
             if await self._is_driven(run_id):
                 if not sent:

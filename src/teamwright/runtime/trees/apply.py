@@ -127,7 +127,7 @@ async def _apply_to_folder(repository: RunRepository, source: Path, branch: Team
     if taken := sorted({*(one.path for one in todo if one.path in others), *in_the_way}):
         raise UsageError(
             f"These files of {str(source)!r} have changed since the run began, so nothing was written:"
-            f" {', '.join(taken)}. Take the changes by hand, from  teamwright runs diff RUN --patch"
+            f" {', '.join(taken)}. Take the changes by hand, from  teamwright runs diff RUN"
         )
     for one in sorted(todo, key=lambda one: bool(one.mode)):  # what goes makes room
         await _write(repository, source, one)

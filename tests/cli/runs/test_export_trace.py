@@ -33,49 +33,44 @@ def run_id(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> str:
     return json.loads(capsys.readouterr().out)["run_id"]
 
 
-def test_a_run_is_sent_to_the_receiver_that_is_named_wherever_the_option_stands(
-    run_id: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_run_is_sent_to_a_receiver(run_id: str, capsys: pytest.CaptureFixture[str]) -> None:
     with OtlpReceiver() as receiver:
-        assert main(["--otlp", receiver.url, "runs", "trace", "last"]) == 0
-        assert main(["runs", "trace", run_id, "--otlp", receiver.url]) == 0
+        assert main(["runs", "export", "last", "--out", receiver.url]) == 0
+        assert main(["runs", "export", run_id, "--json", "--out", receiver.url]) == 0
     assert receiver.posts[0].body == receiver.posts[1].body, "exporting twice is the same export"
-    assert f"the trace is {trace_id(run_id).hex()}" in capsys.readouterr().err
+    said = capsys.readouterr()
+    assert f"the trace is {trace_id(run_id).hex()}" in said.err
+    assert json.loads(said.out)["trace_id"] == trace_id(run_id).hex()
     assert b"hello" not in receiver.posts[0].body
-    assert ENDPOINT not in os.environ
 
 
-def test_a_trace_is_written_as_json_with_what_was_said_only_if_asked_for(
-    run_id: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv(ENDPOINT, "http://127.0.0.1:9")
-    assert main(["runs", "trace", "last", "--json"]) == 0
-    printed = capsys.readouterr().out
-    assert [len(span["traceId"]) for span in json.loads(printed)["resourceSpans"][0]["scopeSpans"][0]["spans"]]
-    assert "hello" not in printed
-    for option in ("--out", "--file"):
-        file = tmp_path / f"trace{option}.json"
-        assert main(["runs", "trace", "last", "--content", option, str(file)]) == 0
-        assert "hello from one" in file.read_text()
+def test_a_trace_is_written_as_json_with_what_was_said_only_if_asked_for(run_id: str, tmp_path: Path) -> None:
+    file = tmp_path / "trace.otlp"
+    assert main(["runs", "export", "last", "--out", str(file)]) == 0
+    written = file.read_text()
+    assert [len(span["traceId"]) for span in json.loads(written)["resourceSpans"][0]["scopeSpans"][0]["spans"]]
+    assert "hello" not in written
+    assert main(["runs", "export", run_id, "--full", "--out", str(file)]) == 0
+    assert "hello from one" in file.read_text()
 
 
-def test_a_trace_needs_a_receiver_or_a_file(run_id: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["runs", "trace", run_id]) == 2
-    assert "--otlp URL" in capsys.readouterr().err
-    assert main(["runs", "trace", "none-such", "--json"]) == 2
-    assert main(["runs", "trace", run_id, "--otlp", "localhost:4317"]) == 2
+def test_a_trace_is_of_one_run_that_is_there(run_id: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["runs", "export", "none-such", "--out", str(tmp_path / "trace.otlp")]) == 2
+    assert main(["runs", "export", "--out", "http://localhost:1"]) == 2
+    assert "Name one run" in capsys.readouterr().err
+    assert main(["runs", "export", run_id, "--out", "http://"]) == 2
     assert "name an http address" in capsys.readouterr().err
 
 
 def test_a_receiver_that_does_not_take_a_run_fails_the_command(
     run_id: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("teamwright.cli.runs.trace.WAITS", (0.01,))
+    monkeypatch.setattr("teamwright.cli.runs.export.WAITS", (0.01,))
     with OtlpReceiver([500]) as receiver:
-        assert main(["runs", "trace", run_id, "--otlp", receiver.url]) == 1
+        assert main(["runs", "export", run_id, "--out", receiver.url]) == 1
     assert "answers HTTP 500" in capsys.readouterr().err
     with OtlpReceiver([503, 200]) as receiver:
-        assert main(["runs", "trace", run_id, "--otlp", receiver.url]) == 0
+        assert main(["runs", "export", run_id, "--out", receiver.url]) == 0
         assert len(receiver.posts) == 2
 
 
@@ -100,7 +95,7 @@ def test_a_live_run_that_is_killed_continues_its_trace_when_it_is_resumed(tmp_pa
         for span in receiver.taken:
             assert sent[span.span_id] == span.SerializeToString(deterministic=True), "it was sent twice as the same"
         receiver.posts.clear()
-        assert main(["runs", "trace", "r", "--otlp", receiver.url]) == 0
+        assert main(["runs", "export", "r", "--out", receiver.url]) == 0
         whole = {span.span_id: span.SerializeToString(deterministic=True) for span in receiver.taken}
     assert sent == whole
     assert before <= whole.keys()
