@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 TOKENS = (
-    "import sys, json; from teamwright.server.security.credentials import Tokens, tokens_file;"
+    "import sys, json; from teamwright.server.credentials import Tokens, tokens_file;"
     "t = Tokens(tokens_file()); print(json.dumps([t.create(f'k{i}', 'run') for i in range(int(sys.argv[1]))]))"
 )
 

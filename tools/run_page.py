@@ -19,7 +19,7 @@ from typing import Any, cast
 import yaml
 
 from teamwright import Engine
-from teamwright.server.security.credentials import Tokens, tokens_file
+from teamwright.server.credentials import Tokens, tokens_file
 from teamwright.teams.team_loader import load_team
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -15,8 +15,8 @@ import httpx2
 from teamwright import Engine
 from teamwright.journal.protocol import Journal
 from teamwright.server.app import FeedServer, listen, make_app, server_config
-from teamwright.server.security.credentials import Role
-from teamwright.server.security.request_limits import LOOPBACK
+from teamwright.server.credentials import Role
+from teamwright.server.guard import LOOPBACK
 from teamwright.server.state import ServerState, open_state
 
 NO_CERTIFICATES = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)

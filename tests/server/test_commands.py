@@ -14,9 +14,8 @@ import pytest
 
 from teamwright.cli.main import main
 from teamwright.install_command import install_command
-from teamwright.server import app
+from teamwright.server import app, credentials
 from teamwright.server.routes import page
-from teamwright.server.security import credentials
 from tests.kit.program import Program
 from tests.kit.server import PATIENCE
 from tests.kit.terminal import TEAM, write_team

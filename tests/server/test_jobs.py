@@ -127,5 +127,5 @@ def test_what_is_refused_says_why(teams: Path) -> None:
     catalogue = Catalogue([teams])
     unknown = '{"job": "teamwright.lab.jobs:advise_team", "options": {"team": "piar", "task": ""}}'
     assert answer(catalogue, unknown)["refused"][:2] == [404, "unknown_name"]  # pyright: ignore[reportIndexIssue, reportOptionalSubscript, reportArgumentType, reportCallIssue]
-    same = '{"job": "teamwright.server.plan_difference:difference_job", "options": {"before": ["a"], "after": ["a"]}}'
+    same = '{"job": "teamwright.server.jobs:difference_job", "options": {"before": ["a"], "after": ["a"]}}'
     assert answer(catalogue, same) == {"result": []}

@@ -15,10 +15,10 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 from teamwright.errors import UnknownName, UsageError
 from teamwright.server.error_responses import responses
 from teamwright.server.frames import RecentBodies
+from teamwright.server.guard import note_started
+from teamwright.server.masked_json import masked
 from teamwright.server.run_requests import bounded_budget, bounded_limits
-from teamwright.server.security.audit import note_started
-from teamwright.server.security.masked_json import masked
-from teamwright.server.security.required_role import MAY_ADMIN, MAY_READ, Runner, Server
+from teamwright.server.state import MAY_ADMIN, MAY_READ, Runner, Server
 from teamwright.values.limits import Limits
 
 if TYPE_CHECKING:

@@ -28,9 +28,9 @@ from teamwright.experts.templates import (
 )
 from teamwright.server.error_responses import responses
 from teamwright.server.error_statuses import RefusedRequest
+from teamwright.server.masked_json import masked, unmasked
 from teamwright.server.run_requests import beside
-from teamwright.server.security.masked_json import masked, unmasked
-from teamwright.server.security.required_role import MAY_ADMIN, MAY_READ, MAY_RUN, Server
+from teamwright.server.state import MAY_ADMIN, MAY_READ, MAY_RUN, Server
 from teamwright.teams.team_loader import team_from_source
 from teamwright.values.limits import Limits
 from teamwright.values.text.validation_messages import Misfit, misfits_of, misfits_text

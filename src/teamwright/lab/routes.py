@@ -14,12 +14,10 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 from teamwright.errors import UsageError
 from teamwright.journal.protocol import Journal
 from teamwright.lab.topology_profiles import BudgetLevel, Degradation, Preference, Protocol, Workload
-from teamwright.server.client_connection import while_connected
-from teamwright.server.error_responses import responses
-from teamwright.server.security.credentials import Visitor
-from teamwright.server.security.masked_json import masked
-from teamwright.server.security.required_role import MAY_READ, Reader, Server
-from teamwright.server.state import ServerState
+from teamwright.server.credentials import Visitor
+from teamwright.server.error_responses import responses, while_connected
+from teamwright.server.masked_json import masked
+from teamwright.server.state import MAY_READ, Reader, Server, ServerState
 
 router = APIRouter(prefix="/api/lab", tags=["lab"])
 MOST_CELLS = 20_000

@@ -31,17 +31,15 @@ from teamwright.runtime.engine import Engine
 from teamwright.runtime.people.webhook import SERVER
 from teamwright.server.a2a import routes as a2a
 from teamwright.server.agui import routes as agui
+from teamwright.server.credentials import OWNER_NAME, Visitor, tokens_file
 from teamwright.server.error_responses import add_handlers
 from teamwright.server.event_feeds import Feeds
 from teamwright.server.frames import RecentBodies
+from teamwright.server.guard import LOOPBACK, Audited, Guard
 from teamwright.server.mcp.door import McpDoor
 from teamwright.server.responses import routes as response_routes
 from teamwright.server.routes import chat_completions, interventions, mcp, operations, page, records, runs, sockets
-from teamwright.server.security.audit import Audited
-from teamwright.server.security.credentials import OWNER_NAME, Visitor, tokens_file
-from teamwright.server.security.request_limits import LOOPBACK, Guard
-from teamwright.server.security.required_role import known_visitor
-from teamwright.server.state import ServerState, open_state
+from teamwright.server.state import ServerState, known_visitor, open_state
 from teamwright.wings import hooks
 
 GRACE_SECONDS = 1.0

@@ -32,7 +32,7 @@ from teamwright.values.text.display import count_text
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
-    from teamwright.server.security.credentials import Allowance, Sessions, Tokens
+    from teamwright.server.credentials import Allowance, Sessions, Tokens
 
 
 START = "serve"
@@ -118,8 +118,8 @@ def serve(
 
 def _how_to_open() -> str:
     """How to open the page at the printed address, or that this installation has none."""
+    from teamwright.server.credentials import CODE_SECONDS
     from teamwright.server.routes.page import has_page
-    from teamwright.server.security.credentials import CODE_SECONDS
 
     if not has_page():
         return (
@@ -161,7 +161,7 @@ def tokens(
       teamwright serve tokens ci --remove
     """
     from teamwright.errors import UsageError
-    from teamwright.server.security.credentials import UNBOUNDED, Allowance
+    from teamwright.server.credentials import UNBOUNDED, Allowance
 
     check_out(out)
     if (name is None) != (role is None and not remove) or (role is not None and remove):
@@ -238,7 +238,7 @@ def _revoke(name: str, out: Path | None, *, json: bool) -> None:
 
 
 def _stores() -> tuple[Tokens, Sessions]:
-    from teamwright.server.security.credentials import Sessions, Tokens, sessions_file, tokens_file
+    from teamwright.server.credentials import Sessions, Tokens, sessions_file, tokens_file
 
     tokens = Tokens(tokens_file())
     return tokens, Sessions(tokens, file=sessions_file())

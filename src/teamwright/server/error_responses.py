@@ -1,26 +1,33 @@
-"""Errors as clients get them: a status, a code for programs, a message for people."""
+"""Errors as clients get them: a status, a code for programs, a message for people; and requests that end early.
+
+A request ends early where there is no such run, or where the client closes its connection.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+import anyio
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 
-from teamwright.errors import TeamwrightError
-from teamwright.server.client_connection import ClientGone
+from teamwright.errors import RunNotFound, TeamwrightError, UsageError
+from teamwright.server.credentials import Role, Visitor
 from teamwright.server.error_statuses import INTERNAL, RefusedRequest, refusal_of
-from teamwright.server.security.credentials import Role, Visitor
 from teamwright.values.text.secret_patterns import mask_text
 from teamwright.values.text.validation_messages import misfit_text, misfits_among
 from teamwright.wings import absent_names
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
+
+    from teamwright.runtime.engine import Engine
+    from teamwright.values.turns.results import RunSummary
+
 
 CLIENT_GONE = 499
 """A status for the audit alone: its client has left."""
@@ -148,3 +155,48 @@ def openai_type(status: int) -> str:
     """Return what OpenAI's formats call an error with this status."""
     known = {404: "not_found", 429: "too_many_requests"}
     return known.get(status, "invalid_request_error" if status < 500 else "server_error")
+
+
+T = TypeVar("T")
+
+
+class ClientGone(Exception):
+    """The client closed its connection before it had its answer."""
+
+
+async def require_run(engine: Engine, run_id: str) -> RunSummary:
+    """Return the summary of a run; raises `RunNotFound`."""
+    try:
+        found = await engine.runs.find(run_id)
+    except UsageError as error:
+        raise RunNotFound(run_id) from error
+    if found is None:
+        raise RunNotFound(run_id)
+    return found
+
+
+async def while_connected(request: Request, work: Callable[[], Awaitable[T]]) -> T:
+    """Return the result of some work; it is cancelled, and `ClientGone` raised, when the client leaves.
+
+    The body of the request has to be read before.
+    """
+    outcome: list[T] = []
+    failure: Exception | None = None
+    async with anyio.create_task_group() as tasks:
+
+        async def leave_with_client() -> None:
+            while (await request.receive())["type"] != "http.disconnect":
+                pass
+            tasks.cancel_scope.cancel()
+
+        tasks.start_soon(leave_with_client)
+        try:
+            outcome.append(await work())
+        except Exception as error:  # noqa: BLE001 - it is raised outside of the group, which would wrap it
+            failure = error
+        tasks.cancel_scope.cancel()
+    if failure is not None:
+        raise failure
+    if not outcome:
+        raise ClientGone
+    return outcome[0]

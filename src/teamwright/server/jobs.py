@@ -3,12 +3,13 @@
 A visitor has one computation at a time, for as long as its role allows. A process is `python -m teamwright.server.jobs
 FOLDER…`, and is kept for the next request: it reads one request per line and answers each with a line, both JSON. It
 ends with its server, which also ends it where a request takes too long or its client has left. What loaded code prints
-goes nowhere.
+goes nowhere. One of the jobs is the difference of two long plans.
 """
 
 from __future__ import annotations
 
 import asyncio
+import difflib
 import json
 import os
 import sys
@@ -24,9 +25,10 @@ import anyio
 from pydantic import JsonValue
 
 from teamwright.errors import TeamwrightError
+from teamwright.server.credentials import Role, Visitor
 from teamwright.server.error_statuses import RefusedRequest, refusal_of
-from teamwright.server.security.credentials import Role, Visitor
 from teamwright.server.team_catalogue import Catalogue
+from teamwright.strategies.plan.changes.difference import plan_text
 
 PROCESSES = 2
 """How many requests are computed at once; the others wait."""
@@ -176,6 +178,26 @@ def _end_with_parent(parent: int) -> None:
     while os.getppid() == parent:
         time.sleep(PARENT_SECONDS)
     os._exit(1)
+
+
+FEW_LINES = 400
+"""Plans with fewer lines are compared at once, longer ones in another process."""
+PLAN_DIFFERENCE = "teamwright.server.jobs:difference_job"
+
+
+def lines_of(plan: JsonValue) -> list[str]:
+    """Return a plan as lines of JSON."""
+    return plan_text(plan).splitlines()
+
+
+def difference(before: Sequence[str], after: Sequence[str]) -> list[str]:
+    """Return the difference of two plans as a unified diff."""
+    return list(difflib.unified_diff(before, after, "plan", "edited", lineterm="", n=2))
+
+
+def difference_job(_: object, options: dict[str, list[str]]) -> JsonValue:
+    """Return the difference of two plans for a process that does jobs of the server."""
+    return [*difference(options["before"], options["after"])]
 
 
 if __name__ == "__main__":

@@ -15,20 +15,19 @@ import anyio
 from fastapi import Depends, Header, Request
 
 from teamwright.errors import UsageError
-from teamwright.server.client_connection import while_connected
 from teamwright.server.driven_runs import identity_of, run_id_of
+from teamwright.server.error_responses import while_connected
 from teamwright.server.event_feeds import TooSlow
 from teamwright.server.frames import Frame
+from teamwright.server.guard import note_started
 from teamwright.server.routes.sockets import HEARTBEAT
 from teamwright.server.run_requests import bounded
-from teamwright.server.security.audit import note_started
-from teamwright.server.security.required_role import need
-from teamwright.server.state import ServerState
+from teamwright.server.state import ServerState, need
 from teamwright.values.turns.messages import Message
 
 if TYPE_CHECKING:
     from teamwright.runtime.run_request import RunRequest
-    from teamwright.server.security.credentials import Role, Visitor
+    from teamwright.server.credentials import Role, Visitor
     from teamwright.values.turns.results import RunResult
 
 STOPS = frozenset(("run.ended", "run.paused", "run.interrupted"))

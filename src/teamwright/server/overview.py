@@ -17,7 +17,7 @@ from teamwright.journal.run_filter import ALL_RUNS, RunFilter
 from teamwright.runtime.driver.tasks import BackgroundTasks
 from teamwright.runtime.recorded.reader import read_texts
 from teamwright.server.frames import Item
-from teamwright.server.security.masked_json import unmasked
+from teamwright.server.masked_json import unmasked
 from teamwright.values.events.event import Event
 from teamwright.values.people import EDIT, Answered, Question
 from teamwright.values.text.secret_patterns import mask_text

@@ -20,12 +20,12 @@ from teamwright.agents.attachments import Attachment
 from teamwright.errors import TeamwrightError, UsageError
 from teamwright.runtime.recorded.reader import read_record, read_team
 from teamwright.runtime.run_request import RunRequest, check_task, read_files
-from teamwright.server.client_connection import require_run
+from teamwright.server.credentials import Visitor
+from teamwright.server.error_responses import require_run
 from teamwright.server.error_statuses import RefusedRequest, refusal_of
+from teamwright.server.masked_json import unmasked
 from teamwright.server.page.appearance import pictures_of
 from teamwright.server.page.projection import stored_artifact
-from teamwright.server.security.credentials import Visitor
-from teamwright.server.security.masked_json import unmasked
 from teamwright.server.state import ServerState
 from teamwright.teams.team import Team
 from teamwright.values.limits import Limits, SpendForecast, ceiling_of, lowered

@@ -13,8 +13,8 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 from teamwright import Engine
 from teamwright.journal import MemoryJournal
 from teamwright.server.app import make_app
-from teamwright.server.security.credentials import Role
-from teamwright.server.security.request_limits import RateLimit
+from teamwright.server.credentials import Role
+from teamwright.server.guard import RateLimit
 from teamwright.server.state import ServerState, open_state
 from tests.fuzz.case import Outcome, Violation
 from tests.fuzz.targets.protocol import CORPUS, check_size, check_words

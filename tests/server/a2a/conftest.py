@@ -11,7 +11,7 @@ import httpx2
 import pytest
 
 from teamwright.journal import MemoryJournal
-from teamwright.server.security.credentials import Role
+from teamwright.server.credentials import Role
 from tests.kit.server import TestServer, serving
 from tests.kit.terminal import write_team
 from tests.server.conftest import PAIR, REPLIES

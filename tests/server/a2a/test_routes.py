@@ -18,7 +18,7 @@ from a2a.types import (
 )
 
 from teamwright.server.a2a.operations import OPERATIONS
-from teamwright.server.security.credentials import ROLES, Role
+from teamwright.server.credentials import ROLES, Role
 from tests.server.a2a.conftest import Agents, sending
 
 READS = {"GetTask", "ListTasks", "SubscribeToTask", "GetTaskPushNotificationConfig",

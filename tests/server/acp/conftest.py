@@ -15,7 +15,7 @@ from teamwright.journal import MemoryJournal
 from teamwright.runtime.engine import Engine
 from teamwright.server.acp.agent import EditorAgent
 from teamwright.server.acp.peer import Peer
-from teamwright.server.security.credentials import Allowance, Visitor
+from teamwright.server.credentials import Allowance, Visitor
 from teamwright.server.state import ServerState, open_state
 from tests.kit.terminal import write_team
 from tests.server.a2a.conftest import agent_teams

@@ -12,7 +12,7 @@ from pydantic import JsonValue
 from teamwright.errors import TeamwrightError
 from teamwright.server.acp.input import prompt_text
 from teamwright.server.acp.peer import RefusedCall
-from teamwright.server.security.credentials import Allowance
+from teamwright.server.credentials import Allowance
 from tests.server.acp.conftest import Editors
 
 

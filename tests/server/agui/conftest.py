@@ -12,7 +12,7 @@ import httpx2
 import pytest
 
 from teamwright.journal import MemoryJournal
-from teamwright.server.security.credentials import Role
+from teamwright.server.credentials import Role
 from tests.kit.server import TestServer, serving
 from tests.server.a2a.conftest import agent_teams
 

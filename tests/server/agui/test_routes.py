@@ -14,7 +14,7 @@ import httpx2
 import pytest
 
 from teamwright.server import driven_runs
-from teamwright.server.security.credentials import Role
+from teamwright.server.credentials import Role
 from tests.kit.terminal import write_team
 from tests.server.agui.conftest import Door, answering, asking, events_of, interrupts_of, kinds, said
 from tests.server.test_driven_runs import Served

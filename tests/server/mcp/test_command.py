@@ -21,9 +21,9 @@ from teamwright.cli.main import main
 from teamwright.journal import MemoryJournal
 from teamwright.runtime.engine import Engine
 from teamwright.runtime.run_request import RunRequest
+from teamwright.server.credentials import Visitor
 from teamwright.server.driven_runs import STDIO_DRIVER, DrivenRuns
 from teamwright.server.mcp.tasks import RunTasks
-from teamwright.server.security.credentials import Visitor
 from teamwright.server.state import open_state
 from tests.kit.mcp import TakesTasks, TaskRequest, TaskState
 from tests.kit.program import run_program

@@ -14,8 +14,8 @@ from mcp import MCPError
 from mcp.types import TextContent
 
 from teamwright.journal import MemoryJournal
+from teamwright.server.credentials import ROLES, Allowance, Role
 from teamwright.server.mcp import team_tools
-from teamwright.server.security.credentials import ROLES, Allowance, Role
 from tests.kit.mcp import Wire, answer, connected
 from tests.kit.server import serving
 from tests.kit.terminal import write_team

@@ -14,7 +14,7 @@ import pytest
 from openai.types.responses import Response
 
 from teamwright.journal import Journal, MemoryJournal
-from teamwright.server.security.credentials import Role
+from teamwright.server.credentials import Role
 from tests.kit.server import TestServer, serving
 from tests.kit.terminal import write_team
 from tests.server.a2a.conftest import ASKING

@@ -11,7 +11,7 @@ from pydantic import JsonValue
 from teamwright.errors import UsageError
 from teamwright.journal import MemoryJournal
 from teamwright.journal.sqlite.journal import SqliteJournal
-from teamwright.server.plan_difference import FEW_LINES
+from teamwright.server.jobs import FEW_LINES
 from teamwright.values.people import AddMember, EditPlan
 from tests.experts.test_presets_live import live
 from tests.kit.members import FakeMembers

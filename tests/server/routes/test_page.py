@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from teamwright.journal import MemoryJournal
+from teamwright.server.credentials import Visitor
 from teamwright.server.routes import page
-from teamwright.server.security.credentials import Visitor
 from tests.kit.server import serving
 
 

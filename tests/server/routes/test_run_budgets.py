@@ -7,7 +7,7 @@ from pathlib import Path
 from teamwright.journal import MemoryJournal
 from teamwright.journal.postgres.journal import PostgresJournal
 from teamwright.journal.protocol import Batch, commit
-from teamwright.server.security.credentials import Allowance
+from teamwright.server.credentials import Allowance
 from teamwright.values.events.event import Event
 from teamwright.values.events.run import Origin, RunStarted
 from tests.kit.postgres import postgres_server, schema_url

@@ -29,14 +29,13 @@ from teamwright.server.a2a.wire import (
     SendMessage,
     UserMessage,
 )
+from teamwright.server.credentials import Visitor
 from teamwright.server.driven_runs import digest_of_parts
+from teamwright.server.guard import note_started
 from teamwright.server.overview import WaitingQuestion
 from teamwright.server.routes.interventions import answered_alone, send_answer, was_answered
 from teamwright.server.run_requests import bounded
-from teamwright.server.security.audit import note_started
-from teamwright.server.security.credentials import Visitor
-from teamwright.server.security.required_role import need, visitor_of
-from teamwright.server.state import ServerState
+from teamwright.server.state import ServerState, need, visitor_of
 from teamwright.values.people import Answer
 from teamwright.values.turns.artifacts import is_text_type
 from teamwright.values.turns.results import FINAL, RunSummary

@@ -25,8 +25,8 @@ from teamwright.server.a2a.wire import (
     SendMessage,
     Wire,
 )
-from teamwright.server.client_connection import while_connected
-from teamwright.server.security.required_role import need
+from teamwright.server.error_responses import while_connected
+from teamwright.server.state import need
 from teamwright.values.turns.results import RunSummary
 
 Updates = AsyncGenerator["Json | None"]

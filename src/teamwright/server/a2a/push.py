@@ -11,7 +11,7 @@ from pathlib import Path
 
 from teamwright.runtime.people.webhook import Address, Webhook, WebhookRejected, private_is_allowed
 from teamwright.server.a2a.wire import INVALID_PARAMS, A2AError, PushConfig
-from teamwright.server.security.credentials import file_version, write_private
+from teamwright.server.credentials import file_version, write_private
 
 FILE = "server-a2a-push.json"
 MOST_OF_TASK = 20

@@ -35,9 +35,9 @@ from teamwright.server.a2a.wire import (
 )
 from teamwright.server.error_responses import NotAllowed, NotKnown, responses
 from teamwright.server.error_statuses import RefusedRequest
+from teamwright.server.guard import note_call
 from teamwright.server.routes.sockets import EventStream
-from teamwright.server.security.audit import note_call
-from teamwright.server.security.required_role import MAY_ANSWER, MAY_READ, MAY_RUN, Server
+from teamwright.server.state import MAY_ANSWER, MAY_READ, MAY_RUN, Server
 
 if TYPE_CHECKING:
     from teamwright.server.state import ServerState

@@ -16,7 +16,7 @@ from teamwright.server.event_feeds import Feed, TooSlow
 from teamwright.server.frames import Frame
 from teamwright.server.routes.chat_completions import CompletionText
 from teamwright.server.routes.sockets import HEARTBEAT
-from teamwright.server.security.required_role import need
+from teamwright.server.state import need
 from teamwright.values.turns.results import RunSummary, iso
 
 STOPS = frozenset(("run.ended", "run.paused", "run.interrupted", "run.resumed"))

@@ -16,7 +16,7 @@ from teamwright.errors import RunNotFound, UnknownName
 from teamwright.history.run_history import RunHistory
 from teamwright.runtime.people.webhook import SERVER
 from teamwright.server.a2a.wire import TASK_NOT_FOUND, A2AError, Json, TaskState
-from teamwright.server.client_connection import require_run
+from teamwright.server.error_responses import require_run
 from teamwright.server.overview import Inbox, WaitingQuestion
 from teamwright.server.page.projection import list_artifacts, read_artifact
 from teamwright.values.events.agent import AgentAsked, AgentFailed, AgentReplied

@@ -20,7 +20,7 @@ from teamwright.server.state import ServerState
 from teamwright.values.text.display import name_text
 
 if TYPE_CHECKING:
-    from teamwright.server.security.credentials import Visitor
+    from teamwright.server.credentials import Visitor
     from teamwright.teams.team import Team
 
 VERSION = 1

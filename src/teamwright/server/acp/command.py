@@ -16,7 +16,7 @@ from teamwright.server.mcp.command import MANIFESTS
 from teamwright.server.wing import WING
 
 if TYPE_CHECKING:
-    from teamwright.server.security.credentials import Allowance
+    from teamwright.server.credentials import Allowance
 
 
 def acp(
@@ -35,7 +35,7 @@ def acp(
     import anyio
 
     from teamwright.errors import UsageError
-    from teamwright.server.security.credentials import Allowance
+    from teamwright.server.credentials import Allowance
 
     folder = team.parent if team.name in MANIFESTS else team
     if not any((folder / one).is_file() for one in MANIFESTS):
@@ -52,7 +52,7 @@ async def serve_editor(folder: Path, allowance: Allowance) -> None:
         from teamwright.server.acp.agent import EditorAgent
         from teamwright.server.acp.peer import opened_peer
         from teamwright.server.app import server_engine
-        from teamwright.server.security.credentials import OWNER_NAME, Visitor, tokens_file
+        from teamwright.server.credentials import OWNER_NAME, Visitor, tokens_file
         from teamwright.server.state import open_state
 
     data = tokens_file().parent

@@ -17,7 +17,7 @@ from teamwright.runtime.run_request import RunRequest
 from teamwright.server.acp.input import decision_of, permission_of, question_text
 from teamwright.server.acp.peer import INTERNAL, INVALID_REQUEST, Peer, RefusedCall
 from teamwright.server.acp.updates import RunUpdates, said
-from teamwright.server.client_connection import require_run
+from teamwright.server.error_responses import require_run
 from teamwright.server.routes.chat_completions import answers_last
 from teamwright.server.run_requests import bounded
 from teamwright.values.events.run import RunPaused
@@ -26,9 +26,9 @@ from teamwright.values.text.secret_patterns import mask_text
 from teamwright.values.turns.results import FOR_PEOPLE
 
 if TYPE_CHECKING:
+    from teamwright.server.credentials import Visitor
     from teamwright.server.overview import WaitingQuestion
     from teamwright.server.page.page_events import PageRun
-    from teamwright.server.security.credentials import Visitor
     from teamwright.server.state import ServerState
     from teamwright.teams.team import Team
     from teamwright.values.turns.results import RunSummary

@@ -17,15 +17,14 @@ from teamwright.errors import ConversationBusy, RunNotFound, TeamwrightError, Us
 from teamwright.runtime.run_request import RunRequest, check_task, read_files
 from teamwright.server.agui.interrupts import answer_of, interrupt_id, interrupt_of, run_of
 from teamwright.server.agui.wire import SPOKEN, InputMessage, Json, ResumeEntry, RunAgentInput, warning
-from teamwright.server.client_connection import require_run
 from teamwright.server.driven_runs import AwaitedRun, digest_of_parts
+from teamwright.server.error_responses import require_run
 from teamwright.server.error_statuses import RefusedRequest
+from teamwright.server.guard import note_started
 from teamwright.server.overview import WaitingQuestion
 from teamwright.server.routes.interventions import answered_alone
 from teamwright.server.run_requests import bounded
-from teamwright.server.security.audit import note_started
-from teamwright.server.security.required_role import need
-from teamwright.server.state import ServerState
+from teamwright.server.state import ServerState, need
 from teamwright.values.events.run import PersonAnswered, RunPaused
 from teamwright.values.people import Answer, Answered
 from teamwright.values.text.secret_patterns import mask_text
@@ -34,7 +33,7 @@ from teamwright.values.turns.results import FINAL, FOR_PEOPLE, RunSummary
 
 if TYPE_CHECKING:
     from teamwright.history.run_history import RunHistory
-    from teamwright.server.security.credentials import Visitor
+    from teamwright.server.credentials import Visitor
     from teamwright.teams.team import Team
 
 PREFIX = "agui-"

@@ -22,8 +22,7 @@ from teamwright.server.event_feeds import TooSlow
 from teamwright.server.page.page_events import PageRun
 from teamwright.server.routes.chat_completions import answers_last
 from teamwright.server.routes.sockets import HEARTBEAT, CutOff, EventStream
-from teamwright.server.security.required_role import MAY_ANSWER, Server, need
-from teamwright.server.state import ServerState
+from teamwright.server.state import MAY_ANSWER, Server, ServerState, need
 from teamwright.values.text.secret_patterns import mask_text
 
 if TYPE_CHECKING:

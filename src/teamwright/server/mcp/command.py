@@ -17,7 +17,7 @@ from teamwright.server.wing import WING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from teamwright.server.security.credentials import Allowance
+    from teamwright.server.credentials import Allowance
 
 MANIFESTS = ("team.yaml", "team.yml")
 
@@ -40,7 +40,7 @@ def mcp(
     import anyio
 
     from teamwright.errors import UsageError
-    from teamwright.server.security.credentials import Allowance
+    from teamwright.server.credentials import Allowance
 
     folders = tuple(one.parent if one.name in MANIFESTS else one for one in teams)
     for one in folders:
@@ -56,8 +56,8 @@ async def serve_stdio(folders: Sequence[Path], allowance: Allowance) -> None:
 
     with WING.needed("The command `teamwright mcp`"):
         from teamwright.server.app import server_engine
+        from teamwright.server.credentials import OWNER_NAME, Visitor, tokens_file
         from teamwright.server.mcp.door import needs_extra
-        from teamwright.server.security.credentials import OWNER_NAME, Visitor, tokens_file
         from teamwright.server.state import open_state
     with needs_extra("The command `teamwright mcp`"):
         from mcp.server.stdio import stdio_server

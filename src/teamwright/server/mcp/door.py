@@ -14,7 +14,7 @@ import anyio
 from anyio.abc import TaskStatus
 
 from teamwright.errors import MissingExtra
-from teamwright.server.security.request_limits import LARGEST_BODY
+from teamwright.server.guard import LARGEST_BODY
 
 if TYPE_CHECKING:
     from mcp.server.streamable_http_manager import StreamableHTTPSessionManager

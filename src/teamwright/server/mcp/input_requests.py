@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 from pydantic import JsonValue
 
 from teamwright.errors import UsageError
-from teamwright.server.security.masked_json import contains_mask
+from teamwright.server.masked_json import contains_mask
 from teamwright.values.people import CONFIRM_CHOICES, EDIT, NO, REJECT, SMALLER, Answer
 from teamwright.values.text.secret_patterns import mask_text
 

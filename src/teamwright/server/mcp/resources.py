@@ -7,10 +7,10 @@ from base64 import b64encode
 from typing import TYPE_CHECKING, Any
 
 from teamwright.errors import RunNotFound, UnknownName
-from teamwright.server.client_connection import require_run
+from teamwright.server.error_responses import require_run
+from teamwright.server.masked_json import masked
 from teamwright.server.mcp.results import SCHEME
 from teamwright.server.page.projection import list_artifacts, read_artifact
-from teamwright.server.security.masked_json import masked
 from teamwright.values.text.secret_patterns import mask_text
 from teamwright.values.turns.messages import Message
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from teamwright.server.masked_json import masked
 from teamwright.server.mcp.input_requests import input_request
 from teamwright.server.page.projection import list_artifacts
-from teamwright.server.security.masked_json import masked
 from teamwright.values.text.secret_patterns import mask_text
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from weakref import WeakValueDictionary
 import anyio
 
 from teamwright.errors import InterventionRefused, NotResumable, RunNotFound, TeamwrightError, UsageError
-from teamwright.server.client_connection import require_run
+from teamwright.server.error_responses import require_run
 from teamwright.server.mcp.input_requests import answer_of, input_request
 from teamwright.server.mcp.results import INTERNAL_ERROR, is_crash, tool_result
 from teamwright.values.events.agent import AgentAsked, AgentFailed, AgentReplied
@@ -26,8 +26,8 @@ from teamwright.values.text.secret_patterns import mask_text
 from teamwright.values.turns.results import FINAL, RunSummary, iso
 
 if TYPE_CHECKING:
+    from teamwright.server.credentials import Visitor
     from teamwright.server.overview import WaitingQuestion
-    from teamwright.server.security.credentials import Visitor
     from teamwright.server.state import ServerState
     from teamwright.values.events.event import Event
 

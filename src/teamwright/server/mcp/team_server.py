@@ -34,9 +34,11 @@ from pydantic import ConfigDict, Field, ValidationError
 from starlette.requests import HTTPConnection
 
 from teamwright.errors import TeamwrightError
+from teamwright.server.credentials import OWNER_NAME, Role, Visitor
 from teamwright.server.driven_runs import run_id_of
 from teamwright.server.error_responses import NotAllowed, NotKnown
 from teamwright.server.error_statuses import INTERNAL, RefusedRequest, refusal_of
+from teamwright.server.guard import note_call, note_run
 from teamwright.server.mcp.resources import TEMPLATES, list_resources, read_resource
 from teamwright.server.mcp.results import RUN_RESULT, tool_error
 from teamwright.server.mcp.tasks import EXTENSION, RunTasks
@@ -48,9 +50,7 @@ from teamwright.server.mcp.team_tools import (
     TeamTools,
     UnknownState,
 )
-from teamwright.server.security.audit import note_call, note_run
-from teamwright.server.security.credentials import OWNER_NAME, Role, Visitor
-from teamwright.server.security.required_role import need
+from teamwright.server.state import need
 from teamwright.values.text.secret_patterns import mask_text
 from teamwright.values.text.validation_messages import misfits_of
 

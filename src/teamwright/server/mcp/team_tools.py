@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from teamwright.errors import UsageError
 from teamwright.runtime.run_request import RunRequest
-from teamwright.server.client_connection import require_run
+from teamwright.server.error_responses import require_run
 from teamwright.server.error_statuses import RefusedRequest
 from teamwright.server.event_feeds import TooSlow
 from teamwright.server.mcp.results import RUN_RESULT, goes_on, input_required, tool_result, waits_for_person
@@ -29,7 +29,7 @@ from teamwright.values.turns.messages import digest
 from teamwright.values.turns.results import FINAL
 
 if TYPE_CHECKING:
-    from teamwright.server.security.credentials import Visitor
+    from teamwright.server.credentials import Visitor
     from teamwright.server.state import ServerState
     from teamwright.teams.team import Team
 

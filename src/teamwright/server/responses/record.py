@@ -16,7 +16,7 @@ import anyio
 from teamwright.errors import RunNotFound
 from teamwright.history.run_history import RunHistory
 from teamwright.runtime.recorded.reader import deleted_is_not_found
-from teamwright.server.client_connection import require_run
+from teamwright.server.error_responses import require_run
 from teamwright.server.frames import EventProjection
 from teamwright.server.responses.output import OutputMessages
 from teamwright.server.routes.chat_completions import failure_text

@@ -36,7 +36,7 @@ from teamwright.values.people import Answer
 from teamwright.values.turns.results import FINAL, FOR_PEOPLE, RunSummary
 
 if TYPE_CHECKING:
-    from teamwright.server.security.credentials import Visitor
+    from teamwright.server.credentials import Visitor
     from teamwright.teams.team import Team
 
 PREVIOUS = "previous_response_id"

@@ -16,14 +16,14 @@ from fastapi.responses import JSONResponse, Response
 
 from teamwright.errors import NotResumable
 from teamwright.server.error_responses import responses
+from teamwright.server.guard import note_started
 from teamwright.server.model_call import ModelCall, Retry, awaited_result, followed, key_run
 from teamwright.server.responses.record import ResponseId, find_response, read_response, response_json
 from teamwright.server.responses.requests import ResponseRequest, answering_member
 from teamwright.server.responses.stream import ResponseStream
 from teamwright.server.responses.wire import NewResponse
 from teamwright.server.routes.sockets import EventStream
-from teamwright.server.security.audit import note_started
-from teamwright.server.security.required_role import MAY_READ, Answerer, Runner, Server, need
+from teamwright.server.state import MAY_READ, Answerer, Runner, Server, need
 from teamwright.values.turns.results import FINAL
 
 router = APIRouter(prefix="/v1/responses", tags=["openai"])

@@ -19,8 +19,7 @@ from teamwright.server.frames import EventProjection, Frame
 from teamwright.server.model_call import DONE, SILENCE, sse
 from teamwright.server.responses.output import OutputMessages
 from teamwright.server.responses.record import StoredResponse, read_response
-from teamwright.server.security.required_role import need
-from teamwright.server.state import ServerState
+from teamwright.server.state import ServerState, need
 from teamwright.values.text.secret_patterns import mask_text
 
 Json = dict[str, Any]

@@ -26,8 +26,7 @@ from teamwright.server.error_responses import NotAllowed, NotKnown, error_respon
 from teamwright.server.frames import Frame, WithheldEnding
 from teamwright.server.model_call import DONE, SILENCE, ModelCall, Retry, key_run, last_from_user, spoken, sse
 from teamwright.server.routes.sockets import EventStream
-from teamwright.server.security.required_role import MAY_READ, Runner, Server, need
-from teamwright.server.state import ServerState
+from teamwright.server.state import MAY_READ, Runner, Server, ServerState, need
 from teamwright.strategies.protocol import Members
 from teamwright.strategies.team_conversation import handoff_targets
 from teamwright.values.text.secret_patterns import mask_text

@@ -18,14 +18,12 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue
 
 from teamwright.errors import InterventionRefused, UsageError
 from teamwright.runtime.people.receipts import Receipt
-from teamwright.server.client_connection import require_run, while_connected
-from teamwright.server.error_responses import responses
+from teamwright.server.error_responses import require_run, responses, while_connected
+from teamwright.server.jobs import FEW_LINES, PLAN_DIFFERENCE, difference, lines_of
+from teamwright.server.masked_json import contains_mask, masked, unmasked
 from teamwright.server.overview import WaitingQuestion
-from teamwright.server.plan_difference import FEW_LINES, PLAN_DIFFERENCE, difference, lines_of
 from teamwright.server.run_requests import check_raise
-from teamwright.server.security.masked_json import contains_mask, masked, unmasked
-from teamwright.server.security.required_role import MAY_READ, Answerer, Reader, Runner, Server
-from teamwright.server.state import ServerState
+from teamwright.server.state import MAY_READ, Answerer, Reader, Runner, Server, ServerState
 from teamwright.strategies.plan.changes.difference import plan_after
 from teamwright.strategies.plan.changes.versions import NO_PLAN
 from teamwright.values.events.run import PersonAnswered

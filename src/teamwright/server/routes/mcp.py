@@ -16,7 +16,7 @@ from starlette.types import Message, Receive, Scope, Send
 from teamwright.errors import MissingExtra
 from teamwright.server.error_responses import error_response, responses
 from teamwright.server.mcp.door import McpDoor
-from teamwright.server.security.required_role import MAY_READ
+from teamwright.server.state import MAY_READ
 
 router = APIRouter(tags=["mcp"])
 

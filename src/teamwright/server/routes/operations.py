@@ -18,10 +18,10 @@ from teamwright.errors import UnknownName, UsageError
 from teamwright.history.telemetry.metrics import CONTENT_TYPE, as_text
 from teamwright.journal.agent_notes import Note, Notes, words_of
 from teamwright.server.error_responses import responses
+from teamwright.server.masked_json import masked, unmasked
 from teamwright.server.page.figures import FiguresOverTime
 from teamwright.server.run_requests import beside
-from teamwright.server.security.masked_json import masked, unmasked
-from teamwright.server.security.required_role import MAY_ADMIN, MAY_READ, Admin, Server
+from teamwright.server.state import MAY_ADMIN, MAY_READ, Admin, Server
 from teamwright.values.call_limits import text_size
 from teamwright.values.text.secret_patterns import mask_text
 from teamwright.values.turns.results import iso

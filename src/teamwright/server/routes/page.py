@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from starlette.exceptions import HTTPException
 
 from teamwright.server.error_responses import responses
-from teamwright.server.security.required_role import MAY_READ, Reader, Server, shown_secret, stranger
+from teamwright.server.state import MAY_READ, Reader, Server, shown_secret, stranger
 
 router = APIRouter(include_in_schema=False)
 session_router = APIRouter(prefix="/api/session", tags=["session"])

@@ -16,14 +16,13 @@ from teamwright.history.diff import compare
 from teamwright.history.kpi_gates import check_gates, read_gates
 from teamwright.history.kpis import read_kpis
 from teamwright.runtime.recorded.rebuilt_prompts import rebuild_prompt
-from teamwright.server.client_connection import require_run
-from teamwright.server.error_responses import responses
+from teamwright.server.error_responses import require_run, responses
+from teamwright.server.guard import AuditLine
+from teamwright.server.masked_json import masked
 from teamwright.server.page.export import export_html
 from teamwright.server.page.page_events import encode
 from teamwright.server.page.projection import list_artifacts, read_artifact, read_page_events
-from teamwright.server.security.audit import AuditLine
-from teamwright.server.security.masked_json import masked
-from teamwright.server.security.required_role import MAY_ADMIN, MAY_READ, Server
+from teamwright.server.state import MAY_ADMIN, MAY_READ, Server
 from teamwright.server.webhook_notices import WebhookLine
 
 router = APIRouter(prefix="/api/runs/{run_id}", tags=["records"])

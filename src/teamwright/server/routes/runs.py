@@ -14,9 +14,10 @@ from teamwright.errors import ConversationBusy
 from teamwright.journal.run_filter import RunFilter, RunOrder
 from teamwright.runtime.recorded.reader import deletable_family, read_record, read_team
 from teamwright.runtime.run_request import RunRequest
-from teamwright.server.client_connection import require_run
-from teamwright.server.error_responses import responses
+from teamwright.server.error_responses import require_run, responses
 from teamwright.server.frames import EventProjection
+from teamwright.server.guard import note_started
+from teamwright.server.masked_json import masked, unmasked
 from teamwright.server.overview import RunRow
 from teamwright.server.routes.sockets import After
 from teamwright.server.run_requests import (
@@ -29,9 +30,7 @@ from teamwright.server.run_requests import (
     requested_task,
     requested_team,
 )
-from teamwright.server.security.audit import note_started
-from teamwright.server.security.masked_json import masked, unmasked
-from teamwright.server.security.required_role import MAY_ADMIN, MAY_READ, MAY_RUN, Runner, Server
+from teamwright.server.state import MAY_ADMIN, MAY_READ, MAY_RUN, Runner, Server
 from teamwright.values.limits import Limits
 from teamwright.values.text.secret_names import HIDDEN
 from teamwright.values.turns.results import FINAL, Status

@@ -16,12 +16,10 @@ from starlette.websockets import WebSocketDisconnect
 from typing_extensions import override
 
 from teamwright.errors import TeamwrightError
-from teamwright.server.client_connection import require_run
-from teamwright.server.error_responses import NotAllowed, NotKnown, responses
+from teamwright.server.error_responses import NotAllowed, NotKnown, require_run, responses
 from teamwright.server.event_feeds import Feed, TooSlow
 from teamwright.server.frames import Form, Frame, Item, encode
-from teamwright.server.security.required_role import MAY_READ, SUBPROTOCOL, Server, need, offers_subprotocol, state_of
-from teamwright.server.state import ServerState
+from teamwright.server.state import MAY_READ, SUBPROTOCOL, Server, ServerState, need, offers_subprotocol, state_of
 from teamwright.values.text.secret_patterns import mask_text
 
 router = APIRouter(tags=["live"])

@@ -15,7 +15,7 @@ from typing import Any, Literal, Self, TypeVar
 
 from playwright.sync_api import Page, expect
 
-from teamwright.server.security.credentials import Tokens, tokens_file
+from teamwright.server.credentials import Tokens, tokens_file
 from tests.kit.program import Program
 from tests.paths import ROOT
 from tools.run_page import JOURNAL, address_of

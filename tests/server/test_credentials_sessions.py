@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from teamwright.server.security.credentials import (
+from teamwright.server.credentials import (
     CODE_SECONDS,
     MOST_SESSIONS,
     SESSION_SECONDS,

@@ -6,7 +6,7 @@ import pytest
 from pydantic import JsonValue
 
 from teamwright.errors import UsageError
-from teamwright.server.security.masked_json import contains_mask, unmasked
+from teamwright.server.masked_json import contains_mask, unmasked
 from teamwright.values.text.secret_names import HIDDEN
 from teamwright.values.text.secret_patterns import mask_value
 

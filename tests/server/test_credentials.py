@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from teamwright.errors import UsageError
-from teamwright.server.security.credentials import Allowance, Tokens, Visitor
+from teamwright.server.credentials import Allowance, Tokens, Visitor
 
 
 def test_a_token_is_shown_once_and_stored_as_a_hash(tmp_path: Path) -> None:

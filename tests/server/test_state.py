@@ -15,8 +15,8 @@ from websockets.typing import Subprotocol
 
 from teamwright.journal import MemoryJournal
 from teamwright.server.app import make_app
+from teamwright.server.credentials import ROLES, Role, Sessions, Tokens, Visitor
 from teamwright.server.routes import sockets
-from teamwright.server.security.credentials import ROLES, Role, Sessions, Tokens, Visitor
 from tests.kit.server import TestServer, serving
 
 PUBLIC = {("post", "/api/session")}
