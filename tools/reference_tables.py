@@ -230,20 +230,24 @@ def event_table() -> Iterator[str]:
         yield f"| `{fact.kind}`{mark} | {_cell(_sentence(fact.__doc__ or ''))} | {fields} |"
 
 
-def pages() -> dict[Path, dict[str, str]]:
-    """The tables by name, for each page."""
-    made = {
-        "manifest": ("keys", key_tables),
-        "commands": ("commands", command_tables),
-        "events": ("events", event_table),
-    }
-    return {FOLDER / f"{page}.md": {name: "\n".join(lines()).strip() + "\n"} for page, (name, lines) in made.items()}
+PAGES = {
+    FOLDER / "manifest.md": ("keys", key_tables),
+    FOLDER / "commands.md": ("commands", command_tables),
+    FOLDER / "events.md": ("events", event_table),
+}
+"""The name of the table of each page, and what writes its lines."""
+
+
+def with_reference(page: Path) -> str:
+    """The text of a page, with its table as the code makes it."""
+    name, lines = PAGES[page]
+    return with_tables(page.read_text(encoding="utf-8"), {name: "\n".join(lines()).strip() + "\n"})
 
 
 def main() -> None:
     """Write the tables."""
-    for page, tables in pages().items():
-        page.write_text(with_tables(page.read_text(encoding="utf-8"), tables), encoding="utf-8")
+    for page in PAGES:
+        page.write_text(with_reference(page), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -13,16 +13,14 @@ from teamwright.cli.main import app
 from teamwright.values.events.event import Fact
 from tests.docs.test_complete import command_paths
 from tools.house import own_keys
-from tools.plan_tables import with_tables
-from tools.reference_tables import FOLDER, key_tables, pages
+from tools.reference_tables import FOLDER, PAGES, key_tables, with_reference
 
 pytestmark = [pytest.mark.cluster, pytest.mark.experts, pytest.mark.lab, pytest.mark.server]
 
 
-@pytest.mark.parametrize("page", sorted(pages()), ids=lambda page: page.name)
+@pytest.mark.parametrize("page", sorted(PAGES), ids=lambda page: page.name)
 def test_a_page_of_the_reference_is_as_the_code_makes_it(page: Path) -> None:
-    text = page.read_text(encoding="utf-8")
-    assert with_tables(text, pages()[page]) == text, "write it again with  make tables"
+    assert with_reference(page) == page.read_text(encoding="utf-8"), "write it again with  make tables"
 
 
 def test_every_key_of_a_manifest_is_in_the_reference() -> None:

@@ -1,13 +1,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from itertools import combinations
 from math import comb
 from statistics import fmean
+from typing import Any
 
 import numpy as np
 import pytest
-from scipy import stats  # pyright: ignore[reportMissingTypeStubs]
 
 from teamwright.lab.experiments import statistics
 from teamwright.lab.experiments.statistics import (
@@ -20,6 +21,15 @@ from teamwright.lab.experiments.statistics import (
     relative_change,
 )
 
+
+@cache
+def scipy_stats() -> Any:
+    """The reference; importing it takes longer than all that the other tests of a worker process import."""
+    from scipy import stats  # pyright: ignore[reportMissingTypeStubs]
+
+    return stats
+
+
 RATES = [0.05, 0.15, 0.25, 0.35, 0.5, 0.65, 0.75, 0.85, 0.95]
 Z = statistics.Z
 
@@ -29,7 +39,7 @@ def test_the_interval_of_a_rate_covers_it_as_often_as_it_says(cases: int) -> Non
     intervals = [pass_rate([(1, 1)] * passed + [(0, 1)] * (cases - passed)) for passed in range(cases + 1)]
     covered = [
         sum(
-            float(stats.binom.pmf(passed, cases, rate))
+            float(scipy_stats().binom.pmf(passed, cases, rate))
             for passed, found in enumerate(intervals)
             if found.low <= rate <= found.high
         )
@@ -41,7 +51,7 @@ def test_the_interval_of_a_rate_covers_it_as_often_as_it_says(cases: int) -> Non
 def test_the_interval_is_that_of_wilson() -> None:
     for passed in range(41):
         found = pass_rate([(1, 1)] * passed + [(0, 1)] * (40 - passed))
-        known = stats.binomtest(passed, 40).proportion_ci(0.95, method="wilson")
+        known = scipy_stats().binomtest(passed, 40).proportion_ci(0.95, method="wilson")
         assert (found.low, found.high) == pytest.approx((known.low, known.high), abs=1e-9)
 
 
@@ -67,7 +77,7 @@ def pairs(draw: np.random.Generator, first: float, second: float, related: float
     common = draw.normal(size=40)
     for rate in (first, second):
         mixed = related**0.5 * common + (1 - related) ** 0.5 * draw.normal(size=40)
-        yield [(int(passed), 1) for passed in mixed < stats.norm.ppf(rate)]
+        yield [(int(passed), 1) for passed in mixed < scipy_stats().norm.ppf(rate)]
 
 
 @pytest.mark.parametrize("related", [0.0, 0.5, 0.9])
@@ -122,16 +132,20 @@ def test_the_change_of_cost_has_the_interval_of_a_bootstrap_which_is_always_the_
     found = relative_change(first.tolist(), second.tolist())
     assert found is not None
     assert found == relative_change(first.tolist(), second.tolist())
-    known = stats.bootstrap(
-        (first, second),
-        lambda one, other: other.sum() / one.sum() - 1,
-        paired=True,
-        vectorized=False,
-        method="percentile",
-        confidence_level=1 - 2 * float(stats.norm.cdf(stats.t.ppf(0.025, 59) * (60 / 59) ** 0.5)),
-        rng=1,
-        n_resamples=2000,
-    ).confidence_interval
+    known = (
+        scipy_stats()
+        .bootstrap(
+            (first, second),
+            lambda one, other: other.sum() / one.sum() - 1,
+            paired=True,
+            vectorized=False,
+            method="percentile",
+            confidence_level=1 - 2 * float(scipy_stats().norm.cdf(scipy_stats().t.ppf(0.025, 59) * (60 / 59) ** 0.5)),
+            rng=1,
+            n_resamples=2000,
+        )
+        .confidence_interval
+    )
     assert (found.low, found.high) == pytest.approx((known.low, known.high), abs=0.01)
     assert relative_change([0.0, 0.0], [1.0, 2.0]) is None
 
