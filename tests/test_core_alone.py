@@ -25,7 +25,7 @@ from teamwright.cli.main import main
 
 print([main(line.split()) for line in sys.argv[1:]])
 """
-OPTIONS = {"cluster": ["--redis redis://h runs list"], "lab": ["run team.yaml --auto"]}
+OPTIONS = {"cluster": ["--redis redis://h runs list"], "lab": ["run team.yaml --topology auto"]}
 """Command lines of the core with options that a wing adds."""
 EVERY_MODULE = """
 import importlib, pkgutil, teamwright

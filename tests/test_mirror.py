@@ -90,7 +90,7 @@ COVERED_BY = {
     "cluster/commands/worker.py": "cluster/test_worker.py",
     "cluster/queue_database.py": "cluster/test_queue_client.py",
     "server/acp/agent.py": "server/acp/test_session.py",
-    "server/acp/peer.py": "server/acp/test_command.py",
+    "server/acp/peer.py": "server/test_commands_acp.py",
     "server/acp/input.py": "server/acp/test_session.py",
     "server/acp/updates.py": "server/acp/test_session.py",
     "server/a2a/operations.py": "server/a2a/test_routes.py",

@@ -1,4 +1,4 @@
-"""acplint, a linter of agents of the Agent Client Protocol, against `teamwright acp`.
+"""acplint, a linter of agents of the Agent Client Protocol, against `teamwright serve --protocol acp`.
 
 Its idea of the protocol differs from the published schema in names and in the type of the version. So it runs twice: as
 it is, where the failures are that difference, and with the names of the published schema, where its checks are what
@@ -61,7 +61,7 @@ def rows_of(part: str, report: Mapping[str, Any]) -> Iterator[Row]:
 def _lint(python: Path, program: tuple[str, ...]) -> Mapping[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         environment = {**os.environ, "TEAMWRIGHT_HOME": str(Path(folder, "home"))}
-        arguments = f"-m teamwright acp {PLACE / 'team'}"
+        arguments = f"-m teamwright serve --protocol acp {PLACE / 'team'}"
         command = [python, *program, "--agent", sys.executable, "--agent-args", arguments, "--output", "json"]
         done = subprocess.run(
             command, check=False, stdout=subprocess.PIPE, text=True, timeout=SECONDS, env=environment, cwd=folder

@@ -37,14 +37,17 @@ def test_two_tasks_that_own_one_file_are_never_side_by_side(call: Call) -> None:
 
 @pytest.mark.lab
 def test_a_bundle_adds_the_evaluation_and_the_planners_settings(call: Call) -> None:  # Z-09
-    done = call("plan", TASKS, "--auto", "--json").json
+    done = call("plan", TASKS, "--topology", "auto", "--json").json
     assert list(done) == [*PARTS, "evaluation", "planner_settings"]
     assert done["planner_settings"] == {"max_parallel": 4, "run_budget": 330 + 7 * 20, "coordination_floor": 10}
     assert done["evaluation"]["recommendation"]["topology"] == "star_team"
     assert [one["topology"] for one in done["evaluation"]["evaluations"]] == [
         "single", "lead_subagent", "star_team", "mesh_team",
     ]  # fmt: skip
-    own = call("plan", TASKS, "--auto", "--json", "--at-once", 1, "--max-tokens", 350).json
+    named = call("plan", TASKS, "--topology", "mesh", "--json").json["evaluation"]
+    assert named["recommendation"]["topology"] == "mesh_team"
+    assert call("plan", TASKS, "--topology", "ring").code == 2
+    own = call("plan", TASKS, "--topology", "auto", "--json", "--at-once", 1, "--max-tokens", 350).json
     assert own["planner_settings"] == {"max_parallel": 1, "run_budget": 350, "coordination_floor": 10}
     assert own["diagnostics"]["max_parallelism"] == 1
 
@@ -62,7 +65,7 @@ def test_without_json_there_is_a_table_and_a_drawing(call: Call) -> None:
 
 @pytest.mark.lab
 def test_a_bundle_says_why_its_topology_was_taken(call: Call) -> None:
-    lines = call("plan", TASKS, "--auto").out.splitlines()
+    lines = call("plan", TASKS, "--topology", "auto").out.splitlines()
     assert lines[0] == "7 tasks of about 47 tokens, mixed work, medium budget, a2a_lite"
     assert [line.split()[0] for line in lines[2:6]] == ["single", "lead_subagent", "star_team", "mesh_team"]
     assert lines[6] == "star_team: the best by balanced score, of all, because none passes its gates"
@@ -125,8 +128,9 @@ def test_a_bundle_has_the_width_of_its_dag_team_or_of_the_topology_that_it_recom
     call: Call, tmp_path: Path
 ) -> None:
     (tmp_path / "team.yaml").write_text(ONE_AT_A_TIME)
-    assert call("plan", tmp_path / "team.yaml", "--auto", "--json").json["planner_settings"]["max_parallel"] == 1
-    unsaid = call("plan", EXAMPLES / "dag", "--auto", "--json").json
+    own = call("plan", tmp_path / "team.yaml", "--topology", "auto", "--json").json
+    assert own["planner_settings"]["max_parallel"] == 1
+    unsaid = call("plan", EXAMPLES / "dag", "--topology", "auto", "--json").json
     widths = {one["topology"]: one["parallelism"] for one in unsaid["evaluation"]["evaluations"]}
     assert unsaid["planner_settings"]["max_parallel"] == widths[unsaid["evaluation"]["recommendation"]["topology"]]
 

@@ -158,12 +158,12 @@ def test_whatever_a_strategy_writes_the_drawing_holds_it() -> None:
 def test_show_gives_text_mermaid_or_json(call: Call, tmp_path: Path) -> None:
     manifest = EXAMPLES / "dag" / "team.yaml"
     assert call("show", manifest).out.startswith("■ fair")
-    chart = call("show", manifest, "--mermaid").out
+    assert call("show", manifest, "--out", tmp_path / "team.mmd").out == ""
+    chart = (tmp_path / "team.mmd").read_text()
     assert chart.startswith("flowchart TD\n")
     told = call("show", manifest, "--json").json
     assert told.keys() >= {"team", "strategy", "nodes", "arrows", "agents", "teams", "mermaid"}
     assert told["mermaid"] + "\n" == chart
-    assert call("show", manifest, "--mermaid", "--out", tmp_path / "team.mmd").out == ""
     assert (tmp_path / "team.mmd").read_text() == chart
 
 
@@ -193,7 +193,7 @@ def test_teams_that_share_teams_are_drawn_once(tmp_path: Path, capsys: pytest.Ca
     file = tmp_path / "team.yaml"
     agents = "agents: {a: {model: local}, b: {model: local}}\n"
     file.write_text(f"{agents}teams:\n{layers}  t60: {{members: [a]}}\n  u60: {{members: [b]}}\n")
-    for more in ([], ["--json"], ["--mermaid"]):
+    for more in ([], ["--json"], ["--out", "team.mmd"]):
         assert main(["show", str(file), "--team", "t0", *more]) == 0
         assert len(capsys.readouterr().out) < 10_000_000
     assert main(["validate", str(file)]) == 0

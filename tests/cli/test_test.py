@@ -35,7 +35,7 @@ def test_a_difference_fails_and_is_reported_in_each_form(call: Call, team: Path,
     (team / "team.yaml").write_text(TEAM.replace("Judge.", "Judge kindly."))
     (broken := case.with_name("broken.yaml")).write_text("tasks: 1\n")
     report = tmp_path / "report.xml"
-    done = call("test", case, broken, "--json", "--junit", report)
+    done = call("test", case, broken, "--json", "--out", report)
     assert (done.code, done.json["passed"], done.json["failed"]) == (1, 0, 2)
     assert "+Judge kindly." in done.json["cases"][0]["findings"][0]["difference"]
     assert "broken.replies.jsonl: There is no such file" in str(done.json["cases"][1]["findings"])
@@ -60,8 +60,8 @@ def test_what_was_never_recorded_is_asked_live(call: Call, team: Path, case: Pat
     (team / "team.yaml").write_text(grown)
     (team / "replies.yaml").write_text((team / "replies.yaml").read_text() + "  - {agent: last, reply: Enough.}\n")
     done = call("test", case, "--update", "--yes")
-    assert (done.code, "--live --update" in done.err) == (1, True)
-    assert call("test", case, "--live", "--update", "--yes").code == 0
+    assert (done.code, "--live models --update" in done.err) == (1, True)
+    assert call("test", case, "--live", "models", "--update", "--yes").code == 0
     assert "Enough." in case.read_text()
     assert call("test", case, "--kill").code == 0
 
@@ -72,12 +72,12 @@ def test_a_bad_run_becomes_a_regression_test_once_the_team_is_better(call: Call,
     assert call("test", case).code == 1
     (team / "team.yaml").write_text(TEAM.replace("Judge.", "Judge kindly."))
     (team / "replies.yaml").write_text("rules:\n  - {reply: It is balanced.}\n")
-    assert call("test", case, "--live").code == 0
+    assert call("test", case, "--live", "models").code == 0
     assert call("test", case).code == 1
-    assert call("test", case, "--live", "--update", "--yes").code == 0
+    assert call("test", case, "--live", "models", "--update", "--yes").code == 0
     assert call("test", case, "--kill").code == 0
     before = case.with_name("trees.replies.jsonl").read_text()
-    assert call("test", case, "--live", "--update", "--yes").code == 0
+    assert call("test", case, "--live", "models", "--update", "--yes").code == 0
     assert case.with_name("trees.replies.jsonl").read_text() == before
 
 

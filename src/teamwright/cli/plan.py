@@ -38,9 +38,10 @@ def plan(
     run_budget: Annotated[
         int | None, typer.Option("--max-tokens", min=0, metavar="TOKENS", help="Tokens for the whole run.")
     ] = None,
-    auto: Annotated[
-        bool, typer.Option("--auto", help="Evaluate topologies first; the best one sets the options that you omit.")
-    ] = False,
+    topology: Annotated[
+        str | None,
+        typer.Option("--topology", metavar="NAME", help="Prepare it for single, lead, star, mesh, or auto, the best."),
+    ] = None,
     team: TeamName = None,
     more: With = None,
     json: Json = False,
@@ -48,11 +49,12 @@ def plan(
 ) -> int:
     """Schedule tasks: order, conflict-free batches, token budgets, critical path and handoffs.
 
-    Nothing runs. Code that a manifest names is listed, not loaded.
+    Nothing runs. Code that a manifest names is listed, not loaded. With --topology, the evaluation of topologies comes
+    first, and the one that is taken sets the options that you omit.
 
     Examples:
       teamwright plan tasks.yaml --max-tokens 20000
-      teamwright plan team.yaml "Write the report." --auto
+      teamwright plan team.yaml "Write the report." --topology auto
     """
     from teamwright.strategies.plan.schedule.scheduler import prepare
     from teamwright.wings import required_hook
@@ -61,8 +63,8 @@ def plan(
     read, settings = _read(file, task, team, more)
     given = {"max_parallel": max_parallel, "run_budget": run_budget}
     settings = settings.model_copy(update={name: value for name, value in given.items() if value is not None})
-    if auto:
-        prepared, document, reason = required_hook("plan_bundle", "--auto")(read, settings)
+    if topology is not None:
+        prepared, document, reason = required_hook("plan_bundle", "--topology")(read, settings, topology)
     else:
         prepared = prepare(read, settings)
         document, reason = prepared.to_json(), None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from teamwright.cli.terminal.options import ManifestPath, Mermaid, Model, TeamName, With
+from teamwright.cli.terminal.options import ManifestPath, Model, TeamName, With
 from teamwright.cli.terminal.output import Json, Out, check_out, redirect_prints, say, write_json, write_result
 
 if TYPE_CHECKING:
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from teamwright.values.specs.manifest import Manifest
 
+MERMAID = ".mmd"
 MOST_VARIABLES = 20
 """At most so many uses of variables are listed one by one."""
 
@@ -22,21 +23,21 @@ def show(
     more: With = None,
     team: TeamName = None,
     model: Model = None,
-    mermaid: Mermaid = False,
     json: Json = False,
     out: Out = None,
 ) -> int:
     """Draw a team: its members, and how work flows between them.
 
     Nothing runs, and no key is needed. Code that the manifest names is listed, not loaded, and so are the environment
-    variables that a run would send, with the hosts, providers and programs that receive them.
+    variables that a run would send, with the hosts, providers and programs that receive them. --out FILE.mmd writes a
+    flowchart in the language of Mermaid.
 
     Examples:
       teamwright show team.yaml
-      teamwright show team.yaml --mermaid
+      teamwright show team.yaml --out team.mmd
     """
     check_out(out)
-    return draw(str(manifest), more, team, model, out, mermaid=mermaid, json=json)
+    return draw(str(manifest), more, team, model, out, json=json)
 
 
 @redirect_prints()
@@ -47,7 +48,6 @@ def draw(
     model: str | None,
     out: Path | None,
     *,
-    mermaid: bool,
     json: bool,
 ) -> int:
     """Draw the team that these manifests declare, and return the exit code."""
@@ -72,7 +72,8 @@ def draw(
     if json:
         write_json(picture.to_json() | {"mermaid": chart(picture), "not_loaded": code, "variables": variables}, out)
     else:
-        write_result(chart(picture) if mermaid else draw_picture(picture), out)
+        is_chart = out is not None and out.suffix.lower() == MERMAID
+        write_result(chart(picture) if is_chart else draw_picture(picture), out)
     return 0
 
 

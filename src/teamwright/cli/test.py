@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -29,6 +29,8 @@ from teamwright.values.text.display import count_text, seconds_text
 if TYPE_CHECKING:
     from teamwright.testing.cases.replay import CaseResult
 
+JUNIT = ".xml"
+
 
 def replay_cases(
     paths: Annotated[list[Path], typer.Argument(metavar="PATH…", help="Cases, and folders in which all are taken.")],
@@ -40,12 +42,9 @@ def replay_cases(
         bool, typer.Option("--update", help="Rewrite cases that differ, after a look at the difference.")
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="With --update: rewrite without asking.")] = False,
-    live: Annotated[bool, typer.Option("--live", help="Ask the real models, and check what the case expects.")] = False,
-    live_tools: Annotated[
-        bool, typer.Option("--live-tools", help="Call the tools and functions for real, in place of their replies.")
-    ] = False,
-    junit: Annotated[
-        Path | None, typer.Option("--junit", metavar="FILE", help="Also write the results as JUnit XML.")
+    live: Annotated[
+        Literal["models", "tools", "all"] | None,
+        typer.Option("--live", help="Ask the real models, call the real tools and functions, or both."),
     ] = None,
     json: Json = False,
     out: Out = None,
@@ -53,11 +52,12 @@ def replay_cases(
     """Replay cases: recorded runs with what they must do again. Nothing is called, and no key is needed.
 
     A case fails if a call sends something else than then, if it makes a call that was not recorded, if a recorded
-    reply is not asked for, or if the result is not as expected. The exit code is 1 if one fails or can't be read.
+    reply is not asked for, or if the result is not as expected. The exit code is 1 if one fails or can't be read. With
+    --live models, what a case expects is checked of new replies. --out FILE.xml writes the results as JUnit XML too.
 
     Examples:
       teamwright test tests/cases
-      teamwright test tests/cases --kill --junit report.xml
+      teamwright test tests/cases --kill --out report.xml
     """
     from teamwright.cli.terminal.command_setup import extend_sys_path
     from teamwright.testing.cases.case_file import find_cases
@@ -65,9 +65,10 @@ def replay_cases(
     from teamwright.testing.cases.replay import run_case
 
     check_out(out)
-    check_out(junit, "--junit")
-    if kill and (live or live_tools):
-        raise UsageError("--kill cuts off what is replayed; leave out --live and --live-tools.")
+    if kill and live:
+        raise UsageError("--kill cuts off what is replayed; leave out --live.")
+    junit = out if out is not None and out.suffix.lower() == JUNIT else None
+    out = None if junit is not None else out
     found = find_cases(paths)
     if not found:
         raise UsageError(
@@ -75,7 +76,7 @@ def replay_cases(
             " make one with  teamwright runs export RUN --out FILE.yaml"
         )
     extend_sys_path()
-    how = LiveCalls(models=live, tools=live_tools)
+    how = LiveCalls(models=live in ("models", "all"), tools=live in ("tools", "all"))
     results: list[CaseResult] = []
     with redirect_prints():
         for path in found:
@@ -125,7 +126,7 @@ def _updated(path: Path, result: CaseResult, *, yes: bool) -> CaseResult:
     from teamwright.testing.cases.replay import run_case
 
     if result.now is None or (result.was_halted and result.recorded is None):
-        say(f"{path}: not updated: it needs replies that were never recorded; run it once with  --live --update")
+        say(f"{path}: not updated: it needs replies that were never recorded; run it once with  --live models --update")
         return result
     if not yes:
         if not sys.stdin.isatty():

@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Final, Protocol, cast
+from typing import Final, Protocol, Self, cast
 from zoneinfo import ZoneInfo
 
 from msgspec import convert, structs
@@ -61,6 +61,14 @@ class Cron:
             raise UsageError(
                 f"No time matches the cron expression {self.text!r}, such as a 30th of February."
             ) from error
+
+    @classmethod
+    def read(cls, text: str) -> Self:
+        """Read an expression, which a time zone may follow; without one the zone is UTC."""
+        *words, last = text.split() or [""]
+        if last[:1].isalpha() and (len(words) == FIELDS or (len(words) == 1 and words[0].startswith("@"))):
+            return cls(" ".join(words), last)
+        return cls(text)
 
     def after(self, time: float) -> float:
         """Return the first time after this one."""

@@ -51,7 +51,7 @@ FOR_FUNCTIONS = (DESCRIPTION, CAPABILITIES)
 """The settings of a template that a function uses."""
 CHECKED_HERE = {(field,) for field in ("template", "color", "avatar")}
 """The fields of a profile that have more rules than the schema of the manifest knows."""
-LIST_HINT = "see  teamwright experts list"
+LIST_HINT = "see  teamwright experts"
 
 
 @dataclass(frozen=True, slots=True)

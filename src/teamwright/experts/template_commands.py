@@ -1,4 +1,4 @@
-"""`teamwright experts list`, `show` and `new`: the templates of experts, built-in ones and your own."""
+"""`teamwright experts`: the templates of experts, built-in ones and your own."""
 
 from __future__ import annotations
 
@@ -9,12 +9,22 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from teamwright.cli.terminal.output import Json, Out, check_out, one_line, say, write_json, write_result
+from teamwright.errors import UsageError, nearest
 
 if TYPE_CHECKING:
     from teamwright.experts.templates import ExpertTemplate, ExpertTemplates
 
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="The name of a template.")]
+BLANK = "blank"
+"""A template to begin with that has the headings alone."""
+Words = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[NAME|WORD…]", help="Show this template; or those with the words in a name or capability."),
+]
+Source = Annotated[
+    str | None,
+    typer.Option("--from", metavar="TEMPLATE", help="Create NAME as a copy of this template, or of `blank`."),
+]
 Folder = Annotated[
     Path, typer.Option("--folder", metavar="DIR", help="The folder of your own templates.", show_default=True)
 ]
@@ -50,22 +60,51 @@ instructions: |
 """
 
 
-def new(
-    name: Name,
-    source: Annotated[str | None, typer.Option("--from", metavar="TEMPLATE", help="Copy this template.")] = None,
+def experts(
+    words: Words = None,
+    source: Source = None,
     folder: Folder = DEFAULT,
     json: Json = False,
+    out: Out = None,
 ) -> int:
-    """Create a template of your own; an existing file is never overwritten.
+    """List the templates of experts, built-in ones and your own; show one, find some, or create one of your own.
 
-    Example:
-      teamwright experts new baker --from editor
+    Words that are no name of a template find those that match, the best first. Templates with mistakes are named with
+    them. An existing file is never overwritten.
+
+    Examples:
+      teamwright experts
+      teamwright experts market
+      teamwright experts editor
+      teamwright experts baker --from editor
     """
-    from teamwright.errors import UsageError
+    check_out(out)
+    given = words or []
+    if source is not None:
+        if len(given) != 1:
+            raise UsageError("Name the new template:  teamwright experts NAME --from TEMPLATE")
+        return _create(given[0], source, folder, out, json=json)
+    templates = open_templates(folder)
+    readable = _readable(templates)
+    if len(given) == 1 and any(one.name == given[0] for one in readable):
+        template = templates.get(given[0])
+        if json:
+            write_json(template.to_json(), out)
+        else:
+            write_result(_whole(template), out)
+        return 0
+    found = templates.search(" ".join(given)) if given else readable
+    if given and not found and not json:
+        say(f"No template fits; {nearest(' '.join(given), [one.name for one in readable])}")
+    return _write(found, out, json=json)
+
+
+def _create(name: str, source: str, folder: Path, out: Path | None, *, json: bool) -> int:
+    """Write a template, from another one or from the headings of a blank one."""
     from teamwright.experts.templates import ExpertTemplate
 
     ExpertTemplate(name=name)  # refuses a name that is none
-    copied = None if source is None else Path(open_templates(folder).get(source).file)
+    copied = None if source == BLANK else Path(open_templates(folder).get(source).file)
     text = TEMPLATE.format(name=name) if copied is None else copied.read_text("utf-8")
     file = folder / f"{name}.yaml"
     try:
@@ -77,9 +116,9 @@ def new(
     except OSError as error:
         raise UsageError(f"{str(file)!r} can't be written: {error.strerror}.") from error
     if json:
-        write_json({"name": name, "file": str(file)})
+        write_json({"name": name, "file": str(file)}, out)
     else:
-        write_result(f"created {file}; use it with  expert: {name}")
+        write_result(f"created {file}; use it with  expert: {name}", out)
     return 0
 
 
@@ -88,56 +127,6 @@ def open_templates(folder: Path) -> ExpertTemplates:
     from teamwright.experts.templates import ExpertTemplates
 
     return ExpertTemplates(*([folder] if folder.is_dir() else []))
-
-
-app = typer.Typer(help="List, show and create experts.", no_args_is_help=True, rich_markup_mode=None)
-
-
-@app.command("list")
-def list_templates(
-    words: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="[WORD…]", help="Only those with these words in a name, a capability or a task."),
-    ] = None,
-    folder: Folder = DEFAULT,
-    json: Json = False,
-    out: Out = None,
-) -> int:
-    """List the templates, built-in ones and your own, or those that match words, the best first.
-
-    Templates with mistakes are named with them.
-
-    Example:
-      teamwright experts list market
-    """
-    check_out(out)
-    templates = open_templates(folder)
-    readable = _readable(templates)
-    if not words:
-        return _write(readable, out, json=json)
-    found = templates.search(" ".join(words))
-    if not found and not json:
-        say("No template fits; list them all with  teamwright experts list")
-    return _write(found, out, json=json)
-
-
-@app.command()
-def show(name: Name, folder: Folder = DEFAULT, json: Json = False, out: Out = None) -> int:
-    """Show a template whole, with its instructions.
-
-    Example:
-      teamwright experts show editor
-    """
-    check_out(out)
-    template = open_templates(folder).get(name)
-    if json:
-        write_json(template.to_json(), out)
-    else:
-        write_result(_whole(template), out)
-    return 0
-
-
-app.command()(new)
 
 
 def _readable(templates: ExpertTemplates) -> Sequence[ExpertTemplate]:

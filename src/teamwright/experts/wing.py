@@ -6,7 +6,7 @@ WING = Wing(
     name="experts",
     commands={
         "ask": "teamwright.experts.ask_command:ask",
-        "experts": "teamwright.experts.template_commands:app",
+        "experts": "teamwright.experts.template_commands:experts",
     },
     first_day={'ask "Plan a bakery."': "one agent or a team of experts for a task, and why"},
     hooks={

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from math import isfinite, sqrt
 from typing import Literal, cast
 
@@ -74,11 +74,11 @@ class GateResult(Record, frozen=True):
         return f"{self.gate}: {self.gate.figure} is {shown}, and {bound} {self.gate.limit:.10g}"
 
 
-def read_gates(texts: Iterable[str]) -> tuple[KpiGate, ...]:
-    """Parse gates such as `pass_rate>=0.8`; `default` means the two default gates."""
+def read_gates(texts: Iterable[str], figures: Collection[str] = FIGURES) -> tuple[KpiGate, ...]:
+    """Parse gates on these figures, such as `pass_rate>=0.8`; `default` means the two default gates."""
     found: list[KpiGate] = []
     for text in texts:
-        found.extend(DEFAULTS if text.strip() == DEFAULT else [_read(text)])
+        found.extend(DEFAULTS if text.strip() == DEFAULT else [_read(text, figures)])
     return tuple(dict.fromkeys(found))
 
 
@@ -93,7 +93,7 @@ def _checked(gate: KpiGate, kpis: Kpis) -> GateResult:
     return GateResult(gate=gate, value=value, passed=gate.holds(value), assumed=assumed)
 
 
-def _read(text: str) -> KpiGate:
+def _read(text: str, figures: Collection[str]) -> KpiGate:
     parts = _GATE.fullmatch(text)
     limit = _number(parts[3]) if parts else None
     if parts is None or limit is None:
@@ -101,8 +101,8 @@ def _read(text: str) -> KpiGate:
             f"{text!r} is no gate: write a figure, <= or >=, and a number, such as  pass_rate>=0.8  (in quotes, since"
             f" the shell reads < and >), or  {DEFAULT}"
         )
-    if parts[1] not in FIGURES:
-        raise UnknownName("figure", parts[1], FIGURES)
+    if parts[1] not in figures:
+        raise UnknownName("figure", parts[1], figures)
     return KpiGate(figure=parts[1], bound=cast("Bound", parts[2]), limit=limit)
 
 

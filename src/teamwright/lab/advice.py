@@ -1,6 +1,6 @@
 """Recommends a topology for a team's work, perhaps a single agent, with the numbers behind it and a confidence.
 
-The recommendation is the decision that `run --auto` makes for the same team.
+The recommendation is the decision that `run --topology auto` makes for the same team.
 """
 
 from __future__ import annotations

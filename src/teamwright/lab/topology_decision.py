@@ -1,9 +1,9 @@
 """Decides in which topology a team does its work, from what is known about the work before it runs.
 
-`run --auto`, `auto_team` and `lab advise` all use this decision. The analytic model gives the tokens and the time of
-each topology, for the longest chain of the work; published measurements give the pass rate of teams. n runs of the
-user's own have the weight n / (n + `PRIOR_RUNS`) against both. Only judged steps count for pass rates. The published
-figures summarize the 180 rows of arXiv 2512.08296; a test computes each of them again. Pure arithmetic.
+`run --topology auto`, `auto_team` and `lab advise` all use this decision. The analytic model gives the tokens and the
+time of each topology, for the longest chain of the work; published measurements give the pass rate of teams. n runs
+of the user's own have the weight n / (n + `PRIOR_RUNS`) against both. Only judged steps count for pass rates. The
+published figures summarize the 180 rows of arXiv 2512.08296; a test computes each of them again. Pure arithmetic.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ WING = Wing(
         "runs what-if": "teamwright.lab.commands.what_if:what_if",
     },
     hooks={
-        "run_options": "teamwright.lab.commands.auto_topology:AUTO",
+        "run_options": "teamwright.lab.commands.auto_topology:OPTIONS",
         "plan_bundle": "teamwright.lab.commands.auto_topology:bundle_plan",
         "routes": "teamwright.lab.routes:router",
         "operations": "teamwright.lab.routes:evaluations_part",

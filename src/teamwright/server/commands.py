@@ -1,13 +1,15 @@
-"""`teamwright serve`: serves runs and the page, and says who may use the server.
+"""`teamwright serve`: teams over HTTP with the page, or for one program over stdin and stdout; and who may use them.
 
-Each command imports the server when it is called.
+Each command imports the server when it is called. Editors and desktop programs start a process for themselves, over
+stdin and stdout. What it drives when its client closes it is interrupted, and goes on with the next such process over
+the same journal, or with `teamwright serve`.
 """
 
 from __future__ import annotations
 
 from json import dumps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import typer
 from typer.core import TyperGroup
@@ -30,11 +32,14 @@ from teamwright.server.wing import WING
 from teamwright.values.text.display import count_text
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pydantic import JsonValue
 
     from teamwright.server.credentials import Allowance, Sessions, Tokens
 
 
+MANIFESTS = ("team.yaml", "team.yml")
 START = "serve"
 """The hidden command that a plain `teamwright serve` means."""
 
@@ -70,22 +75,32 @@ Folders = Annotated[
     ),
 ]
 
+Protocol = Annotated[
+    Literal["http", "mcp", "acp"],
+    typer.Option("--protocol", help="mcp or acp: for the one program that starts this, over stdin and stdout."),
+]
+Port = Annotated[
+    str | None,
+    typer.Option(
+        "--port",
+        metavar="[HOST:]PORT",
+        help="Where to listen (8420), on loopback unless a host is named; 0 takes a free port.",
+    ),
+]
+AllowHost = Annotated[
+    list[str] | None,
+    typer.Option("--allow-host", metavar="NAME", help="A further name under which the server may be called."),
+]
+
 
 @app.command(START, hidden=True)
 def serve(
     folders: Folders = None,
-    port: Annotated[
-        str,
-        typer.Option(
-            "--port",
-            metavar="[HOST:]PORT",
-            help="Where to listen, on loopback unless a host is named; 0 takes a free port.",
-        ),
-    ] = "8420",
-    allow_host: Annotated[
-        list[str] | None,
-        typer.Option("--allow-host", metavar="NAME", help="A further name under which the server may be called."),
-    ] = None,
+    protocol: Protocol = "http",
+    port: Port = None,
+    allow_host: AllowHost = None,
+    max_usd: MaxUsd = None,
+    max_tokens: MaxTokens = None,
     json: Annotated[bool, typer.Option("--json", help="Print the address as one line of JSON.")] = False,
 ) -> int:
     """Serve runs and the page over HTTP, until Ctrl-C. The printed address works once, for one browser.
@@ -93,11 +108,26 @@ def serve(
     Runs that are started here are driven here. After a restart, also after a crash, the server resumes the runs that it
     was driving. Programs need a token: see  teamwright serve tokens --help.
 
-    Example:
+    With --protocol mcp, the teams are tools of the Model Context Protocol for an editor or desktop program, which
+    starts this command; with --protocol acp, one team is an agent of the Agent Client Protocol in Zed, JetBrains and
+    other editors. --max-usd and --max-tokens bound each run then; over HTTP, tokens have bounds.
+
+    Examples:
       teamwright serve teams --port 8420
+      teamwright serve teams/review --protocol mcp --max-usd 1
     """
     import anyio
 
+    from teamwright.errors import UsageError
+
+    if protocol != "http":
+        if port is not None or allow_host or json:
+            raise UsageError(f"--protocol {protocol} opens no port; leave out --port, --allow-host and --json.")
+        return _serve_stdio(protocol, folders or [Path()], max_usd, max_tokens)
+    if max_usd is not None or max_tokens is not None:
+        raise UsageError(
+            "Over HTTP a token bounds its runs:  teamwright serve tokens NAME --role run --max-usd X --max-tokens N"
+        )
     with WING.needed("The command `teamwright serve`"):
         from teamwright.server.app import ServerSettings, serve as listen
     from teamwright.cli.terminal.interrupts import raise_on_interrupt
@@ -109,7 +139,7 @@ def serve(
             write_result(f"Teamwright serves on {address}")
             say(f"{_how_to_open()} Ctrl-C stops the server, and runs can be resumed.")
 
-    host, number = parse_address(port)
+    host, number = parse_address(port or "8420")
     settings = ServerSettings(tuple(folders or [Path()]), host, number, hosts=tuple(allow_host or ()))
     with redirect_prints(), raise_on_interrupt():
         anyio.run(listen, settings, started)
@@ -127,6 +157,73 @@ def _how_to_open() -> str:
         )
     within = count_text(round(CODE_SECONDS / 60), "minute")
     return f"Open this address in a browser; it works once, within {within}. A restart prints a new one."
+
+
+def _serve_stdio(protocol: str, teams: Sequence[Path], max_usd: float | None, max_tokens: int | None) -> int:
+    """Serve one client until it closes stdin."""
+    import anyio
+
+    from teamwright.errors import UsageError
+    from teamwright.server.credentials import Allowance
+
+    folders = [one.parent if one.name in MANIFESTS else one for one in teams]
+    allowance = Allowance(max_usd, max_tokens)
+    if protocol == "mcp":
+        for one in folders:
+            if not one.is_dir():
+                raise UsageError(f"There is no folder {str(one)!r}; name folders with a team.yaml.")
+        anyio.run(_serve_tools, folders, allowance)
+        return 0
+    if len(folders) != 1:
+        raise UsageError("An agent of an editor is one team; name one folder.")
+    (folder,) = folders
+    if not any((folder / one).is_file() for one in MANIFESTS):
+        raise UsageError(f"There is no team.yaml in {str(folder)!r}; name the folder of a team.")
+    anyio.run(_serve_agent, folder, allowance)
+    return 0
+
+
+async def _serve_tools(folders: Sequence[Path], allowance: Allowance) -> None:
+    """Serve teams as tools of the Model Context Protocol; runs that are not over at the end can be resumed."""
+    from anyio.to_thread import run_sync
+
+    with WING.needed("The option `--protocol mcp`"):
+        from teamwright.server.app import server_engine
+        from teamwright.server.credentials import OWNER_NAME, Visitor, tokens_file
+        from teamwright.server.mcp.door import needs_extra
+        from teamwright.server.state import open_state
+    with needs_extra("The option `--protocol mcp`"):
+        from mcp.server.stdio import stdio_server
+
+        from teamwright.server.mcp.team_server import TeamServer
+
+    data = tokens_file().parent
+    async with server_engine(None) as engine, open_state(engine, folders, data, over_stdio=True) as state:
+        for one in await run_sync(state.catalogue.entries):
+            if one.team is None:  # the client shows only the others
+                typer.echo(f"{one.id!r} is no tool: {one.problem}", err=True)
+        server = TeamServer(state, Visitor(OWNER_NAME, "admin", allowance)).protocol
+        async with stdio_server() as (reading, writing):  # what teams print goes to stderr from here on
+            await server.run(reading, writing, server.create_initialization_options())
+
+
+async def _serve_agent(folder: Path, allowance: Allowance) -> None:
+    """Serve a team as an agent in an editor; a run that is not over at the end can be resumed."""
+    from anyio.to_thread import run_sync
+
+    with WING.needed("The option `--protocol acp`"):
+        from teamwright.server.acp.agent import EditorAgent
+        from teamwright.server.acp.peer import opened_peer
+        from teamwright.server.app import server_engine
+        from teamwright.server.credentials import OWNER_NAME, Visitor, tokens_file
+        from teamwright.server.state import open_state
+
+    data = tokens_file().parent
+    async with server_engine(None) as engine, open_state(engine, [folder], data, over_stdio=True) as state:
+        (id_,) = await run_sync(state.catalogue.ids)
+        loaded = await run_sync(state.catalogue.load, id_)
+        async with opened_peer() as peer:
+            await peer.serve(EditorAgent(state, loaded, Visitor(OWNER_NAME, "admin", allowance), peer))
 
 
 @app.command("tokens")

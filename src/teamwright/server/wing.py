@@ -1,4 +1,4 @@
-"""The wing of the server: runs over HTTP and sockets, and the page."""
+"""The wing of the server: runs over HTTP and sockets, and the page; teams in editors."""
 
 from teamwright.wings import Wing
 
@@ -7,8 +7,6 @@ WING = Wing(
     libraries=("fastapi", "starlette", "uvicorn", "websockets"),
     commands={
         "serve": "teamwright.server.commands:app",
-        "mcp": "teamwright.server.mcp.command:mcp",
-        "acp": "teamwright.server.acp.command:acp",
     },
     first_day={"serve": "the page: watch, answer and steer runs in a browser"},
     hooks={"export_page": "teamwright.server.page.export:export_html"},

@@ -47,10 +47,10 @@ teams:
 READERS = [
     ["show", "M", "--team", "t"],
     ["show", "M", "--team", "t", "--json"],
-    ["show", "M", "--team", "t", "--mermaid"],
+    ["show", "M", "--team", "t", "--json"],
     ["plan", "M", "--team", "d"],
     ["plan", "M", "--team", "d", "--json"],
-    ["plan", "M", "--team", "d", "--auto"],
+    ["plan", "M", "--team", "d", "--topology", "auto"],
     ["lab", "advise", "M", "task", "--team", "t"],
     ["lab", "advise", "M", "task", "--team", "d", "--json"],
     ["validate", "M", "--no-import"],
@@ -65,7 +65,7 @@ LOADERS = [
 
 def commands(lines: list[list[str]]) -> list[object]:
     """Each command line as a parameter, with the marker of the wing that it needs."""
-    marks = [[pytest.mark.lab] if {"lab", "--auto"} & {*line} else [] for line in lines]
+    marks = [[pytest.mark.lab] if {"lab", "--topology"} & {*line} else [] for line in lines]
     return [pytest.param(line, marks=mark, id=" ".join(line)) for line, mark in zip(lines, marks, strict=True)]
 
 

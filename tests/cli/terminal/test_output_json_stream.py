@@ -74,4 +74,4 @@ def test_only_a_worker_with_the_option_has_such_a_log() -> None:
     assert wants_json_lines(["worker", "--json"])
     assert wants_json_lines(["worker", "--queue", "x", "--json"])
     assert not wants_json_lines(["worker"])
-    assert not wants_json_lines(["experts", "show", "worker", "--json"])
+    assert not wants_json_lines(["experts", "worker", "--json"])

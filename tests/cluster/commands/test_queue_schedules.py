@@ -22,11 +22,11 @@ async def test_a_schedule_is_made_listed_and_removed(cluster: Cluster, capfd: py
         str(cluster.folder / "team.yaml"),
         "report",
         "--every",
-        "0 7 * * mon-fri",
+        "0 7 * * mon-fri Europe/Berlin",
         "--name",
         "daily",
     )
-    code, out, err = await teamwright(*submit, "--queue", "night", "--time-zone", "Europe/Berlin")
+    code, out, err = await teamwright(*submit, "--queue", "night")
     assert (code, out) == (0, "daily\n")
     assert "teamwright cluster schedules" in err
     code, _, err = await teamwright(*submit)

@@ -104,11 +104,6 @@ async def test_who_stops_to_wait_is_told_that_the_run_goes_on(cluster: Cluster) 
     assert "teamwright runs cancel one" in rest
 
 
-def test_a_time_zone_needs_a_schedule(capfd: pytest.CaptureFixture[str]) -> None:
-    assert main(["submit", "team.yaml", "task", "--time-zone", "Europe/Berlin"]) == 2
-    assert "--time-zone is that of --every" in capfd.readouterr().err
-
-
 @pytest.mark.parametrize("name", ["two words", "a\nb", "\x1b[31m"])
 def test_the_name_of_a_worker_is_checked(name: str, capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["worker", "--name", name, "--journal", "postgresql://nobody@127.0.0.1:9/none"]) == 2

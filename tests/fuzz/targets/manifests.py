@@ -75,7 +75,7 @@ class Manifests:
         checked = call("validate", str(self._file), "--json", given=text)
         replaced = call("validate", str(self._file), "--model", self._model, given=text)
         call("show", str(self._file), "--json", given=text)
-        call("show", str(self._file), "--mermaid", "--model", self._model, given=text)
+        call("show", str(self._file), "--json", "--model", self._model, given=text)
         call("plan", str(self._file), "Do it", "--json", codes=(0, 1, 2), given=text)
         self._check_places(checked)
         if checked.code == 0 and replaced.code:

@@ -1,4 +1,4 @@
-"""`teamwright run --auto` and `--topology`: the choice is shown, runs, and is recorded."""
+"""`teamwright run --topology`: the choice is shown, runs, and is recorded."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TOPOLOGIES = EXAMPLES / "topologies"
 
 
 def test_the_choice_is_explained_in_a_sentence_and_recorded_with_its_bundle(call: Call) -> None:  # Z-09
-    done = call("run", TOPOLOGIES, "--auto", "--json", "--run-id", "chosen")
+    done = call("run", TOPOLOGIES, "--topology", "auto", "--json", "--run-id", "chosen")
     assert (done.code, done.json["status"]) == (0, "completed")
     line = done.err.splitlines()[0]
     assert line.startswith(
@@ -34,7 +34,9 @@ def test_what_own_runs_have_taught_decides_the_choice(call: Call, tmp_path: Path
     learnt = Calibration(topologies={"lead_subagent": Fit(runs=90, steps=900, judged=900, pass_rate=0.97)})
     (tmp_path / "mine.json").write_text(learnt.model_dump_json(), encoding="utf-8")
     profile = ("--profile", tmp_path / "mine.json")
-    assert call("run", TOPOLOGIES, "--auto", *profile).err.startswith("lead_subagent: the best balanced score")
+    assert call("run", TOPOLOGIES, "--topology", "auto", *profile).err.startswith(
+        "lead_subagent: the best balanced score"
+    )
     assert call("lab", "advise", TOPOLOGIES, "x", *profile, "--json").json["recommended"] == "lead_subagent"
 
 
@@ -48,7 +50,7 @@ def test_auto_and_advice_are_one_decision(call: Call, tmp_path: Path, needs: boo
     file.write_text(json.dumps({"tasks": tasks, "agents": agents}), encoding="utf-8")
     advice = call("lab", "advise", file, "x", "--json").json
     assert advice["recommended"] == topology
-    done = call("run", file, "--auto", "--run-id", "chosen", "--json")
+    done = call("run", file, "--topology", "auto", "--run-id", "chosen", "--json")
     assert done.code == 0
     assert done.err.startswith(f"{topology}: the best balanced score")
     decision = call("runs", "show", "chosen", "--json").json["bundle"]["decision"]
@@ -79,7 +81,7 @@ teams:
 """,
         encoding="utf-8",
     )
-    done = call("run", tmp_path / "team.yaml", "Go.", "--auto", "--run-id", "told", "--json")
+    done = call("run", tmp_path / "team.yaml", "Go.", "--topology", "auto", "--run-id", "told", "--json")
     assert (done.code, done.json["status"]) == (0, "completed")
     assert call("runs", "show", "told", "--json").json["bundle"]["evaluation"]["settings"]["protocol"] == "transcript"
     assert "sharing the transcript" in call("runs", "show", "told").out
@@ -89,7 +91,8 @@ def test_a_budget_may_be_named_and_tokens_of_the_run_are_what_is_allotted(call: 
     arguments = (
         "run",
         TOPOLOGIES,
-        "--auto",
+        "--topology",
+        "auto",
         "--budget-level",
         "high",
         "--max-tokens",
@@ -107,18 +110,18 @@ def test_a_task_is_needed_only_where_a_step_has_none(call: Call, tmp_path: Path)
     (tmp_path / "tasks.yaml").write_text(
         f"tasks: [{{id: x}}]\nagents: {{a: {{model: scripted:{ANYTHING.as_posix()}}}}}\n", encoding="utf-8"
     )
-    assert "There is no task" in call("run", tmp_path / "tasks.yaml", "--auto").err
-    done = call("run", tmp_path / "tasks.yaml", "Go on.", "--auto")
+    assert "There is no task" in call("run", tmp_path / "tasks.yaml", "--topology", "auto").err
+    done = call("run", tmp_path / "tasks.yaml", "Go on.", "--topology", "auto")
     assert (done.code, done.out) == (0, "Anything.\n")
 
 
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["--budget-level", "low"], "--budget-level is for the choice of a topology; add --auto"),
-        (["--profile", "mine"], "--profile is for the choice of a topology; add --auto"),
-        (["--auto", "--profile", "nobodys"], "'nobodys'"),
-        (["--auto", "--budget-level", "huge"], "'huge'"),
+        (["--budget-level", "low"], "--budget-level is for the choice of a topology; add  --topology auto"),
+        (["--profile", "mine"], "--profile is for the choice of a topology; add  --topology auto"),
+        (["--topology", "auto", "--profile", "nobodys"], "'nobodys'"),
+        (["--topology", "auto", "--budget-level", "huge"], "'huge'"),
         (["--topology", "ring"], "'ring'"),
     ],
 )
@@ -129,7 +132,7 @@ def test_impossible_options_are_reported(call: Call, arguments: list[str], told:
 
 
 def test_a_team_without_a_plan_is_refused_with_what_would_do(call: Call) -> None:
-    done = call("run", EXAMPLES / "sequential", "Go.", "--auto")
+    done = call("run", EXAMPLES / "sequential", "Go.", "--topology", "auto")
     assert done.code == 2
     assert "its steps are not known beforehand: give a file of tasks, or a team with `strategy: dag`" in done.err
 

@@ -75,12 +75,12 @@ def test_a_judge_grades_and_is_measured_by_labels(call: Call, desk: Path) -> Non
 
 def test_gates_fail_with_their_figures(call: Call, desk: Path, tmp_path: Path) -> None:
     cases, before = desk / "data" / "cases.csv", tmp_path / "before.json"
-    assert call("eval", desk, cases, "--min-pass", "0.3", "--json", "--out", before).code == 0
-    done = call("eval", desk, cases, "--min-pass", "0.9", "--max-usd-per-pass", "0.000001")
+    assert call("eval", desk, cases, "--gate", "pass_rate>=0.3", "--json", "--out", before).code == 0
+    done = call("eval", desk, cases, "--gate", "pass_rate>=0.9", "--gate", "usd_per_pass<=0.000001")
     assert done.code == 1
     assert "gate failed: pass rate 33 % [6–79], and 0.9 is wanted" in done.err
     assert "gate failed: a pass costs $" in done.err
-    assert call("eval", desk, cases, "--no-worse-than", before).code == 0
+    assert call("eval", desk, cases, "--gate", before).code == 0
     report = json.loads(before.read_text())
     report["trials"] = [
         {**one, "case": f"{one['case']}-{n}", "passed": True} for n in range(20) for one in report["trials"]
@@ -92,11 +92,11 @@ def test_gates_fail_with_their_figures(call: Call, desk: Path, tmp_path: Path) -
             for one in report["trials"]
         )
     )
-    worse = call("eval", desk, desk / "data" / "many.jsonl", "--no-worse-than", before)
+    worse = call("eval", desk, desk / "data" / "many.jsonl", "--gate", before)
     assert worse.code == 1
     assert "gate failed: worse than" in worse.err
     before.write_text("{}")
-    assert "is no report" in call("eval", desk, cases, "--no-worse-than", before).err
+    assert "is no report" in call("eval", desk, cases, "--gate", before).err
 
 
 def test_labels_that_nothing_judges_are_said_to_be_unused(call: Call, desk: Path) -> None:
@@ -106,7 +106,7 @@ def test_labels_that_nothing_judges_are_said_to_be_unused(call: Call, desk: Path
 
 def test_a_gate_of_a_price_fails_where_no_price_is_known(call: Call, desk: Path) -> None:
     (desk / "team.yaml").write_text(TEAM.replace(", price: {input: 1, output: 10}", ""))
-    done = call("eval", desk, desk / "data" / "cases.csv", "--max-usd-per-pass", "9")
+    done = call("eval", desk, desk / "data" / "cases.csv", "--gate", "usd_per_pass<=9")
     assert (done.code, "a pass has no known price" in done.err) == (1, True)
 
 
@@ -130,7 +130,7 @@ def test_recorded_runs_become_a_data_set_with_verdicts_as_labels(call: Call, des
     call("run", desk, "What is the capital of Chile?", "--run-id", "two")
     assert call("eval", desk, desk / "data" / "cases.csv").code == 0
     out = tmp_path / "cases.jsonl"
-    assert call("eval", "--from-runs", "all", "--out", out).code == 0
+    assert call("eval", "--from", "all", "--out", out).code == 0
     found = {case["id"]: case for case in map(json.loads, out.read_text().splitlines())}
     assert found.keys() == {"one", "two"}
     assert found["one"] == {
@@ -144,7 +144,7 @@ def test_recorded_runs_become_a_data_set_with_verdicts_as_labels(call: Call, des
     ("arguments", "message"),
     [
         ((), "Name the team and the data set"),
-        (("--from-runs", "all"), "--from-runs writes a data set"),
+        (("--from", "all"), "--from writes a data set"),
         (("desk", "desk/data/odd.yaml"), "odd.yaml:1:11: evaluate: There is no judge 'juge'; did you mean 'judge'?"),
         (
             ("desk", "desk/data/odd.yaml"),
@@ -174,7 +174,7 @@ def test_a_record_that_can_not_be_read_is_named_and_skipped(call: Call, desk: Pa
         database.execute(
             "UPDATE events SET data = '{' WHERE position >> 32 = (SELECT place FROM runs WHERE id = 'two')"
         )
-    done = call("eval", "--from-runs", "all", "--out", tmp_path / "cases.jsonl")
+    done = call("eval", "--from", "all", "--out", tmp_path / "cases.jsonl")
     assert done.code == 1
     assert "left out: two: " in done.err
     assert [json.loads(line)["id"] for line in (tmp_path / "cases.jsonl").read_text().splitlines()] == ["one"]

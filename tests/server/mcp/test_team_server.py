@@ -250,7 +250,7 @@ def test_names_of_tools_are_distinct_and_never_hide_run_result() -> None:
 
 
 def test_a_server_that_is_not_asked_over_mcp_never_loads_its_library() -> None:
-    code = "import sys, teamwright.server.app, teamwright.server.mcp.command; sys.exit('mcp' in sys.modules)"
+    code = "import sys, teamwright.server.app, teamwright.server.commands; sys.exit('mcp' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 

@@ -58,7 +58,7 @@ def test_a_run_that_changed_files_replays_wherever_they_are_now(tmp_path: Path) 
     assert said(result) == ""
     assert result.kills > 20
     assert not (data_folder() / "workspaces").exists()
-    assert "add  --live-tools" in said(replay_case(case, LiveCalls(models=True)))
+    assert "use  --live all" in said(replay_case(case, LiveCalls(models=True)))
 
 
 def test_a_run_with_a_budget_replays_what_was_left_of_it(tmp_path: Path) -> None:

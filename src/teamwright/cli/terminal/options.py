@@ -162,7 +162,6 @@ Model = Annotated[
         "--model", "-m", help="Use this model for every agent: provider:name, URL#name, local, scripted:replies.yaml."
     ),
 ]
-Mermaid = Annotated[bool, typer.Option("--mermaid", help="Draw the team as a Mermaid flowchart.")]
 Events = Annotated[bool, typer.Option("--events", help="Print each event as a line of JSON.")]
 Full = Annotated[bool, typer.Option("--full", help="Show the arguments and results of tool calls whole.")]
 NoInput = Annotated[bool, typer.Option("--no-input", help="Do not prompt: a run that waits for a person is paused.")]

@@ -90,10 +90,11 @@ After = Annotated[
 ]
 Every = Annotated[
     str | None,
-    typer.Option("--every", metavar="CRON", help='Start a run at each of these times, such as "0 7 * * mon-fri".'),
-]
-Zone = Annotated[
-    str | None, typer.Option("--time-zone", metavar="ZONE", help="The time zone of --every; UTC by default.")
+    typer.Option(
+        "--every",
+        metavar="CRON [ZONE]",
+        help='Start a run at each of these times, such as "0 7 * * mon-fri".',
+    ),
 ]
 ScheduleName = Annotated[
     str | None, typer.Option("--name", metavar="NAME", help="The name of the schedule that --every makes.")
@@ -113,7 +114,6 @@ class StartTimes:
 
     after: str | None = None
     every: str | None = None
-    zone: str | None = None
     schedule: str | None = None
 
 
@@ -153,7 +153,6 @@ def submit(
     priority: Priority = 0,
     after: After = None,
     every: Every = None,
-    zone: Zone = None,
     schedule: ScheduleName = None,
     wait: Wait = False,
     code: Code = None,
@@ -198,7 +197,7 @@ def submit(
         budget=budget,
         wait=wait,
         code=code,
-        times=StartTimes(after, every, zone, schedule),
+        times=StartTimes(after, every, schedule),
     )
     _check_times(submission)
     return _submit_guarded(submission, _view_options(json, events, quiet, out, full))
@@ -311,8 +310,6 @@ def _check_times(submission: Submission) -> None:
     if times.every is None:
         if times.schedule is not None:
             raise UsageError("--name names the schedule that --every makes, which is not given.")
-        if times.zone is not None:
-            raise UsageError("--time-zone is that of --every, which is not given; a time of --after has its own zone.")
         return
     for option, given in (("--after", times.after), ("--wait", submission.wait), ("--run-id", submission.run_id)):
         if given:
@@ -329,7 +326,7 @@ async def _schedule(
 
     times = submission.times
     assert times.every is not None
-    cron, name = Cron(times.every, times.zone or "UTC"), times.schedule or team
+    cron, name = Cron.read(times.every), times.schedule or team
     now = await schedules.now()
     following = cron.after(now)
     run_id_at(name, following)  # raises if no run can have such an id

@@ -1,4 +1,4 @@
-"""`run --auto` and `plan --auto`: the topology that the model of coordination chooses, before anything runs."""
+"""`run --topology` and `plan --topology`: a topology for a plan; with `auto` the model of coordination chooses it."""
 
 from __future__ import annotations
 
@@ -25,16 +25,15 @@ if TYPE_CHECKING:
     from teamwright.values.turns.envelope import BudgetLevel
 
 
-Auto = Annotated[
-    bool, typer.Option("--auto", help="Choose a topology for the team's plan: single, lead, star or mesh.")
-]
+AUTO = "auto"
+"""In place of a topology: the one that suits the plan best."""
 TopologyName = Annotated[
     str | None,
-    typer.Option("--topology", metavar="NAME", help="Like --auto, with this topology: single, lead, star, mesh."),
+    typer.Option("--topology", metavar="NAME", help="Run the team's plan as single, lead, star, mesh, or auto."),
 ]
 Level = Annotated[
     str | None,
-    typer.Option("--budget-level", metavar="LEVEL", help="The budget level for --auto: low, medium or high."),
+    typer.Option("--budget-level", metavar="LEVEL", help="The budget level for --topology: low, medium or high."),
 ]
 
 
@@ -72,37 +71,34 @@ class TopologyChange:
         return "Work through the plan." if is_whole else None
 
 
-class AutoOptions:
+class TopologyOptions:
     """The options of `run` that choose a topology."""
 
     parameters = (
-        Parameter("auto", Parameter.KEYWORD_ONLY, default=False, annotation=Auto),
         Parameter("topology", Parameter.KEYWORD_ONLY, default=None, annotation=TopologyName),
         Parameter("budget_level", Parameter.KEYWORD_ONLY, default=None, annotation=Level),
         Parameter("profile", Parameter.KEYWORD_ONLY, default=None, annotation=Profile),
     )
 
-    def read(
-        self, auto: bool, topology: str | None, budget_level: str | None, profile: str | None
-    ) -> TopologyChange | None:
+    def read(self, topology: str | None, budget_level: str | None, profile: str | None) -> TopologyChange | None:
         """Return the change that the options ask for, or None if the team runs as declared."""
         from teamwright.errors import UnknownName, UsageError
         from teamwright.lab.topology_profiles import topology_named
         from teamwright.values.turns.envelope import BudgetLevel
 
-        if not auto and topology is None:
+        if topology is None:
             for option, value in (("--budget-level", budget_level), ("--profile", profile)):
                 if value is not None:
-                    raise UsageError(f"{option} is for the choice of a topology; add --auto.")
+                    raise UsageError(f"{option} is for the choice of a topology; add  --topology auto")
             return None
         levels = get_args(BudgetLevel)
         if budget_level is not None and budget_level not in levels:
             raise UnknownName("budget level", budget_level, levels)
-        named = None if topology is None else topology_named(topology)
+        named = None if topology == AUTO else topology_named(topology)
         return TopologyChange(named, cast("BudgetLevel | None", budget_level), profile)
 
 
-AUTO = AutoOptions()
+OPTIONS = TopologyOptions()
 
 
 def _settings(spec: TeamSpec, plan: Plan, change: TopologyChange, learnt: Calibration | None) -> EvaluationSettings:
@@ -114,11 +110,15 @@ def _settings(spec: TeamSpec, plan: Plan, change: TopologyChange, learnt: Calibr
     return settings if change.topology is None else settings.model_copy(update={"topologies": (change.topology,)})
 
 
-def bundle_plan(plan: Plan, settings: PlannerSettings) -> tuple[Prepared, dict[str, JsonValue], str]:
-    """Return the prepared plan, the whole bundle as JSON, and the evaluation as text."""
-    from teamwright.lab.auto_topology import orchestrate
+def bundle_plan(plan: Plan, settings: PlannerSettings, topology: str) -> tuple[Prepared, dict[str, JsonValue], str]:
+    """Return the plan prepared for a topology, the whole bundle as JSON, and the evaluation as text."""
+    from teamwright.lab.auto_topology import orchestrate, settings_for
+    from teamwright.lab.topology_profiles import topology_named
 
-    bundle = orchestrate(plan, planner=settings)
+    evaluated = settings_for(plan)
+    if topology != AUTO:
+        evaluated = evaluated.model_copy(update={"topologies": (topology_named(topology),)})
+    bundle = orchestrate(plan, evaluated, planner=settings)
     return bundle.prepared, bundle.to_json(), _evaluation(bundle.evaluation)
 
 

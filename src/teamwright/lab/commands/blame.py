@@ -34,19 +34,17 @@ GUESSES = "nothing was tried, so these are guesses"
 HEADS = ("STEP", "MEMBER", "FIXED", "WHY IT IS SUSPECTED")
 
 
-Expected = Annotated[str | None, typer.Option("--expected", metavar="TEXT", help="Words that a good answer contains.")]
-Cases = Annotated[
-    Path | None, typer.Option("--cases", metavar="FILE", help="A data set with a case of the run's task.")
-]
-Steps = Annotated[int, typer.Option("--steps", min=1, max=50, metavar="N", help="Try the N first suspects.")]
-Tries = Annotated[
-    int, typer.Option("--tries", min=0, max=100, metavar="K", help="Fork K times before each; 0 tries nothing.")
+Expected = Annotated[str | None, typer.Argument(metavar="[EXPECTED]", help="Words that a good answer contains.")]
+Cases = Annotated[Path | None, typer.Option("--from", metavar="FILE", help="A data set with a case of the run's task.")]
+Limit = Annotated[int, typer.Option("--limit", min=1, max=50, metavar="N", help="Try the N first suspects.")]
+Attempts = Annotated[
+    int, typer.Option("--attempts", min=0, max=100, metavar="N", help="Fork so often before each; 0 tries nothing.")
 ]
 Hint = Annotated[str | None, typer.Option("--hint", metavar="TEXT", help="What the member reads before its step.")]
 OtherModel = Annotated[
     str, typer.Option("--model", metavar="MODEL", help="Another model for the member, in place of a hint.")
 ]
-Limit = Annotated[int, typer.Option("--limit", min=1, max=100, metavar="N", help="At most N forks at once.")]
+AtOnce = Annotated[int, typer.Option("--at-once", min=1, max=100, metavar="N", help="At most N forks at once.")]
 MostUsd = Annotated[
     float | None, typer.Option("--max-usd", min=0, metavar="X", help="Limit all forks together to X US dollars.")
 ]
@@ -54,14 +52,14 @@ MostUsd = Annotated[
 
 def blame(
     run: Run,
-    *,
     expected: Expected = None,
+    *,
     cases: Cases = None,
-    steps: Steps = 3,
-    tries: Tries = 3,
+    limit: Limit = 3,
+    attempts: Attempts = 3,
     hint: Hint = None,
     model: OtherModel = "",
-    limit: Limit = 4,
+    at_once: AtOnce = 4,
     max_usd: MostUsd = None,
     json: Json = False,
     out: Out = None,
@@ -72,11 +70,11 @@ def blame(
     command goes on where it was interrupted.
 
     Example:
-      teamwright runs blame last --expected 42 --tries 10 --max-usd 1
+      teamwright runs blame last 42 --attempts 10 --max-usd 1
     """
     check_out(out)
     if expected is not None and cases is not None:
-        raise UsageError("--expected and --cases both say what a good answer is; use one of them.")
+        raise UsageError("EXPECTED and --from both say what a good answer is; use one of them.")
     asked = hint if hint is not None else ("" if model else None)
 
     async def work(engine: Engine, found: RunSummary) -> int:
@@ -91,11 +89,11 @@ def blame(
         judges = Judges(source.source, engine.models)
         data, case = _case(history, expected, cases, judges)
         known = data or DataSet(cases=())
-        experiment = Experiment(engine, known, (), judges.team, limit=limit, most_usd=max_usd)
+        experiment = Experiment(engine, known, (), judges.team, limit=at_once, most_usd=max_usd)
         team = _teams(engine, source, model)
-        blamed = Blame(experiment, history, case, team, tries, HINT if asked is None else asked, model)
+        blamed = Blame(experiment, history, case, team, attempts, HINT if asked is None else asked, model)
         await blamed.check()
-        fixed = await blamed.tried(blamed.named()[:steps])
+        fixed = await blamed.tried(blamed.named()[:limit])
         if json:
             write_json({"run_id": found.id, "tried": any(one.tried for one in fixed), "steps": _as_json(fixed)}, out)
         else:
@@ -164,7 +162,7 @@ def _text(blamed: Blame, fixed: Sequence[Fixed]) -> str:
             step = step_name(one.suspect.key)
             lines.append(f"forked before step {step!r}: {one.fixed} of {one.tried} pass, {interval_text(one.rate)}")
     if not any(one.tried for one in fixed):
-        how = "" if blamed.tries else "; --tries 3 tries them"
+        how = "" if blamed.tries else "; --attempts 3 tries them"
         lines.append(f"{GUESSES}{how}")
     elif not any(one.fixed for one in fixed):
         lines.append("no fork fixed it: another step, or more than one, may be at fault")

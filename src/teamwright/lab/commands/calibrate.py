@@ -103,7 +103,7 @@ def _save_and_report(report: CalibrationReport, name: str, out: Path | None, *, 
     file = save_profile(report.calibration, name) if out is None else out
     write_json(report.to_json()) if as_json else write_result(calibration_text(report))
     used = name if out is None else str(out)
-    say(f"saved in {file}; use it with  --profile {used}  of lab evaluate, simulate and advise, and of run --auto")
+    say(f"saved in {file}; use it with  --profile {used}  of lab evaluate, simulate and advise, and of run --topology")
     return 0
 
 

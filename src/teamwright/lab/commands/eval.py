@@ -30,8 +30,10 @@ from teamwright.errors import UsageError
 from teamwright.values.text.display import count_text
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator, Sequence
+    from collections.abc import Generator, Iterator, Mapping, Sequence
+    from typing import Self
 
+    from teamwright.history.kpi_gates import Bound, KpiGate
     from teamwright.lab.experiments.dataset import DataSet
     from teamwright.lab.experiments.experiment import CaseAttempt, Variant
     from teamwright.lab.experiments.grades import Judges
@@ -41,7 +43,10 @@ if TYPE_CHECKING:
     from teamwright.values.specs.evaluation import Evaluate
     from teamwright.values.specs.manifest import Source
 
-HTML, ALL = ".html", "all"
+HTML, REPORT, ALL = ".html", ".json", "all"
+PASS_RATE = "pass_rate"
+GATES: Mapping[str, Bound] = {PASS_RATE: ">=", "usd_per_pass": "<="}
+"""What a gate of an experiment may bound, and how."""
 
 
 ManifestFile = Annotated[Path | None, typer.Argument(metavar="MANIFEST", help="The team to measure.")]
@@ -50,28 +55,25 @@ Against = Annotated[
     Path | None, typer.Option("--against", metavar="MANIFEST", help="Another team, compared over the same cases.")
 ]
 Attempts = Annotated[int, typer.Option("--attempts", min=1, max=100, metavar="N", help="Runs of each case.")]
-Limit = Annotated[int, typer.Option("--limit", min=1, max=100, metavar="N", help="At most N runs at once.")]
+AtOnce = Annotated[int, typer.Option("--at-once", min=1, max=100, metavar="N", help="At most N runs at once.")]
 MostUsd = Annotated[
     float | None, typer.Option("--max-usd", min=0, metavar="X", help="Limit the experiment to X US dollars.")
 ]
 Ablate = Annotated[
     bool, typer.Option("--ablate", help="Leave out each member, step, tool and review in turn, by forks.")
 ]
-MinPass = Annotated[
-    float | None, typer.Option("--min-pass", min=0, max=1, metavar="P", help="Exit with 1 below this pass rate.")
-]
-MostUsdPerPass = Annotated[
-    float | None,
-    typer.Option("--max-usd-per-pass", min=0, metavar="X", help="Exit with 1 if a pass costs more than this."),
-]
-NoWorseThan = Annotated[
-    Path | None,
-    typer.Option("--no-worse-than", metavar="FILE", help="Exit with 1 if it is worse than this --json report."),
+Gate = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--gate",
+        metavar="GATE",
+        help="'pass_rate>=P', 'usd_per_pass<=X', or FILE: no worse than in this --json report; may be repeated.",
+    ),
 ]
 FromRuns = Annotated[
     list[str] | None,
     typer.Option(
-        "--from-runs",
+        "--from",
         metavar="RUN",
         help="Write a data set from this run, or `all`, to --out; may be repeated.",
         autocompletion=complete_runs,
@@ -88,12 +90,10 @@ def evaluate(
     *,
     against: Against = None,
     attempts: Attempts = 1,
-    limit: Limit = 4,
+    at_once: AtOnce = 4,
     max_usd: MostUsd = None,
     ablate: Ablate = False,
-    min_pass: MinPass = None,
-    max_usd_per_pass: MostUsdPerPass = None,
-    no_worse_than: NoWorseThan = None,
+    gate: Gate = None,
     from_runs: FromRuns = None,
     name: Name = "",
     team: TeamName = None,
@@ -111,17 +111,16 @@ def evaluate(
 
     Examples:
       teamwright eval team.yaml cases.jsonl --attempts 5 --max-usd 2
-      teamwright eval team.yaml cases.yaml --against other.yaml --min-pass 0.9
-      teamwright eval --from-runs all --out cases.jsonl
+      teamwright eval team.yaml cases.yaml --against other.yaml --gate 'pass_rate>=0.9'
+      teamwright eval --from all --out cases.jsonl
     """
     check_out(out)
     if from_runs:
         return _write_cases(from_runs, manifest, out)
     if manifest is None or cases is None:
         raise UsageError("Name the team and the data set:  teamwright eval team.yaml cases.jsonl")
-    baseline = None if no_worse_than is None else _read_baseline(no_worse_than)
-    gates = EvalGates(min_pass, max_usd_per_pass, baseline, str(no_worse_than))
-    wanted = EvalRequest(cases, attempts, limit, max_usd, name, quiet, ablate, tuple(allow_root or ()))
+    gates = EvalGates.read(gate or ())
+    wanted = EvalRequest(cases, attempts, at_once, max_usd, name, quiet, ablate, tuple(allow_root or ()))
     first = Chosen(manifest, tuple(more or ()), team, model)
     other = None if against is None else Chosen(against, (), None, model)
     if ablate and against is not None:
@@ -163,7 +162,7 @@ class EvalRequest:
 
     cases: Path
     attempts: int
-    limit: int
+    at_once: int
     max_usd: float | None
     name: str
     quiet: bool
@@ -214,7 +213,7 @@ class EvalRequest:
         for team in (*(variant.make() for variant in variants), *graders):
             await check_ready(team, engine.models)
         experiment = Experiment(
-            engine, data, variants, judges.team, own, self.attempts, self.limit, self.max_usd, self.cases.parent,
+            engine, data, variants, judges.team, own, self.attempts, self.at_once, self.max_usd, self.cases.parent,
             ProgressCounter("runs") if not self.quiet else lambda _done, _total: None,
         )  # fmt: skip
         trials = await experiment.run()
@@ -268,19 +267,29 @@ def _without(engine: Engine, source: Source, whole: Variant) -> Iterator[Variant
 
 @dataclass(frozen=True, slots=True)
 class EvalGates:
-    """What the first team has to reach, and the trials that it may not be worse than."""
+    """What the first team has to reach, and the trials that it may not be worse than, by the files that have them."""
 
-    min_pass: float | None
-    max_usd_per_pass: float | None
-    baseline: Sequence[CaseAttempt] | None
-    file: str
+    bounds: tuple[KpiGate, ...]
+    baselines: Mapping[str, Sequence[CaseAttempt]]
+
+    @classmethod
+    def read(cls, texts: Sequence[str]) -> Self:
+        """Read bounds on figures, and files with reports; raises `UsageError`."""
+        from teamwright.history.kpi_gates import read_gates
+
+        files = [text for text in texts if text.endswith(REPORT) or Path(text).is_file()]
+        bounds = read_gates((text for text in texts if text not in files), tuple(GATES))
+        for one in bounds:
+            if one.bound != GATES[one.figure]:
+                known = ", ".join(f"{figure}{bound}X" for figure, bound in GATES.items())
+                raise UsageError(f"An experiment has no gate {str(one)!r}; it has {known}.")
+        return cls(bounds, {file: _read_baseline(Path(file)) for file in files})
 
     def check(self, data: DataSet) -> None:
         """Raise `UsageError`, before anything is paid, if there is nothing to compare with."""
-        if self.baseline is not None and not {one.case for one in self.baseline} & {one.id for one in data.cases}:
-            raise UsageError(
-                f"--no-worse-than {self.file!r} has no case in common with the data set; use the same one."
-            )
+        for file, trials in self.baselines.items():
+            if not {one.case for one in trials} & {one.id for one in data.cases}:
+                raise UsageError(f"--gate {file!r} has no case in common with the data set; use the same one.")
 
     def failures(self, report: ExperimentReport) -> Iterator[str]:
         """Say which gates fail."""
@@ -289,19 +298,20 @@ class EvalGates:
 
         first = report.variants[0]
         rate, price = first.pass_rate, first.usd_per_pass
-        if self.min_pass is not None and (rate is None or rate.value < self.min_pass):
-            yield f"gate failed: pass rate {interval_text(rate)}, and {self.min_pass:g} is wanted"
-        if self.max_usd_per_pass is not None:
-            if not first.passed:
+        for one in self.bounds:
+            if one.figure == PASS_RATE:
+                if rate is None or rate.value < one.limit:
+                    yield f"gate failed: pass rate {interval_text(rate)}, and {one.limit:g} is wanted"
+            elif not first.passed:
                 yield "gate failed: nothing passed, so that a pass has no price"
             elif price is None:
                 yield "gate failed: a pass has no known price; declare the  price  of the team's models"
-            elif price > self.max_usd_per_pass:
-                yield f"gate failed: a pass costs ${price:g}, and ${self.max_usd_per_pass:g} is the most"
-        if self.baseline is not None:
-            found = compare(self.baseline, [one for one in report.trials if one.variant == first.variant])
+            elif price > one.limit:
+                yield f"gate failed: a pass costs ${price:g}, and ${one.limit:g} is the most"
+        for file, trials in self.baselines.items():
+            found = compare(trials, [one for one in report.trials if one.variant == first.variant])
             if found.pass_rate.high < 0:
-                yield f"gate failed: worse than {self.file}: {found.sentence}"
+                yield f"gate failed: worse than {file}: {found.sentence}"
 
 
 def _read_baseline(file: Path) -> list[CaseAttempt]:
@@ -315,9 +325,7 @@ def _read_baseline(file: Path) -> list[CaseAttempt]:
         trials = convert(written["trials"], list[CaseAttempt])
         first = [one for one in trials if one.variant == trials[0].variant]
     except (OSError, ValueError, TypeError, LookupError, ValidationError) as error:
-        raise UsageError(
-            f"--no-worse-than {str(file)!r} is no report: write one with  eval … --json --out FILE"
-        ) from error
+        raise UsageError(f"--gate {str(file)!r} is no report: write one with  eval … --json --out FILE") from error
     return [one.changed(variant=f"{one.variant} before") for one in first]
 
 
@@ -326,7 +334,7 @@ def _write_cases(runs: Sequence[str], manifest: Path | None, out: Path | None) -
     from teamwright.lab.experiments.dataset import write_lines
 
     if manifest is not None or out is None:
-        raise UsageError("--from-runs writes a data set:  teamwright eval --from-runs all --out cases.jsonl")
+        raise UsageError("--from writes a data set:  teamwright eval --from all --out cases.jsonl")
 
     async def work(engine: Engine) -> int:
         from teamwright.lab.experiments.recorded_cases import is_experimental, recorded_cases

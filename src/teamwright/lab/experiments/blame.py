@@ -124,8 +124,8 @@ class Blame:
             )
         if await self.passes(result):
             raise UsageError(
-                f"Run {self.run_id!r} ended well, as far as it knows; say what is wrong with  --expected TEXT  or"
-                "  --cases FILE"
+                f"Run {self.run_id!r} ended well, as far as it knows; say what is expected of it:"
+                f"  teamwright runs blame {self.run_id} TEXT  or  --from FILE"
             )
 
     async def tried(self, chosen: Sequence[Suspect]) -> list[Fixed]:

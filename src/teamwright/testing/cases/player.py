@@ -162,7 +162,7 @@ class Player(ReplayObserver):
         if not same:
             raise ToolError(
                 f"The case has no result of {effect.name!r} with these arguments, and it is not called for real without"
-                " --live-tools"
+                " --live all"
             )
         reply = same[min(self._uses[effect.request], len(same) - 1)]
         self._uses[effect.request] += 1

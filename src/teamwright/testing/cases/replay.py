@@ -272,7 +272,7 @@ class CaseReplay:
         team = self._team(engine.models)
         if team.workspace is not None and self._live.models and not self._live.tools:
             raise UsageError(
-                "This team works on files, so its models have to see what its tools do to them now: add  --live-tools"
+                "This team works on files, so its models have to see what its tools do to them now: use  --live all"
             )
         if resumes:
             return await engine.start_resume(RUN_ID, team=team)

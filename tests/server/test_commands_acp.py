@@ -1,4 +1,4 @@
-"""`teamwright acp`: the client of the protocol's library over stdin and stdout, and lines that are no messages."""
+"""`teamwright serve --protocol acp`: the client of the protocol's library, and lines that are no messages."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.kit.terminal import write_team
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="pipes of POSIX")
 PRINTING = """\
-agents: {a: {function: "tests.server.mcp.test_command:printing"}}
+agents: {a: {function: "tests.server.test_commands_mcp:printing"}}
 teams: {printing: {members: [a]}}
 """
 
@@ -44,7 +44,7 @@ class User:
 
 async def test_the_library_of_the_protocol_prompts_a_team(teams: Path) -> None:
     user = User()
-    command = (sys.executable, "-m", "teamwright", "acp", str(teams / "gated"))
+    command = (sys.executable, "-m", "teamwright", "serve", "--protocol", "acp", str(teams / "gated"))
     async with spawn_agent_process(user, *command, env={**os.environ}) as (agent, _):  # pyright: ignore[reportArgumentType]
         told = await agent.initialize(protocol_version=PROTOCOL_VERSION)
         assert told.agent_info is not None
@@ -65,7 +65,7 @@ def test_what_a_team_prints_and_lines_that_are_no_messages_do_no_harm(tmp_path: 
     lines = ["no json", "[" * 5000, "{}", *(json.dumps({"jsonrpc": "2.0", **one}) for one in asked)]
     root = str(Path(__file__).parents[3])
     process = subprocess.Popen(
-        [sys.executable, "-m", "teamwright", "acp", str(tmp_path / "printing" / "team.yaml")],
+        [sys.executable, "-m", "teamwright", "serve", "--protocol", "acp", str(tmp_path / "printing" / "team.yaml")],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -92,12 +92,12 @@ def test_what_a_team_prints_and_lines_that_are_no_messages_do_no_harm(tmp_path: 
 
 
 def test_a_folder_without_a_team_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["acp", str(tmp_path)]) == 2
+    assert main(["serve", "--protocol", "acp", str(tmp_path)]) == 2
     assert "There is no team.yaml in" in capsys.readouterr().err
 
 
 def test_a_team_that_can_not_be_loaded_ends_the_command_with_its_mistakes(tmp_path: Path) -> None:
     (tmp_path / "team.yaml").write_text("agents: {a: 5}\n")
-    done = run_program("acp", tmp_path, stdin=subprocess.DEVNULL)
+    done = run_program("serve", "--protocol", "acp", tmp_path, stdin=subprocess.DEVNULL)
     assert (done.returncode, done.stdout) == (2, "")
     assert "agent 'a': expected a mapping" in done.stderr

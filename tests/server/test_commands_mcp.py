@@ -1,4 +1,4 @@
-"""`teamwright mcp`: teams over stdin and stdout, and what a killed process leaves to the next."""
+"""`teamwright serve --protocol mcp`: teams over stdin and stdout, and what a killed process leaves to the next."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from tests.server.mcp.conformance.members import manifest
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
 PRINTING = """\
-agents: {a: {function: "tests.server.mcp.test_command:printing"}}
+agents: {a: {function: "tests.server.test_commands_mcp:printing"}}
 teams: {printing: {members: [a]}}
 """
 
@@ -45,10 +45,10 @@ async def printing(turn: object, ctx: object) -> str:
 @asynccontextmanager
 async def offered(*arguments: object, **options: Any) -> AsyncGenerator[Client]:
     """Yield the official client of a process that offers teams."""
-    root = str(Path(__file__).parents[3])
+    root = str(Path(__file__).parents[2])
     settings = StdioServerParameters(
         command=sys.executable,
-        args=["-m", "teamwright", "mcp", *map(str, arguments)],
+        args=["-m", "teamwright", "serve", "--protocol", "mcp", *map(str, arguments)],
         env={**os.environ, "PYTHONPATH": root},
     )
     async with Client(stdio_client(settings), **options) as client:
@@ -68,7 +68,7 @@ async def test_an_editor_starts_the_command_and_calls_a_team_that_prints(tmp_pat
 def test_a_team_that_is_no_tool_is_named_where_the_program_that_starts_the_command_shows_it(tmp_path: Path) -> None:
     (tmp_path / "broken").mkdir()
     (tmp_path / "broken" / "team.yaml").write_text("agents: {a: 5}\n")
-    done = run_program("mcp", tmp_path, stdin=subprocess.DEVNULL)
+    done = run_program("serve", "--protocol", "mcp", tmp_path, stdin=subprocess.DEVNULL)
     assert (done.returncode, done.stdout) == (0, "")
     assert "'broken' is no tool: team.yaml:1:13: agent 'a': expected a mapping" in done.stderr
 
@@ -137,5 +137,5 @@ async def test_a_run_that_waits_goes_on_where_it_is_answered(
 
 
 def test_a_folder_that_is_not_there_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["mcp", str(tmp_path / "nothing")]) == 2
+    assert main(["serve", "--protocol", "mcp", str(tmp_path / "nothing")]) == 2
     assert "There is no folder" in capsys.readouterr().err
