@@ -14,6 +14,7 @@ from random import Random
 
 import pytest
 from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import providers
 
 from tests.absent_wings import ABSENT, needs_absent
 from tests.kit.entry_points import registered_strategies
@@ -25,6 +26,10 @@ for name, number in (("ci", 20), (WHOLE, 35)):
     settings.register_profile(name, deadline=None, max_examples=number, derandomize=True, print_blob=True)
 settings.register_profile(THOROUGH, deadline=None, max_examples=2000, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile(profile())
+
+# Nor may it depend on the modules that a worker has imported: Hypothesis would read constants to draw out of each.
+assert hasattr(providers, "_get_local_constants")
+providers._get_local_constants = lambda: providers._local_constants
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A background job of a script ignores SIGINT; child processes would inherit that, and tests send Ctrl-C.

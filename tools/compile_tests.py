@@ -1,6 +1,6 @@
-"""Compiles the tests as pytest does, on all cores, and everything that they import.
+"""Compiles the tests as pytest does, on all cores, and everything that they import; computes what Hypothesis keeps.
 
-Otherwise each worker of a test run would compile all of them, at the same time as the others.
+Otherwise each worker of a test run would do all of it, at the same time as the others.
 """
 
 import compileall
@@ -31,13 +31,21 @@ def compile_test(path: Path) -> None:
         rewrite._write_pyc(SILENT, code, digest, compiled)  # pyright: ignore[reportPrivateUsage]
 
 
+def compute_characters() -> None:
+    """Compute the tables of characters that Hypothesis draws from, unless `.hypothesis` has them."""
+    from hypothesis.internal import charmap
+
+    charmap.charmap()
+    charmap.intervals_from_codec("utf-8")
+
+
 def main(folders: Sequence[str]) -> None:
     """Compile these folders; a file that can't be compiled is left to pytest, which says why."""
     with ProcessPoolExecutor(os.cpu_count()) as pool:
         tests = (
             path.resolve() for folder in folders for path in Path(folder).rglob("*.py") if REWRITTEN.search(str(path))
         )
-        done = [pool.submit(compile_test, path) for path in tests]
+        done = [pool.submit(compute_characters), *(pool.submit(compile_test, path) for path in tests)]
         for folder in folders:
             compileall.compile_dir(folder, quiet=2, rx=REWRITTEN, workers=1)
         for one in done:
