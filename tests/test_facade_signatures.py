@@ -19,7 +19,6 @@ CONTRACTS = (
     "teamwright.Strategy",
     "teamwright.agents.Evaluator",
     "teamwright.agents.ToolSource",
-    "teamwright.engine.SharedLimits",
     "teamwright.journal.Journal",
     "teamwright.engine.Transport",
 )

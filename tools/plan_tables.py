@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import cast
 
-from teamwright.strategies import PlanStrategy, find_strategy
+from teamwright.strategies import PlanStrategy
 from teamwright.strategies.plan.options import RUNGS, PlanOptions
-from teamwright.strategies.registry import BUILT_IN_STRATEGIES, strategy_names
+from teamwright.strategies.registry import BUILT_IN_STRATEGIES, find_strategy, strategy_names
 from teamwright.values.specs.evaluation import Evaluate
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "teams" / "expert-teams.md"

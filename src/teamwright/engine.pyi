@@ -1,12 +1,5 @@
 from teamwright.agents.clients.client_pool import Models as Models
-from teamwright.runtime.budget.rate_limiter import (
-    PaceShare as PaceShare,
-    SharedLimits as SharedLimits,
-    SharingLimiter as SharingLimiter,
-)
 from teamwright.runtime.handle import Handle as Handle
-from teamwright.runtime.output_stream import PartialOutput as PartialOutput
-from teamwright.runtime.recorded.conversations import Conversations as Conversations
 from teamwright.runtime.recorded.rebuilt_prompts import rebuild_prompt as rebuild_prompt
 from teamwright.runtime.recorded.runs import Runs as Runs
 from teamwright.runtime.sync import resume_sync as resume_sync

@@ -1,4 +1,4 @@
-"""The programs on the pages for users of other frameworks: theirs and ours print the same, with the same model.
+"""The programs on the page for users of other frameworks: theirs and ours print the same, with the same model.
 
 The model is a server on loopback. Ours run in each test session; those of the others run in `.venv-peers`, which
 `make peers` sets up, and are skipped without it.
@@ -69,18 +69,15 @@ def lead(request: ChatRequest) -> Answer:
 
 
 MODELS: dict[str, Callable[[ChatRequest], Answer]] = {
-    "from-langgraph": write_until_approved,
-    "from-crewai": research_then_write,
-    "from-pydantic-ai": look_up_then_reply,
-    "from-agno": lead,
+    "langgraph": write_until_approved,
+    "crewai": research_then_write,
+    "pydantic_ai": look_up_then_reply,
+    "agno": lead,
 }
-SIDES = {
-    (name, block.about): block
-    for name in MODELS
-    for block in blocks(ROOT / "docs" / "start" / f"{name}.md")
-    if block.mark == "side"
-}
-THEIRS = [key for key in SIDES if key[1] != "teamwright"]
+"""The model of each program, by the module of the other framework."""
+PAGE = ROOT / "docs" / "start" / "from-others.md"
+SIDES = {block.about: block for block in blocks(PAGE) if block.mark == "side"}
+OURS = "teamwright, "
 
 
 def models_at(url: str, home: Path) -> dict[str, str]:
@@ -88,10 +85,10 @@ def models_at(url: str, home: Path) -> dict[str, str]:
     return {"OPENAI_BASE_URL": url, "OPENAI_API_BASE": url, "OPENAI_API_KEY": "none", "HOME": str(home)}
 
 
-def run_side(python: Path, page: str, block: Block, folder: Path) -> str:
-    """Run a program in a process of its own, in a folder of its own, with the model of the page."""
+def run_side(python: Path, peer: str, block: Block, folder: Path) -> str:
+    """Run a program in a process of its own, in a folder of its own, with the model of its section."""
     (folder / "program.py").write_text(block.text, encoding="utf-8")
-    with ModelServer(MODELS[page]) as server:
+    with ModelServer(MODELS[peer]) as server:
         done = subprocess.run(
             [python, "program.py"],
             cwd=folder,
@@ -105,38 +102,37 @@ def run_side(python: Path, page: str, block: Block, folder: Path) -> str:
     return done.stdout.strip()
 
 
-def shown(page: str) -> str:
-    """What a page says that both programs print."""
-    text = (ROOT / "docs" / "start" / f"{page}.md").read_text(encoding="utf-8")
-    return text.partition("Both print:\n\n```text\n")[2].partition("\n```")[0]
+def shown(peer: str) -> str:
+    """What the page says that both programs of a section print."""
+    section = PAGE.read_text(encoding="utf-8").partition(f"<!-- side: {OURS}{peer} -->")[2]
+    return section.partition("Both print:\n\n```text\n")[2].partition("\n```")[0]
 
 
-def test_every_page_has_both_sides() -> None:
-    assert sorted(SIDES) == sorted([*((name, "teamwright") for name in MODELS), *THEIRS])
-    assert sorted(page for page, _ in THEIRS) == sorted(MODELS)
+def test_the_page_has_both_sides() -> None:
+    assert sorted(SIDES) == sorted([*MODELS, *(OURS + peer for peer in MODELS)])
     assert all(map(shown, MODELS))
 
 
-@pytest.mark.parametrize("page", MODELS)
+@pytest.mark.parametrize("peer", MODELS)
 @pytest.mark.timeout(300)
 def test_our_program_prints_what_the_page_shows(
-    page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    peer: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "program.py").write_text(SIDES[page, "teamwright"].text, encoding="utf-8")
+    (tmp_path / "program.py").write_text(SIDES[OURS + peer].text, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
-    with ModelServer(MODELS[page]) as server:
+    with ModelServer(MODELS[peer]) as server:
         for name, value in models_at(server.url, tmp_path).items():
             monkeypatch.setenv(name, value)
         run_path("program.py", run_name="__main__")
-    assert capsys.readouterr().out.strip() == shown(page)
+    assert capsys.readouterr().out.strip() == shown(peer)
 
 
-@pytest.mark.parametrize(("page", "peer"), THEIRS)
+@pytest.mark.parametrize("peer", MODELS)
 @pytest.mark.timeout(300)
-def test_their_program_prints_the_same(page: str, peer: str, tmp_path: Path) -> None:
+def test_their_program_prints_the_same(peer: str, tmp_path: Path) -> None:
     if (
         not PEERS.exists()
         or subprocess.run([PEERS, "-c", f"import {peer}"], check=False, capture_output=True).returncode
     ):
         pytest.skip(f"{peer} is not installed; set it up with  make peers")
-    assert run_side(PEERS, page, SIDES[page, peer], tmp_path).splitlines()[-1] == shown(page)
+    assert run_side(PEERS, peer, SIDES[peer], tmp_path).splitlines()[-1] == shown(peer)

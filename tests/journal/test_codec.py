@@ -19,10 +19,10 @@ from teamwright.journal import (
 )
 from teamwright.journal.protocol import Batch
 from teamwright.journal.sqlite.journal import SqliteJournal
-from teamwright.people import Answered, Cancel, Mark, Pause
+from teamwright.people import Cancel, Pause
 from teamwright.testing.journal import body, commit, event, events
 from teamwright.testing.trial import a_fact_of_each_kind
-from teamwright.values.people import Intervention
+from teamwright.values.people import Answered, Intervention, Mark
 from teamwright.values.turns.messages import digest
 from tests.journal.journals import opened
 

@@ -9,9 +9,9 @@ import pytest
 
 from teamwright import Context, FunctionAgent, Strategy, Team, run_sync
 from teamwright.errors import UsageError
-from teamwright.strategies import Members, Outcome, Settings, Task, TeamConversation, find_strategy
+from teamwright.strategies import Members, Outcome, Settings, Task, TeamConversation
 from teamwright.strategies.protocol import require_strategy
-from teamwright.strategies.registry import BUILT_IN_STRATEGIES
+from teamwright.strategies.registry import BUILT_IN_STRATEGIES, find_strategy
 from teamwright.values.specs.members import Share
 
 

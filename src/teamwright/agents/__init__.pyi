@@ -23,7 +23,6 @@ from teamwright.agents.functions.instructions import TurnContext as TurnContext
 from teamwright.agents.registry import AgentRegistry as AgentRegistry
 from teamwright.agents.sandbox.back_ends import guarded as guarded
 from teamwright.agents.sandbox.port import CommandOutcome as CommandOutcome, Sandbox as Sandbox
-from teamwright.agents.schema_validation import Schema as Schema
 from teamwright.agents.scripted import (
     Script as Script,
     ToolRule as ToolRule,

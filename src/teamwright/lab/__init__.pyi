@@ -1,5 +1,4 @@
 from teamwright.lab.advice import (
-    Advice as Advice,
     advise as advise,
 )
 from teamwright.lab.auto_topology import (

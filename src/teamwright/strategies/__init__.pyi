@@ -21,9 +21,6 @@ from teamwright.strategies.protocol import (
     Task as Task,
     places as places,
 )
-from teamwright.strategies.registry import (
-    find_strategy as find_strategy,
-)
 from teamwright.strategies.reply_parsing import (
     ParseFailure as ParseFailure,
     read_answer as read_answer,

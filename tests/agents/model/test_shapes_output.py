@@ -1,4 +1,4 @@
-"""Shapes of answers that pydantic-ai tests for its loop, against ours. Differences: docs/start/from-pydantic-ai.md."""
+"""Shapes of answers that pydantic-ai tests for its loop, against ours. Differences: docs/start/from-others.md."""
 
 from __future__ import annotations
 

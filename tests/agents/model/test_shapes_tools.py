@@ -1,4 +1,4 @@
-"""Shapes of tool calls that pydantic-ai tests for its loop, against ours. See docs/start/from-pydantic-ai.md."""
+"""Shapes of tool calls that pydantic-ai tests for its loop, against ours. See docs/start/from-others.md."""
 
 from __future__ import annotations
 
