@@ -115,9 +115,8 @@ async def _stream(name: str) -> str:
     from starlette.requests import Request
 
     from teamwright import Engine
-    from teamwright.server.agui.call import RunPart
-    from teamwright.server.agui.routes import AguiStream
-    from teamwright.server.agui.wire import RunAgentInput
+    from teamwright.server.chat.agui import AguiStream, RunPart
+    from teamwright.server.chat.agui_wire import RunAgentInput
     from teamwright.server.state import open_state
     from tests.histories.history import RUN_ID, History
     from tests.histories.teams import TEAMS as RECORDED_TEAMS, speak

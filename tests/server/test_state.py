@@ -36,8 +36,8 @@ ANSWERS = {
     "/api/runs/{run_id}/answers", "/api/runs/{run_id}/messages", "/api/runs/{run_id}/members/{member}/pause",
     "/api/runs/{run_id}/members/{member}/resume",
     "/a2a/{team}/message:send", "/a2a/{team}/message:stream",
-    "/agui/{team}",  # a new run needs `run`: tests/server/agui/test_routes.py
-    "/v1/responses",  # a request that answers nothing needs `run`: tests/server/responses/test_routes.py
+    "/agui/{team}",  # a new run needs `run`: tests/server/chat/test_agui.py
+    "/v1/responses",  # a request that answers nothing needs `run`: tests/server/chat/test_responses.py
 }  # fmt: skip
 ADMIN = {
     ("get", "/api/audit"), ("get", "/api/webhooks"), ("delete", "/api/runs/{run_id}"),

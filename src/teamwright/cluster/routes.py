@@ -17,7 +17,7 @@ from teamwright.server.error_responses import responses
 from teamwright.server.frames import RecentBodies
 from teamwright.server.guard import note_started
 from teamwright.server.masked_json import masked
-from teamwright.server.run_requests import bounded_budget, bounded_limits
+from teamwright.server.routes.runs import bounded_budget, bounded_limits
 from teamwright.server.state import MAY_ADMIN, MAY_READ, Runner, Server
 from teamwright.values.limits import Limits
 

@@ -29,7 +29,7 @@ from teamwright.experts.templates import (
 from teamwright.server.error_responses import responses
 from teamwright.server.error_statuses import RefusedRequest
 from teamwright.server.masked_json import masked, unmasked
-from teamwright.server.run_requests import beside
+from teamwright.server.routes.runs import beside
 from teamwright.server.state import MAY_ADMIN, MAY_READ, MAY_RUN, Server
 from teamwright.teams.team_loader import team_from_source
 from teamwright.values.limits import Limits

@@ -30,15 +30,14 @@ from teamwright.journal.location import database_url, resolve_journal
 from teamwright.runtime.engine import Engine
 from teamwright.runtime.people.webhook import SERVER
 from teamwright.server.a2a import routes as a2a
-from teamwright.server.agui import routes as agui
+from teamwright.server.chat import agui, chat_completions, responses
 from teamwright.server.credentials import OWNER_NAME, Visitor, tokens_file
 from teamwright.server.error_responses import add_handlers
 from teamwright.server.event_feeds import Feeds
 from teamwright.server.frames import RecentBodies
 from teamwright.server.guard import LOOPBACK, Audited, Guard
-from teamwright.server.mcp.door import McpDoor
-from teamwright.server.responses import routes as response_routes
-from teamwright.server.routes import chat_completions, interventions, mcp, operations, page, records, runs, sockets
+from teamwright.server.mcp import routes as mcp
+from teamwright.server.routes import interventions, page, records, runs, sockets
 from teamwright.server.state import ServerState, known_visitor, open_state
 from teamwright.wings import hooks
 
@@ -57,10 +56,10 @@ OWN_ROUTERS = (
     records.files_router,
     records.page_router,
     records.router,
-    operations.router,
-    operations.metrics_router,
+    records.operations_router,
+    records.metrics_router,
     chat_completions.router,
-    response_routes.router,
+    responses.router,
     mcp.router,
     a2a.router,
     agui.router,
@@ -74,7 +73,7 @@ OWNER = Visitor(OWNER_NAME, "admin")
 """Who started the server, and opens the address that it prints."""
 
 
-def make_app(state: ServerState, hosts: Collection[str] = LOOPBACK, door: McpDoor | None = None) -> Guard:
+def make_app(state: ServerState, hosts: Collection[str] = LOOPBACK, door: mcp.McpDoor | None = None) -> Guard:
     """Return the application over an open engine; it answers under these host names, and over MCP through `door`."""
     app = FastAPI(
         title="Teamwright",
@@ -84,7 +83,7 @@ def make_app(state: ServerState, hosts: Collection[str] = LOOPBACK, door: McpDoo
         redoc_url=None,
     )
     app.state.server = state
-    app.state.mcp = door or McpDoor(state)
+    app.state.mcp = door or mcp.McpDoor(state)
     of_wings = cast("list[APIRouter]", hooks("routes"))
     for router in (*OWN_ROUTERS, *of_wings, page.router):  # the page last: it has an answer for every address
         app.router.routes.extend(router.routes)  # `include_router` would build each route again, at its first request

@@ -190,7 +190,7 @@ async def _serve_tools(folders: Sequence[Path], allowance: Allowance) -> None:
     with WING.needed("The option `--protocol mcp`"):
         from teamwright.server.app import server_engine
         from teamwright.server.credentials import OWNER_NAME, Visitor, tokens_file
-        from teamwright.server.mcp.door import needs_extra
+        from teamwright.server.mcp.routes import needs_extra
         from teamwright.server.state import open_state
     with needs_extra("The option `--protocol mcp`"):
         from mcp.server.stdio import stdio_server
@@ -212,9 +212,9 @@ async def _serve_agent(folder: Path, allowance: Allowance) -> None:
     from anyio.to_thread import run_sync
 
     with WING.needed("The option `--protocol acp`"):
-        from teamwright.server.acp.agent import EditorAgent
-        from teamwright.server.acp.peer import opened_peer
         from teamwright.server.app import server_engine
+        from teamwright.server.chat.acp import EditorAgent
+        from teamwright.server.chat.acp_peer import opened_peer
         from teamwright.server.credentials import OWNER_NAME, Visitor, tokens_file
         from teamwright.server.state import open_state
 

@@ -18,8 +18,7 @@ from starlette.requests import HTTPConnection
 from teamwright.history.telemetry.metrics import RunMetrics
 from teamwright.runtime.driver.tasks import BackgroundTasks
 from teamwright.runtime.engine import Engine
-from teamwright.server.a2a.push import FILE, PushConfigs
-from teamwright.server.a2a.tasks import update_of
+from teamwright.server.a2a.tasks import FILE, PushConfigs, update_of
 from teamwright.server.credentials import SESSION_PREFIX, Role, Sessions, Tokens, Visitor
 from teamwright.server.driven_runs import AwaitedRuns, DrivenRuns
 from teamwright.server.error_responses import NotAllowed, NotKnown, TooManyTries

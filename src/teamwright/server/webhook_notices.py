@@ -27,7 +27,7 @@ from teamwright.errors import JournalError, RunNotFound
 from teamwright.runtime.driver.tasks import BackgroundTasks
 from teamwright.runtime.people.webhook import Response, Webhook, page_address, post
 from teamwright.runtime.people.webhook_deliveries import BACKOFF
-from teamwright.server.a2a.push import PushConfigs, receiver
+from teamwright.server.a2a.tasks import PushConfigs, receiver
 from teamwright.server.guard import JsonLines
 from teamwright.values.events.budget import BudgetDegraded, BudgetExceeded, BudgetRefused
 from teamwright.values.events.event import AnyDelta, Event

@@ -1,5 +1,6 @@
-"""The operations of A2A on one team: send a message, read, list, cancel and follow its tasks.
+"""A team as an agent of A2A: its card, and its operations: send a message, read, list, cancel and follow its tasks.
 
+The card says what the team is called, where it is reached and what it takes; it is signed where a key is set.
 A message without a task starts a run, whose id follows from who sends it and from its own id, so that the same message
 again is the same task. A message with a task answers what its run waits for. Nothing is kept here between requests but
 locks: a task is its run.
@@ -8,23 +9,30 @@ locks: a task is its run.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Sequence
+from functools import lru_cache
+from importlib.metadata import version
+from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import quote, urlsplit
 
 import anyio
 from starlette.requests import Request
 
 from teamwright.agents.attachments import Attachment
-from teamwright.errors import ConversationBusy, TeamwrightError
+from teamwright.errors import ConversationBusy, TeamwrightError, UsageError
+from teamwright.runtime.people.webhook import SERVER
 from teamwright.runtime.run_request import RunRequest, check_task, read_files
-from teamwright.server.a2a.card import INPUTS, address_of
 from teamwright.server.a2a.tasks import SETTLED, TERMINAL, Tasks, context_of
 from teamwright.server.a2a.wire import (
     CONTENT_TYPE,
     INVALID_PARAMS,
     NOT_CANCELABLE,
     UNSUPPORTED_OPERATION,
+    VERSION,
     A2AError,
+    Json,
     MessagePart,
     SendMessage,
     UserMessage,
@@ -34,9 +42,10 @@ from teamwright.server.driven_runs import digest_of_parts
 from teamwright.server.guard import note_started
 from teamwright.server.overview import WaitingQuestion
 from teamwright.server.routes.interventions import answered_alone, send_answer, was_answered
-from teamwright.server.run_requests import bounded
+from teamwright.server.routes.runs import bounded
 from teamwright.server.state import ServerState, need, visitor_of
 from teamwright.values.people import Answer
+from teamwright.values.text.secret_patterns import mask_text
 from teamwright.values.turns.artifacts import is_text_type
 from teamwright.values.turns.results import FINAL, RunSummary
 
@@ -44,6 +53,71 @@ if TYPE_CHECKING:
     from pydantic import JsonValue
 
     from teamwright.teams.team import Team
+
+
+KEY = "TEAMWRIGHT_A2A_KEY"
+"""The variable with the file of the private key that signs cards: PEM, of an elliptic curve P-256 or of RSA."""
+INPUTS = (
+    "text/plain", "text/markdown", "text/csv", "text/html", "application/json", "application/yaml", "application/xml",
+    "application/pdf", "image/png", "image/jpeg", "image/gif", "image/webp", "audio/mpeg", "audio/wav", "video/mp4",
+)  # fmt: skip
+"""The media types that a message may have; the models of a team decide which of them they can read."""
+OUTPUTS = ("text/plain", "application/json")
+
+
+def address_of(request: Request) -> str:
+    """Return the address of this server for a client: the one that it called, or by TLS where the server is named so.
+
+    Behind a proxy that ends TLS, the address that the environment names tells that clients use it.
+    """
+    host = request.headers.get("host", "")
+    named = urlsplit(os.environ.get(SERVER, ""))
+    scheme = named.scheme if named.netloc == host and named.scheme else request.url.scheme
+    return f"{scheme}://{host}"
+
+
+def agent_card(id_: str, team: Team, address: str) -> Json:
+    """Return the card of a team, signed if `TEAMWRIGHT_A2A_KEY` names a key."""
+    url = f"{address}/a2a/{quote(id_, safe='')}"
+    description = mask_text(team.description) or f"The team {team.name}."
+    interface: Json = {"url": url, "protocolVersion": VERSION}
+    skill: Json = {
+        "id": id_,
+        "name": team.name,
+        "description": description,
+        "tags": [team.strategy.name],
+    }
+    card: Json = {
+        "name": team.name,
+        "description": description,
+        "version": version("teamwright"),
+        "supportedInterfaces": [{**interface, "protocolBinding": one} for one in ("JSONRPC", "HTTP+JSON")],
+        "capabilities": {"streaming": True, "pushNotifications": True, "extendedAgentCard": False},
+        "securitySchemes": {"token": {"httpAuthSecurityScheme": {"scheme": "Bearer"}}},
+        "securityRequirements": [{"schemes": {"token": {"list": []}}}],
+        "defaultInputModes": list(INPUTS),
+        "defaultOutputModes": list(OUTPUTS),
+        "skills": [skill],
+    }
+    if file := os.environ.get(KEY):
+        card["signatures"] = _signatures(json.dumps(card), file)
+    return card
+
+
+def _signatures(card: str, file: str) -> list[Json]:
+    try:
+        return _sign(card, Path(file).read_bytes())
+    except (OSError, ValueError) as error:
+        raise UsageError(f"The key that {KEY} names can't sign cards: {error}") from error
+
+
+@lru_cache(maxsize=256)
+def _sign(card: str, key: bytes) -> list[Json]:
+    """Sign a card once, so that clients that ask again find the same."""
+    from teamwright.server.a2a.sdk import sign_card
+
+    return sign_card(json.loads(card), key)
+
 
 CANCEL_SECONDS = 10.0
 """How long a request to cancel a task waits for its end."""

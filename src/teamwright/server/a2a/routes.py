@@ -17,8 +17,7 @@ from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel, JsonValue
 
 from teamwright.errors import TeamwrightError
-from teamwright.server.a2a.agent import TeamAgent
-from teamwright.server.a2a.card import address_of, agent_card
+from teamwright.server.a2a.agent import TeamAgent, address_of, agent_card
 from teamwright.server.a2a.operations import OPERATIONS, Operation, Updates
 from teamwright.server.a2a.wire import (
     INVALID_PARAMS,

@@ -19,8 +19,8 @@ import anyio
 
 from teamwright.errors import InterventionRefused, NotResumable, RunNotFound, TeamwrightError, UsageError
 from teamwright.server.error_responses import require_run
-from teamwright.server.mcp.input_requests import answer_of, input_request
-from teamwright.server.mcp.results import INTERNAL_ERROR, is_crash, tool_result
+from teamwright.server.mcp.team_tools import INTERNAL_ERROR, is_crash, tool_result
+from teamwright.server.questions import elicited_answer, input_request
 from teamwright.values.events.agent import AgentAsked, AgentFailed, AgentReplied
 from teamwright.values.text.secret_patterns import mask_text
 from teamwright.values.turns.results import FINAL, RunSummary, iso
@@ -123,7 +123,7 @@ class RunTasks:
         asked = {one.key: one for one in await server.inbox.questions_of(summary) if not one.answered}
         for key in [key for key in responses if key in asked]:
             try:
-                if (answer := answer_of(asked[key], responses[key], by.name)) is not None:
+                if (answer := elicited_answer(asked[key], responses[key], by.name)) is not None:
                     await server.engine.runs.answer(run_id, key, answer)
             except UsageError as error:
                 wrong.append(str(error))

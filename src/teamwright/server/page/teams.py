@@ -8,7 +8,6 @@ from typing import Literal
 
 from pydantic import JsonValue
 
-from teamwright.server.page.appearance import fields_of
 from teamwright.server.page.page_events import (
     PageCriterion,
     PageExpertJoined,
@@ -25,7 +24,7 @@ from teamwright.server.page.page_events import (
     PageVote,
     StepState,
 )
-from teamwright.server.page.state import EventBuilder, TeamAtWork, page_value
+from teamwright.server.page.state import EventBuilder, TeamAtWork, fields_of, page_value
 from teamwright.values.events.agent import Body
 from teamwright.values.events.event import Fact
 from teamwright.values.events.team import (

@@ -22,7 +22,7 @@ from teamwright.server.error_responses import require_run, responses, while_conn
 from teamwright.server.jobs import FEW_LINES, PLAN_DIFFERENCE, difference, lines_of
 from teamwright.server.masked_json import contains_mask, masked, unmasked
 from teamwright.server.overview import WaitingQuestion
-from teamwright.server.run_requests import check_raise
+from teamwright.server.routes.runs import check_raise
 from teamwright.server.state import MAY_READ, Answerer, Reader, Runner, Server, ServerState
 from teamwright.strategies.plan.changes.difference import plan_after
 from teamwright.strategies.plan.changes.versions import NO_PLAN

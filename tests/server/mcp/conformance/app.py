@@ -35,7 +35,7 @@ from typing_extensions import override
 from teamwright import Engine
 from teamwright.server.app import FeedServer, listen, make_app, server_config
 from teamwright.server.guard import LOOPBACK
-from teamwright.server.mcp.door import McpDoor
+from teamwright.server.mcp.routes import McpDoor
 from teamwright.server.mcp.tasks import EXTENSION
 from teamwright.server.mcp.team_server import Context, ServerCall, TeamServer, takes_tasks
 from teamwright.server.state import ServerState, open_state

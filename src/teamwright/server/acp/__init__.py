@@ -1,1 +1,0 @@
-"""A team as an agent of editors, over the Agent Client Protocol."""

@@ -1,1 +1,0 @@
-"""Teams behind the Responses API: a response is a run, or the part of one that follows an answer."""
