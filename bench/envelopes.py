@@ -17,8 +17,7 @@ from pydantic import JsonValue
 from teamwright import Engine, ModelAgent, Team, load_team
 from teamwright.agents.contract.agent import Agent
 from teamwright.agents.scripted import Script, ScriptedAgent
-from teamwright.testing.chat import CallTools, ChatAnswer, ChatRequest, Say, ToolCall
-from teamwright.testing.model_server import ModelServer
+from teamwright.testing.model_server import CallTools, ChatAnswer, ChatRequest, ModelServer, Say, ToolCall
 from teamwright.values.specs.members import Share
 from teamwright.values.specs.models import ServerModel
 

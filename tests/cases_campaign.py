@@ -18,9 +18,9 @@ from collections import Counter
 from pathlib import Path
 
 from teamwright.cli.new import all_templates, scaffold
-from teamwright.testing.cases.case_file import LoadedCase
-from teamwright.testing.cases.recorded_case import RecordedReply
-from teamwright.testing.cases.replay import replay_case
+from teamwright.testing.case_file import LoadedCase
+from teamwright.testing.case_replay import replay_case
+from teamwright.testing.recorded_case import RecordedReply
 from tests.kit.cases import changed_reply, made_case
 
 MUTATIONS = ("reply", "prompt", "tool", "order", "missing")

@@ -30,12 +30,13 @@ OPTIONS = {"cluster": ["--redis redis://h runs list"], "lab": ["run team.yaml --
 EVERY_MODULE = """
 import importlib, pkgutil, teamwright
 
+FOR_FRAMEWORKS = ("agent_framework_client", "crewai_llm", "langchain_chat_model", "openai_agents_model")
 for one in pkgutil.walk_packages(teamwright.__path__, "teamwright."):
     if not one.name.endswith("__main__"):
         try:
             importlib.import_module(one.name)
         except ModuleNotFoundError as error:  # models for frameworks that are not installed with us
-            if not one.name.startswith("teamwright.guests.models.") or error.name.startswith("teamwright"):
+            if one.name.rpartition(".")[2] not in FOR_FRAMEWORKS or error.name.startswith("teamwright"):
                 raise
 from teamwright.agents.evaluators import evaluator_names
 from teamwright.strategies.registry import BUILT_IN_STRATEGIES, strategy_names

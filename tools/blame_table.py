@@ -17,11 +17,10 @@ from typing import Any
 
 import anyio
 
-from teamwright.lab.experiments.blame import Blame, Fixed, steps_of
+from teamwright.lab.experiments.blame import Blame, Fixed, StepText, baseline_member, steps_of, suspects
 from teamwright.lab.experiments.dataset import Case, DataSet
 from teamwright.lab.experiments.experiment import Experiment
 from teamwright.lab.experiments.grades import Judges
-from teamwright.lab.experiments.suspects import StepText, baseline_member, suspects
 from teamwright.runtime.engine import Engine
 from tests.lab.experiments.planted_faults import TEAMS, Planted, planted
 

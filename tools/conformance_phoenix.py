@@ -126,8 +126,7 @@ def _count(span: Mapping[str, Any], part: str) -> int:
 @contextmanager
 def _model(answer: Callable[[int], object] | None = None) -> Generator[str]:
     """A model server; `answer` gets the number of each request, and returns an answer in place of the usual one."""
-    from teamwright.testing.chat import ChatAnswer, ChatRequest, Say
-    from teamwright.testing.model_server import ModelServer
+    from teamwright.testing.model_server import ChatAnswer, ChatRequest, ModelServer, Say
 
     lock, numbers = threading.Lock(), iter(range(1, 10_000))
 
@@ -150,7 +149,7 @@ def _plain(team: str) -> Callable[[Runs, str], None]:
 
 
 def _retries(runs: Runs, run_id: str) -> None:
-    from teamwright.testing.chat import Fail
+    from teamwright.testing.model_server import Fail
 
     with _model(lambda number: Fail(status=503, retry_after=0.0) if number in (1, 3) else None) as url:
         runs.finish("run", runs.manifest(url), "The task", "--team", "chain", "--run-id", run_id, "-q")

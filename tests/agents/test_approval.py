@@ -16,8 +16,7 @@ from teamwright.agents.scripted import Rule, ToolRule
 from teamwright.agents.tools.toolbox import Toolbox
 from teamwright.errors import AgentError, UsageError
 from teamwright.journal.in_memory_journal import MemoryJournal
-from teamwright.testing.chat import CallTools, ChatAnswer, ChatRequest, Say, ToolCall
-from teamwright.testing.model_server import ModelServer
+from teamwright.testing.model_server import CallTools, ChatAnswer, ChatRequest, ModelServer, Say, ToolCall
 from teamwright.values.events.event import Event
 from teamwright.values.events.run import PersonAnswered, PersonAsked
 from teamwright.values.people import Answer, Confirm, Question, approval_question

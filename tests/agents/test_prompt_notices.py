@@ -10,8 +10,7 @@ from teamwright.agents.prompt_notices import CUT_NOTICE_TOKENS, low_budget_notic
 from teamwright.agents.scripted import Rule, ScriptedAgent
 from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team
-from teamwright.testing.chat import ChatRequest, Say, tokens
-from teamwright.testing.model_server import ModelServer
+from teamwright.testing.model_server import ChatRequest, ModelServer, Say, tokens
 from teamwright.values.events.agent import AgentAsked, AgentCalled
 from teamwright.values.limits import Amounts, Limits, Price
 from teamwright.values.specs.models import NamedModel, ServerModel

@@ -14,8 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from teamwright.testing.chat import ChatRequest, Say
-from teamwright.testing.model_server import ModelServer
+from teamwright.testing.model_server import ChatRequest, ModelServer, Say
 from tests.kit.program import Program, run_program
 from tests.kit.redis import redis_url, shared_redis
 from tests.kit.terminal import TEAM, write_team

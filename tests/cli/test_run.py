@@ -11,8 +11,7 @@ from teamwright.cli.foreground_run import ViewOptions, drive
 from teamwright.errors import JournalError
 from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.journal.protocol import Batch, Committed
-from teamwright.testing.chat import Say
-from teamwright.testing.model_server import ModelServer
+from teamwright.testing.model_server import ModelServer, Say
 from tests.kit.terminal import REPLIES, TEAM, Call, write_team
 
 ANSWER = "That is right, and short.\n"

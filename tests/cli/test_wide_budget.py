@@ -12,8 +12,7 @@ from typing import Any
 
 import pytest
 
-from teamwright.testing.chat import ChatRequest, Say
-from teamwright.testing.model_server import ModelServer
+from teamwright.testing.model_server import ChatRequest, ModelServer, Say
 from tests.cli.test_processes import start
 from tests.kit.program import run_program
 from tests.kit.terminal import write_team

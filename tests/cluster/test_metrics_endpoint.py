@@ -14,8 +14,8 @@ import pytest
 
 from teamwright.cli.terminal.output import one_line
 from teamwright.cluster.metrics_endpoint import WorkerMetrics, monitoring
+from teamwright.cluster.status import WorkerLog
 from teamwright.cluster.worker import Worker
-from teamwright.cluster.worker_log import WorkerLog
 from teamwright.runtime.transport import Traffic
 from teamwright.values.events.agent import AgentReturned, Body
 from teamwright.values.events.event import Event

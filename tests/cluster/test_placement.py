@@ -10,8 +10,7 @@ from teamwright.events import AgentCalled, RunStarted
 from teamwright.runtime.placement import child_run_id
 from teamwright.teams.team import Team
 from teamwright.teams.team_loader import load_team
-from teamwright.testing.chat import Say
-from teamwright.testing.model_server import ModelServer
+from teamwright.testing.model_server import ModelServer, Say
 from teamwright.values.limits import Limits
 from tests.kit.placed import PlacedCluster, placed
 from tests.kit.queued_members import EFFECTS, TOKENS

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from teamwright.cluster.schedules import Scheduler, template_of
-from teamwright.cluster.worker_log import WorkerLog
+from teamwright.cluster.status import WorkerLog
 from teamwright.journal.postgres.cluster_tables import PostgresSchedules, ScheduleRow
 from teamwright.values.limits import Limits
 from tests.kit.workers import Cluster, eventually

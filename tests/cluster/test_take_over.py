@@ -10,8 +10,8 @@ import pytest
 from anyio.to_thread import run_sync
 
 from teamwright.cluster.queue_database import QueueEntry
+from teamwright.cluster.status import WorkerLog
 from teamwright.cluster.take_over import TakeOver
-from teamwright.cluster.worker_log import WorkerLog
 from teamwright.errors import JournalUnavailable
 from teamwright.teams.team_loader import load_team
 from tests.cluster.test_worker import ASKING

@@ -15,11 +15,10 @@ from teamwright.cli.main import main
 from teamwright.cluster.permissions import Permissions
 from teamwright.cluster.queue_client import QueueClient
 from teamwright.cluster.queue_database import QueueLimits
-from teamwright.cluster.status import SetAside, read_set_aside
+from teamwright.cluster.status import SetAside, WorkerLog, read_set_aside
 from teamwright.cluster.submission import prepare_team
 from teamwright.cluster.take_over import TakeOver
 from teamwright.cluster.worker import Worker
-from teamwright.cluster.worker_log import WorkerLog
 from teamwright.journal.postgres.journal import PostgresJournal
 from teamwright.teams.team_loader import load_team, read_manifest, source_of
 from tests.kit.workers import Cluster, eventually

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from teamwright.testing.chat import Say
-from teamwright.testing.model_server import ModelServer
+from teamwright.testing.model_server import ModelServer, Say
 from tests.cli.test_question_prompt import Terminal
 from tests.kit.program import Program
 from tests.kit.terminal import Call

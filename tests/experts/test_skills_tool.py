@@ -13,7 +13,7 @@ from teamwright.experts import read_skills
 from teamwright.experts.skills import SkillMethods, SkillSource
 from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.testing import ModelServer, Say, ToolSourceConformance
-from teamwright.testing.chat import ChatRequest
+from teamwright.testing.model_server import ChatRequest
 from tests.experts.test_skills import make
 from tests.kit.records import cut
 from tests.teams.manifests.manifests import only_problem

@@ -24,7 +24,7 @@ from teamwright.runtime.driver.tasks import CANCEL_GRACE
 from teamwright.runtime.recorded.reader import read_record
 from teamwright.runtime.trees.apply import RecordedBranch
 from teamwright.testing import CallTools, ChatRequest, ModelServer, Say
-from teamwright.testing.chat import complete
+from teamwright.testing.model_server import complete
 from teamwright.values.events.agent import AgentCalled, AgentReturned
 from teamwright.values.events.event import Event
 from tests.guests import killed_run

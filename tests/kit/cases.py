@@ -9,9 +9,9 @@ from pathlib import Path
 import anyio
 
 from teamwright import Engine, Limits, load_team
-from teamwright.testing.cases.case_file import LoadedCase, read_case
-from teamwright.testing.cases.case_of_run import case_of_run, with_prompts, write_case
-from teamwright.testing.cases.recorded_case import RecordedReply
+from teamwright.testing.case_file import LoadedCase, read_case
+from teamwright.testing.case_replay import case_of_run, with_prompts, write_case
+from teamwright.testing.recorded_case import RecordedReply
 from teamwright.values.events.agent import AgentAsked
 from teamwright.values.events.event import Event
 from teamwright.values.people import Answer

@@ -17,8 +17,7 @@ import anyio
 from teamwright import Engine, Limits, ModelAgent, RunResult, Team
 from teamwright.errors import RateLimited
 from teamwright.journal.in_memory_journal import MemoryJournal
-from teamwright.testing.chat import ChatAnswer, ChatRequest, Fail, Say
-from teamwright.testing.model_server import ModelServer
+from teamwright.testing.model_server import ChatAnswer, ChatRequest, Fail, ModelServer, Say
 from teamwright.values.call_limits import RetryPolicy
 from teamwright.values.events.agent import AgentCalled, AgentCallFailed, AgentFailed, AgentReturned
 from teamwright.values.events.budget import BudgetThrottled

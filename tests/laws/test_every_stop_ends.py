@@ -25,8 +25,7 @@ from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.runtime.driver.tasks import has_abandoned_tasks
 from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team
-from teamwright.testing.chat import CallTools, ChatAnswer, ChatRequest, Say, ToolCall
-from teamwright.testing.model_server import ModelServer
+from teamwright.testing.model_server import CallTools, ChatAnswer, ChatRequest, ModelServer, Say, ToolCall
 from teamwright.values.call_limits import RetryPolicy
 from teamwright.values.events.agent import AgentAbandoned
 from teamwright.values.limits import Limits

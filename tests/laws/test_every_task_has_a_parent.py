@@ -25,8 +25,7 @@ from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.journal.protocol import InboxItem
 from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team
-from teamwright.testing.chat import ChatAnswer, ChatRequest, Drop
-from teamwright.testing.model_server import ModelServer
+from teamwright.testing.model_server import ChatAnswer, ChatRequest, Drop, ModelServer
 from teamwright.values.call_limits import RetryPolicy
 from teamwright.values.events.agent import AgentAsked, AgentCallFailed, AgentFailed, AgentReturned
 from teamwright.values.events.event import AnyDelta, Event

@@ -6,8 +6,16 @@ import os
 
 import pytest
 
-from teamwright.testing.chat import CallTools, ChatAnswer, ChatRequest, Fail, Say, SayJson, ToolCall
-from teamwright.testing.model_server import ModelServer
+from teamwright.testing.model_server import (
+    CallTools,
+    ChatAnswer,
+    ChatRequest,
+    Fail,
+    ModelServer,
+    Say,
+    SayJson,
+    ToolCall,
+)
 from tests.kit.wire_formats import WireCall, WireReply
 from tests.kit.wire_server import WireRequest, WireServer
 from tests.live.providers import PROVIDERS, check_all

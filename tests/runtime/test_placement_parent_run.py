@@ -10,8 +10,7 @@ from teamwright import Engine, FunctionAgent, Limits, RunResult, Team
 from teamwright.errors import UsageError
 from teamwright.runtime.placement import child_run_id
 from teamwright.teams.team_loader import load_team
-from teamwright.testing.chat import Say
-from teamwright.testing.model_server import ModelServer
+from teamwright.testing.model_server import ModelServer, Say
 from teamwright.values.names import check_name
 from tests.kit.local_placement import placing_engine
 

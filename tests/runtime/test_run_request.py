@@ -33,7 +33,7 @@ async def test_the_amount_of_the_call_replaces_that_of_the_team(monkeypatch: pyt
     async def forecast(*_: object) -> SpendForecast:
         return expensive
 
-    monkeypatch.setattr("teamwright.lab.simulation.forecast.forecast_run", forecast)
+    monkeypatch.setattr("teamwright.lab.simulation.simulate.forecast_run", forecast)
     async with Engine("memory") as engine:
         assert (await engine.run(team(Spend(usd=1)), "go")).status == "paused"
         expensive = SpendForecast(basis="runs", runs=5)

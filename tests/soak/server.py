@@ -9,8 +9,7 @@ from random import Random
 
 from pydantic import JsonValue
 
-from teamwright.testing.chat import CallTools, ChatAnswer, ChatRequest, Say, SayJson, ToolCall
-from teamwright.testing.model_server import ModelServer
+from teamwright.testing.model_server import CallTools, ChatAnswer, ChatRequest, ModelServer, Say, SayJson, ToolCall
 
 LONGEST_DELAY = 0.6
 """Seconds before an answer, at most: long enough to be stopped in the middle of it."""

@@ -14,8 +14,7 @@ from teamwright.errors import Refused
 from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.strategies import Envelope, EnvelopeLimits, Members, Outcome, Task, TeamConversation
 from teamwright.strategies.envelopes import limits_of, shorten_texts
-from teamwright.testing.chat import CallTools, ChatAnswer, ChatRequest, Say, ToolCall
-from teamwright.testing.model_server import ModelServer
+from teamwright.testing.model_server import CallTools, ChatAnswer, ChatRequest, ModelServer, Say, ToolCall
 from teamwright.values.events.agent import AgentReplied, WorkspaceKept
 from teamwright.values.limits import Degradation, Limits, Usage
 from teamwright.values.people import Answer, Confirm

@@ -17,8 +17,17 @@ from typing import Any
 
 import pytest
 
-from teamwright.testing.chat import CallTools, ChatAnswer, ChatRequest, Drop, Fail, Say, SayJson, ToolCall
-from teamwright.testing.model_server import ModelServer
+from teamwright.testing.model_server import (
+    CallTools,
+    ChatAnswer,
+    ChatRequest,
+    Drop,
+    Fail,
+    ModelServer,
+    Say,
+    SayJson,
+    ToolCall,
+)
 
 TOOL = {"type": "function", "function": {"name": "search", "parameters": {"type": "object", "properties": {}}}}
 

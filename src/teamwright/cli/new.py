@@ -261,8 +261,8 @@ def _first_case(folder: Path) -> list[Path]:
 
     from teamwright.runtime.engine import Engine
     from teamwright.teams.team_loader import load_team
-    from teamwright.testing.cases.case_file import LoadedCase, recording_path
-    from teamwright.testing.cases.case_of_run import case_of_run, with_prompts, write_case
+    from teamwright.testing.case_file import LoadedCase, recording_path
+    from teamwright.testing.case_replay import case_of_run, with_prompts, write_case
     from teamwright.values.specs.manifest import Source
 
     path = folder / "tests" / "cases" / "first.yaml"

@@ -27,7 +27,7 @@ from teamwright.errors import UsageError
 from teamwright.values.text.display import count_text, seconds_text
 
 if TYPE_CHECKING:
-    from teamwright.testing.cases.replay import CaseResult
+    from teamwright.testing.case_replay import CaseResult
 
 JUNIT = ".xml"
 
@@ -60,9 +60,9 @@ def replay_cases(
       teamwright test tests/cases --kill --out report.xml
     """
     from teamwright.cli.terminal.command_setup import extend_sys_path
-    from teamwright.testing.cases.case_file import find_cases
-    from teamwright.testing.cases.player import LiveCalls
-    from teamwright.testing.cases.replay import run_case
+    from teamwright.testing.case_file import find_cases
+    from teamwright.testing.case_player import LiveCalls
+    from teamwright.testing.case_replay import run_case
 
     check_out(out)
     if kill and live:
@@ -115,15 +115,14 @@ def _case_text(result: CaseResult) -> str:
 
 def _is_stale(path: Path, result: CaseResult) -> bool:
     """Whether a case differs; one that passed live may do so with replies that it does not have yet."""
-    from teamwright.testing.cases.replay import run_case
+    from teamwright.testing.case_replay import run_case
 
     return not result.passes or (result.recorded is not None and not run_case(path).passes)
 
 
 def _updated(path: Path, result: CaseResult, *, yes: bool) -> CaseResult:
     """Rewrite a case so that it passes, if that is wanted and possible; returns what is left of its findings."""
-    from teamwright.testing.cases.case_of_run import rewrite_case
-    from teamwright.testing.cases.replay import run_case
+    from teamwright.testing.case_replay import rewrite_case, run_case
 
     if result.now is None or (result.was_halted and result.recorded is None):
         say(f"{path}: not updated: it needs replies that were never recorded; run it once with  --live models --update")

@@ -13,9 +13,8 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, NamedTuple
 
 from teamwright.cli.terminal.options import parse_address
-from teamwright.cluster.status import ClusterStatus
+from teamwright.cluster.status import ClusterStatus, WorkerLog
 from teamwright.cluster.worker import Worker
-from teamwright.cluster.worker_log import WorkerLog
 from teamwright.errors import JournalError, UsageError
 from teamwright.history.telemetry.metrics import CONTENT_TYPE, Metric, RunMetrics, as_text
 from teamwright.runtime.transport import Traffic

@@ -18,7 +18,7 @@ from msgspec import convert, structs
 from pydantic import JsonValue
 from pydantic_core import from_json, to_json
 
-from teamwright.cluster.worker_log import WorkerReport
+from teamwright.cluster.status import WorkerReport
 from teamwright.errors import BudgetUnavailable, JournalCorrupt, JournalError, JournalUnavailable, RunIsLive, UsageError
 from teamwright.journal.codec import decode_event, encode_event
 from teamwright.journal.postgres.cluster_tables import PostgresSchedules, ScheduleRow

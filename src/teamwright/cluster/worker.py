@@ -17,7 +17,6 @@ from importlib.metadata import version
 from typing import Self
 from uuid import uuid4
 
-from teamwright.cluster.cleanup import Orphans, Retention
 from teamwright.cluster.dbos_queue import QueueRunner
 from teamwright.cluster.permissions import Permissions
 from teamwright.cluster.placement import WorkerPlacement
@@ -26,11 +25,10 @@ from teamwright.cluster.queue_database import DEFAULT_QUEUE, QueueEntry, check_o
 from teamwright.cluster.run_requirements import CodeFolder
 from teamwright.cluster.schedules import Scheduler
 from teamwright.cluster.shared_limits import ClusterLimits
-from teamwright.cluster.status import ClusterStatus, Heartbeat, read_status
+from teamwright.cluster.status import ClusterStatus, Happening, Heartbeat, WorkerLog, read_status
 from teamwright.cluster.submission import NOTHING, Lacks, TeamLoader, record_pause, record_wait
-from teamwright.cluster.take_over import TakeOver, has_arrived
+from teamwright.cluster.take_over import Orphans, Retention, TakeOver, has_arrived
 from teamwright.cluster.wing import RUNS_AT_ONCE
-from teamwright.cluster.worker_log import Happening, WorkerLog
 from teamwright.errors import (
     EventsLost,
     FencedOut,

@@ -43,7 +43,7 @@ class PydanticAIGuest(Guest):
             result = await agent.run(given, **options)
             used: Any = result.usage
             return GuestAnswer(result.output, Usage(used.requests, used.input_tokens, used.output_tokens))
-        from teamwright.guests.models.pydantic_ai_model import TurnModel
+        from teamwright.guests.model_requests import TurnModel
 
         model = TurnModel(turn, (await turn.client()).model)
         return GuestAnswer((await agent.run(given, model=model, **options)).output)
@@ -72,7 +72,7 @@ class LangGraphGuest(Guest):
         used = UsageMetadataCallbackHandler()
         watch: list[Any] = [used]
         if self.model_agent is not None:
-            from teamwright.guests.models.langchain_chat_model import OnlyOurs
+            from teamwright.guests.langchain_chat_model import OnlyOurs
 
             watch.append(OnlyOurs())
         options = dict(self.options)
@@ -98,7 +98,7 @@ class LangGraphGuest(Guest):
 
 def chat_model(model: AnyModel | None = None) -> BaseChatModel:
     """Return a chat model of LangChain for the nodes of a guest: the model of the guest, or another one of ours."""
-    from teamwright.guests.models.langchain_chat_model import TurnChatModel
+    from teamwright.guests.langchain_chat_model import TurnChatModel
 
     _check_without_key("A chat_model()", model)
     return TurnChatModel(turn_model=model)
@@ -125,7 +125,7 @@ class OpenAIAgentsGuest(Guest):
         options: dict[str, Any] = {"max_turns": self.max_requests, **self.options}
         config = replace(options.pop("run_config", None) or RunConfig(), tracing_disabled=True)
         if self.model_agent is not None:
-            from teamwright.guests.models.openai_agents_model import RunnerModel
+            from teamwright.guests.openai_agents_model import RunnerModel
 
             config = replace(config, model=RunnerModel(turn))
         result = await Runner.run(self.guest, given, run_config=config, **options)
@@ -162,7 +162,7 @@ class AgentFrameworkGuest(Guest):
 
 def chat_client(model: AnyModel | None = None) -> BaseChatClient:
     """Return a chat client of Microsoft Agent Framework: the model of the guest, or another one of ours."""
-    from teamwright.guests.models.agent_framework_client import TurnChatClient
+    from teamwright.guests.agent_framework_client import TurnChatClient
 
     _check_without_key("A chat_client()", model)
     return TurnChatClient(model)
@@ -187,7 +187,7 @@ class CrewAIGuest(Guest):
     async def run(self, given: Any, turn: GuestTurn) -> GuestAnswer:
         crew = self.guest.copy()
         if self.model_agent is not None:
-            from teamwright.guests.models.crewai_llm import TurnLLM
+            from teamwright.guests.crewai_llm import TurnLLM
 
             for agent in (*crew.agents, *([crew.manager_agent] if crew.manager_agent else ())):
                 agent.llm = TurnLLM(model="teamwright")

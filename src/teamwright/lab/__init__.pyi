@@ -10,11 +10,11 @@ from teamwright.lab.calibration import (
     calibrate as calibrate,
     read_profile as read_profile,
 )
-from teamwright.lab.evaluation.report import (
+from teamwright.lab.evaluation_report import (
     compare as compare,
     evaluate as evaluate,
 )
-from teamwright.lab.evaluation.sweep import sweep as sweep
+from teamwright.lab.evaluation_sweep import sweep as sweep
 from teamwright.lab.observations import observe as observe
 from teamwright.lab.simulation.simulate import simulate as simulate
 from teamwright.lab.simulation.what_if import (

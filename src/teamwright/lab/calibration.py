@@ -16,7 +16,7 @@ from pydantic_core import from_json
 
 from teamwright.errors import UnknownName, UsageError
 from teamwright.journal.location import data_folder
-from teamwright.lab.evaluation.options import refusal
+from teamwright.lab.evaluation_options import refusal
 from teamwright.lab.observations import Observation
 from teamwright.lab.simulation.simulated_agents import Learnt
 from teamwright.lab.topology_decision import OwnRuns

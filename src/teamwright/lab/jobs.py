@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import JsonValue
 
 from teamwright.lab.advice import advise
-from teamwright.lab.evaluation.sweep import sweep
+from teamwright.lab.evaluation_sweep import sweep
 from teamwright.lab.simulation.simulate import simulate
 from teamwright.lab.simulation.trials import spec_of
 from teamwright.server.team_catalogue import Catalogue

@@ -116,7 +116,7 @@ def evaluations_part(_: Journal) -> str:
 @router.get("/experiments", responses=responses(), dependencies=[MAY_READ])
 async def list_reports(server: Server, limit: Annotated[int, Query(ge=1, le=200)] = 50) -> list[ListedReport]:
     """Return the reports of experiments that are recorded, the newest first."""
-    from teamwright.lab.experiments.recorded_reports import recorded_reports
+    from teamwright.lab.experiments.recorded_evaluations import recorded_reports
 
     found = await recorded_reports(server.engine.journal, limit)
     return [ListedReport.model_validate(masked(one.to_json())) for one in found]
@@ -125,8 +125,8 @@ async def list_reports(server: Server, limit: Annotated[int, Query(ge=1, le=200)
 @router.get("/experiments/{run_id}", responses=responses(404), dependencies=[MAY_READ])
 async def read_recorded_report(server: Server, run_id: str) -> ReadReport:
     """Return the report of an experiment: pass rates, costs and comparisons, and each attempt with its run."""
-    from teamwright.lab.experiments.recorded_reports import read_report
-    from teamwright.lab.experiments.report_text import findings_of
+    from teamwright.lab.experiments.recorded_evaluations import read_report
+    from teamwright.lab.experiments.report import findings_of
 
     report = await read_report(server.engine, run_id)
     found = ReadReport(run_id=run_id, findings=list(findings_of(report)), report=report.to_json())
@@ -136,7 +136,7 @@ async def read_recorded_report(server: Server, run_id: str) -> ReadReport:
 @router.post("/evaluate", responses=responses(), dependencies=[MAY_READ])
 async def evaluate_topologies(options: EvaluationRequest) -> dict[str, JsonValue]:
     """Compare topologies for a workload: tokens, pass rate, latency, gates and a recommendation."""
-    from teamwright.lab.evaluation.report import evaluate
+    from teamwright.lab.evaluation_report import evaluate
 
     return evaluate(**options.model_dump(exclude_none=True)).to_json()
 
@@ -146,7 +146,7 @@ async def sweep_dimensions(
     server: Server, request: Request, visitor: Reader, options: SweepRequest
 ) -> dict[str, JsonValue]:
     """Evaluate every combination of the given values, as rows for heat maps."""
-    from teamwright.lab.evaluation.sweep import sweep_axes
+    from teamwright.lab.evaluation_sweep import sweep_axes
 
     given = options.model_dump(exclude_none=True)
     cells = sweep_axes(given).cells  # pyright: ignore[reportArgumentType] - checked by the model

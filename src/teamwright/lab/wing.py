@@ -15,6 +15,6 @@ WING = Wing(
         "plan_bundle": "teamwright.lab.commands.auto_topology:bundle_plan",
         "routes": "teamwright.lab.routes:router",
         "operations": "teamwright.lab.routes:evaluations_part",
-        "forecast": "teamwright.lab.simulation.forecast:forecast_run",
+        "forecast": "teamwright.lab.simulation.simulate:forecast_run",
     },
 )

@@ -2,22 +2,22 @@ from teamwright.testing.agent import (
     AgentConformance as AgentConformance,
     check_agent as check_agent,
 )
-from teamwright.testing.cases.pytest_plugin import pytest_collect_file as pytest_collect_file
-from teamwright.testing.chat import (
-    CallTools as CallTools,
-    ChatRequest as ChatRequest,
-    Drop as Drop,
-    Fail as Fail,
-    Say as Say,
-    SayJson as SayJson,
-    ToolCall as ToolCall,
-)
 from teamwright.testing.evaluator import (
     EvaluatorConformance as EvaluatorConformance,
     check_evaluator as check_evaluator,
 )
 from teamwright.testing.journal import JournalConformance as JournalConformance
-from teamwright.testing.model_server import ModelServer as ModelServer
+from teamwright.testing.model_server import (
+    CallTools as CallTools,
+    ChatRequest as ChatRequest,
+    Drop as Drop,
+    Fail as Fail,
+    ModelServer as ModelServer,
+    Say as Say,
+    SayJson as SayJson,
+    ToolCall as ToolCall,
+)
+from teamwright.testing.pytest_plugin import pytest_collect_file as pytest_collect_file
 from teamwright.testing.sandbox import SandboxConformance as SandboxConformance
 from teamwright.testing.strategy import (
     StrategyConformance as StrategyConformance,

@@ -26,8 +26,7 @@ from teamwright.agents.clients.client_pool import Models
 from teamwright.agents.clients.providers import own_model_name, own_secrets
 from teamwright.agents.model.agent import ModelAgent
 from teamwright.errors import AgentError, NotResumable, RateLimited, Refused, ServiceError, UsageError
-from teamwright.testing.chat import Say
-from teamwright.testing.model_server import ModelServer
+from teamwright.testing.model_server import ModelServer, Say
 from teamwright.values.turns.turn import Turn
 from tests.agents.recording import Recording
 

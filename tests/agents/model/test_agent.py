@@ -28,8 +28,17 @@ from teamwright.errors import (
     ServiceError,
     UsageError,
 )
-from teamwright.testing.chat import CallTools, ChatAnswer, ChatRequest, Drop, Fail, Say, SayJson, ToolCall
-from teamwright.testing.model_server import ModelServer
+from teamwright.testing.model_server import (
+    CallTools,
+    ChatAnswer,
+    ChatRequest,
+    Drop,
+    Fail,
+    ModelServer,
+    Say,
+    SayJson,
+    ToolCall,
+)
 from teamwright.values.limits import Pace
 from teamwright.values.specs.models import NamedModel, ServerModel
 from teamwright.values.turns.messages import History, Message, digest

@@ -14,8 +14,7 @@ from teamwright.agents import ModelSettings, ServerModel
 from teamwright.agents.model.response_stream import OutputMeter, Stop
 from teamwright.agents.model.turn import _output_cap
 from teamwright.errors import InvalidOutput
-from teamwright.testing.chat import Say
-from teamwright.testing.model_server import ModelServer
+from teamwright.testing.model_server import ModelServer, Say
 from teamwright.values.specs.manifest import JsonSchema
 from teamwright.values.turns.turn import Purpose, Turn
 from tests.agents.recording import Recording

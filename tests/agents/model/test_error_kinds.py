@@ -15,8 +15,7 @@ from teamwright.agents.model.agent import ModelAgent
 from teamwright.agents.model.error_kinds import classify
 from teamwright.errors import InvalidInput, InvalidOutput, ServiceError
 from teamwright.teams.team import Team
-from teamwright.testing.chat import CallTools, Say, ToolCall
-from teamwright.testing.model_server import ModelServer
+from teamwright.testing.model_server import CallTools, ModelServer, Say, ToolCall
 from teamwright.values.call_limits import RetryPolicy
 from teamwright.values.specs.models import ServerModel
 from teamwright.values.turns.turn import Turn

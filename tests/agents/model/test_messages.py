@@ -21,8 +21,7 @@ from teamwright.agents.model.messages import (
     with_unique_ids,
 )
 from teamwright.journal.in_memory_journal import MemoryJournal
-from teamwright.testing.chat import CallTools, ChatAnswer, ChatRequest, Say, ToolCall
-from teamwright.testing.model_server import ModelServer
+from teamwright.testing.model_server import CallTools, ChatAnswer, ChatRequest, ModelServer, Say, ToolCall
 from teamwright.values.key import escape_place
 from teamwright.values.limits import Price
 from teamwright.values.people import Confirm

@@ -7,8 +7,16 @@ import pytest
 from teamwright import ModelAgent
 from teamwright.agents import NamedModel, ServerModel
 from teamwright.errors import InvalidOutput, UsageError
-from teamwright.testing.chat import CallTools, ChatAnswer, ChatRequest, Fail, Say, SayJson, ToolCall
-from teamwright.testing.model_server import ModelServer
+from teamwright.testing.model_server import (
+    CallTools,
+    ChatAnswer,
+    ChatRequest,
+    Fail,
+    ModelServer,
+    Say,
+    SayJson,
+    ToolCall,
+)
 from teamwright.values.specs.model_settings import ModelSettings
 from teamwright.values.specs.models import OutputChoice
 from teamwright.values.turns.turn import Turn

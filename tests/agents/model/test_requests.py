@@ -19,8 +19,7 @@ from teamwright.journal.protocol import Batch, Committed
 from teamwright.journal.sqlite.journal import SqliteJournal
 from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team
-from teamwright.testing.chat import ChatAnswer, ChatRequest, Fail, Say, SayJson, ToolCall
-from teamwright.testing.model_server import ModelServer
+from teamwright.testing.model_server import ChatAnswer, ChatRequest, Fail, ModelServer, Say, SayJson, ToolCall
 from teamwright.values.events.agent import AgentModeRefused
 from teamwright.values.events.event import AnyDelta, Delta, Event
 from teamwright.values.limits import Limits

@@ -19,8 +19,16 @@ from teamwright.agents.model.agent import ModelAgent
 from teamwright.errors import InvalidOutput, RateLimited
 from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team
-from teamwright.testing.chat import CallTools, ChatAnswer, ChatRequest, Fail, Say, SayJson, ToolCall
-from teamwright.testing.model_server import ModelServer
+from teamwright.testing.model_server import (
+    CallTools,
+    ChatAnswer,
+    ChatRequest,
+    Fail,
+    ModelServer,
+    Say,
+    SayJson,
+    ToolCall,
+)
 from teamwright.values.specs.manifest import JsonSchema
 from teamwright.values.specs.models import ServerModel
 from teamwright.values.turns.turn import Turn

@@ -15,8 +15,7 @@ from teamwright.agents.scripted import Rule, ToolRule
 from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.strategies import Outcome, Task
 from teamwright.strategies.protocol import Members
-from teamwright.testing.chat import CallTools, ChatAnswer, ChatRequest, Say, ToolCall
-from teamwright.testing.model_server import ModelServer
+from teamwright.testing.model_server import CallTools, ChatAnswer, ChatRequest, ModelServer, Say, ToolCall
 from teamwright.values.events.agent import AgentCallFailed, WorkspaceConflicted, WorkspaceWritten
 from teamwright.values.events.event import Event
 from teamwright.values.specs.models import ServerModel

@@ -26,8 +26,7 @@ from teamwright.agents.tools.toolbox import Toolbox
 from teamwright.errors import AgentError, CallInDoubt, InvalidValue, LimitReached, ServiceError, ToolError, UsageError
 from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.teams.manifests.manifest_loader import load
-from teamwright.testing.chat import CallTools, Say, ToolCall
-from teamwright.testing.model_server import ModelServer
+from teamwright.testing.model_server import CallTools, ModelServer, Say, ToolCall
 from teamwright.values.events.agent import AgentCalled, AgentCallFailed
 from teamwright.values.specs.models import ServerModel
 from teamwright.values.specs.tools import McpSpec, McpTool

@@ -6,8 +6,7 @@ import time
 from datetime import datetime
 from pathlib import Path
 
-from teamwright.testing.chat import ChatAnswer, ChatRequest, Fail, Say
-from teamwright.testing.model_server import ModelServer
+from teamwright.testing.model_server import ChatAnswer, ChatRequest, Fail, ModelServer, Say
 from tests.kit.terminal import Call, write_team
 
 TEAM = """\

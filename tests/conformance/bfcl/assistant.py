@@ -26,8 +26,7 @@ from teamwright.agents.model.agent import ModelAgent
 from teamwright.agents.tools.protocol import Arguments, ToolContext, ToolDefinition, ToolSource
 from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team
-from teamwright.testing.chat import CallTools, ChatAnswer, ChatRequest, Say, ToolCall
-from teamwright.testing.model_server import ModelServer
+from teamwright.testing.model_server import CallTools, ChatAnswer, ChatRequest, ModelServer, Say, ToolCall
 from teamwright.values.events.agent import AgentCalled, AgentReturned
 from teamwright.values.specs.models import ServerModel
 from teamwright.values.turns.results import FINAL

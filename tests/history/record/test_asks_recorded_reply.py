@@ -19,8 +19,7 @@ from teamwright.history.record.asks import (
     recorded_result,
     texts_apart,
 )
-from teamwright.testing.chat import Say
-from teamwright.testing.model_server import ModelServer
+from teamwright.testing.model_server import ModelServer, Say
 from teamwright.values.events.agent import (
     AgentAsked,
     AgentCallFailed,

@@ -16,8 +16,7 @@ from teamwright.journal.protocol import Batch, Committed
 from teamwright.lab.experiments.dataset import Case, DataSet
 from teamwright.lab.experiments.experiment import UNLIMITED, CaseAttempt, Experiment, Variant
 from teamwright.lab.experiments.grades import Judges
-from teamwright.lab.experiments.report import report_of
-from teamwright.lab.experiments.report_text import text_of
+from teamwright.lab.experiments.report import report_of, text_of
 from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team
 from teamwright.values.events.agent import AgentAsked, AgentReturned

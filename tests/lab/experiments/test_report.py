@@ -9,8 +9,7 @@ import pytest
 from teamwright.errors import UsageError
 from teamwright.lab.experiments.dataset import Case
 from teamwright.lab.experiments.experiment import CaseAttempt, JudgedLabel
-from teamwright.lab.experiments.report import compare, judge_report, report_of
-from teamwright.lab.experiments.report_text import html_of, text_of
+from teamwright.lab.experiments.report import compare, html_of, judge_report, report_of, text_of
 
 
 def trials(variant: str, *passed: bool | None, usd: float = 0.01, attempts: int = 1) -> list[CaseAttempt]:

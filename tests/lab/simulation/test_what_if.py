@@ -16,8 +16,7 @@ from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.lab.simulation.replay import RecordedTurn, TimedCall
 from teamwright.lab.simulation.what_if import RunChanges, WhatIfReport, what_if
 from teamwright.teams.team_loader import load_team
-from teamwright.testing.chat import CallTools, ChatAnswer, ChatRequest, Fail, Say, ToolCall
-from teamwright.testing.model_server import ModelServer
+from teamwright.testing.model_server import CallTools, ChatAnswer, ChatRequest, Fail, ModelServer, Say, ToolCall
 from teamwright.values.call_limits import RetryPolicy
 from teamwright.values.events.agent import AgentCalled
 from teamwright.values.limits import Bounds, Price

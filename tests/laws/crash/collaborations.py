@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from pydantic import JsonValue
 
 from teamwright.teams.team import Team
-from teamwright.testing.chat import ChatRequest
+from teamwright.testing.model_server import ChatRequest
 from teamwright.values.specs.evaluation import Evaluate
 from tests.kit.ladders import finishing
 from tests.laws.crash.evaluations import CRITERIA, draft, judgement

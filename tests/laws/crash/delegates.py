@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from teamwright.agents.model.agent import ModelAgent
 from teamwright.agents.tools.agent_tool import as_tool
 from teamwright.teams.team import Team
-from teamwright.testing.chat import CallTools, ChatAnswer, ChatRequest, Say, ToolCall
+from teamwright.testing.model_server import CallTools, ChatAnswer, ChatRequest, Say, ToolCall
 from teamwright.values.specs.models import ServerModel
 from tests.laws.crash.http_members import http_member, http_members, post
 

@@ -13,8 +13,7 @@ from typing import Any
 from teamwright.journal.location import is_url
 from teamwright.journal.postgres.journal import PostgresJournal
 from teamwright.runtime.engine import Engine
-from teamwright.testing.chat import ChatAnswer, ChatRequest
-from teamwright.testing.model_server import ModelServer
+from teamwright.testing.model_server import ChatAnswer, ChatRequest, ModelServer
 from teamwright.values.people import Intervention
 from teamwright.values.turns.results import FINAL, RunResult
 from tests.kit.killing_journal import KillingJournal, When

@@ -8,7 +8,7 @@ from teamwright.agents.contract.agent import Agent, Context
 from teamwright.agents.evaluators import EVALUATOR, Evaluator, verdict_reply
 from teamwright.agents.review import REVISION
 from teamwright.teams.team import Team
-from teamwright.testing.chat import ChatRequest
+from teamwright.testing.model_server import ChatRequest
 from teamwright.values.specs.evaluation import Criterion, Evaluate
 from teamwright.values.turns.turn import Failure, Reply, Turn
 from teamwright.values.turns.verdicts import CriterionResult, EvaluationVerdict

@@ -8,7 +8,7 @@ from pydantic import JsonValue
 
 from teamwright.agents.review import REVISION
 from teamwright.teams.team import Team
-from teamwright.testing.chat import ChatRequest
+from teamwright.testing.model_server import ChatRequest
 from teamwright.values.limits import Limits
 from tests.kit.ladders import ladder
 from tests.laws.crash.http_members import http_member, http_members

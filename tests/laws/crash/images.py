@@ -5,7 +5,7 @@ from __future__ import annotations
 from teamwright.agents.attachments import Attachment
 from teamwright.agents.model.agent import ModelAgent
 from teamwright.teams.team import Team
-from teamwright.testing.chat import CallTools, ChatAnswer, ChatRequest, Say, ToolCall
+from teamwright.testing.model_server import CallTools, ChatAnswer, ChatRequest, Say, ToolCall
 from teamwright.values.specs.models import ServerModel
 from tests.laws.crash.http_members import http_member, post
 

@@ -19,8 +19,7 @@ import psycopg
 from teamwright.history.record.run_record import RunRecord
 from teamwright.journal.location import resolve_journal
 from teamwright.journal.postgres.connection import DatabaseAddress
-from teamwright.testing.chat import ChatAnswer, ChatRequest
-from teamwright.testing.model_server import ModelServer
+from teamwright.testing.model_server import ChatAnswer, ChatRequest, ModelServer
 from teamwright.values.events.agent import AgentCalled, AgentCallFailed
 from teamwright.values.events.event import Event
 from teamwright.values.turns.messages import digest

@@ -6,7 +6,7 @@ import sys
 
 from teamwright.agents.model.agent import ModelAgent
 from teamwright.teams.team import Team
-from teamwright.testing.chat import CallTools, ChatAnswer, ChatRequest, Say, ToolCall
+from teamwright.testing.model_server import CallTools, ChatAnswer, ChatRequest, Say, ToolCall
 from teamwright.values.specs.models import ServerModel
 from teamwright.values.specs.tools import McpSpec, McpTool
 from tests.laws.crash.http_members import http_member

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from pydantic import JsonValue
 
 from teamwright.teams.team import Team
-from teamwright.testing.chat import ChatRequest
+from teamwright.testing.model_server import ChatRequest
 from tests.laws.crash.http_members import FAILED, http_member, http_members, workspace_member
 from tests.laws.program import program_team
 

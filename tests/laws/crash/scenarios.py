@@ -11,7 +11,7 @@ from pydantic import JsonValue
 from teamwright.agents.attachments import Attachment
 from teamwright.agents.model.agent import ModelAgent
 from teamwright.teams.team import Team
-from teamwright.testing.chat import CallTools, ChatAnswer, ChatRequest, Say, ToolCall
+from teamwright.testing.model_server import CallTools, ChatAnswer, ChatRequest, Say, ToolCall
 from teamwright.values.limits import Limits
 from teamwright.values.people import Intervention
 from teamwright.values.specs.models import ServerModel

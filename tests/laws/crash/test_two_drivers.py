@@ -15,8 +15,7 @@ from msgspec.structs import replace
 from teamwright.errors import FencedOut, RunIsLive
 from teamwright.journal.protocol import Batch
 from teamwright.runtime.engine import Engine
-from teamwright.testing.chat import ChatAnswer, ChatRequest
-from teamwright.testing.model_server import ModelServer
+from teamwright.testing.model_server import ChatAnswer, ChatRequest, ModelServer
 from tests.kit.killing_journal import KillingJournal
 from tests.laws.crash.driver import RUN_ID
 from tests.laws.crash.fork_server import ForkServer, JobResult

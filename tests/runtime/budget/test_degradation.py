@@ -14,8 +14,7 @@ from teamwright.agents.contract.effect import Attempt, Effect, Returned
 from teamwright.errors import AgentTimeout, NonDeterminism
 from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.runtime.budget.degradation import CUT, GO_ON, compact_history
-from teamwright.testing.chat import ChatAnswer, ChatRequest, Say
-from teamwright.testing.model_server import ModelServer
+from teamwright.testing.model_server import ChatAnswer, ChatRequest, ModelServer, Say
 from teamwright.values.call_limits import RetryPolicy
 from teamwright.values.events.agent import AgentReturned
 from teamwright.values.events.budget import BudgetDegraded

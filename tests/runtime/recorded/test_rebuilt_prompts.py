@@ -15,8 +15,7 @@ from teamwright.agents import TurnContext
 from teamwright.agents.functions.imports import OwnModules
 from teamwright.errors import RunNotFound, UnknownName
 from teamwright.runtime.recorded.rebuilt_prompts import PromptReplay, TurnPrompt, rebuild_prompt
-from teamwright.testing.chat import CallTools, ChatAnswer, ChatRequest, Say, ToolCall
-from teamwright.testing.model_server import ModelServer
+from teamwright.testing.model_server import CallTools, ChatAnswer, ChatRequest, ModelServer, Say, ToolCall
 from teamwright.values.events.agent import AgentCalled
 from teamwright.values.specs.models import ServerModel
 from tests.paths import EXAMPLES

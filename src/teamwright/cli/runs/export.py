@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from teamwright.journal.copy import CopiedRun
     from teamwright.journal.protocol import Journal
     from teamwright.runtime.engine import Engine
-    from teamwright.testing.cases.case_file import LoadedCase
+    from teamwright.testing.case_file import LoadedCase
     from teamwright.values.events.agent import Body
     from teamwright.values.events.event import Event
     from teamwright.values.turns.results import RunSummary
@@ -301,7 +301,7 @@ async def _make_case(engine: Engine, found: RunSummary, file: Path, manifest: Pa
     """Write the case of a run, with what its calls sent as the team was then; returns it with what has changed."""
     import anyio.to_thread
 
-    from teamwright.testing.cases.case_of_run import case_of_run, with_prompts, write_case
+    from teamwright.testing.case_replay import case_of_run, with_prompts, write_case
 
     history, result = await engine.runs.history(found.id), await engine.runs.result(found.id)
     case, source, team = await case_of_run(engine.journal, history, result, file, manifest)
@@ -312,7 +312,7 @@ async def _make_case(engine: Engine, found: RunSummary, file: Path, manifest: Pa
 
 def _verify_case(case: LoadedCase, changed: str, *, json: bool) -> int:
     """Replay the case that was written, and say how that went."""
-    from teamwright.testing.cases.replay import run_case
+    from teamwright.testing.case_replay import run_case
 
     what = [f"{len(case.recording.replies)} replies"]
     if case.case.answers:

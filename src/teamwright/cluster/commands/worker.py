@@ -17,8 +17,8 @@ from teamwright.cli.terminal.output import flush_all, one_line, redirect_prints,
 from teamwright.cluster.wing import RUNS_AT_ONCE, WING
 
 if TYPE_CHECKING:
+    from teamwright.cluster.status import WorkerLog
     from teamwright.cluster.worker import Worker
-    from teamwright.cluster.worker_log import WorkerLog
 
 END_SECONDS = 5.0
 """How long a worker that has stopped may need to hand its runs back and to close its connections."""
@@ -86,9 +86,8 @@ def worker(
     with WING.needed("A queue with workers"):
         from teamwright.cluster.permissions import Permissions
         from teamwright.cluster.run_requirements import CodeFolder
-        from teamwright.cluster.status import cluster_journal
+        from teamwright.cluster.status import WorkerLog, cluster_journal, silence_libraries
         from teamwright.cluster.worker import Worker
-        from teamwright.cluster.worker_log import WorkerLog, silence_libraries
         from teamwright.teams.run_files import FileCache
     from anyio.to_thread import run_sync
 

@@ -144,7 +144,7 @@ def _with_model(source: Source, *, member: str, model: str) -> Source:
 
 
 def _text(blamed: Blame, fixed: Sequence[Fixed]) -> str:
-    from teamwright.lab.experiments.report_text import interval_text
+    from teamwright.lab.experiments.report import interval_text
     from teamwright.lab.simulation.trials import step_name
 
     rows = [

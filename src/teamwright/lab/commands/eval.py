@@ -174,8 +174,8 @@ class EvalRequest:
     ) -> int:
         from teamwright.lab.experiments.dataset import read_data_set
         from teamwright.lab.experiments.grades import Judges
-        from teamwright.lab.experiments.recorded_reports import record_report
-        from teamwright.lab.experiments.report_text import html_of, text_of
+        from teamwright.lab.experiments.recorded_evaluations import record_report
+        from teamwright.lab.experiments.report import html_of, text_of
 
         extend_sys_path()
         sources = [one.source(self.allow_roots) for one in (first, other) if one is not None]
@@ -293,8 +293,7 @@ class EvalGates:
 
     def failures(self, report: ExperimentReport) -> Iterator[str]:
         """Say which gates fail."""
-        from teamwright.lab.experiments.report import compare
-        from teamwright.lab.experiments.report_text import interval_text
+        from teamwright.lab.experiments.report import compare, interval_text
 
         first = report.variants[0]
         rate, price = first.pass_rate, first.usd_per_pass
@@ -337,7 +336,7 @@ def _write_cases(runs: Sequence[str], manifest: Path | None, out: Path | None) -
         raise UsageError("--from writes a data set:  teamwright eval --from all --out cases.jsonl")
 
     async def work(engine: Engine) -> int:
-        from teamwright.lab.experiments.recorded_cases import is_experimental, recorded_cases
+        from teamwright.lab.experiments.recorded_evaluations import is_experimental, recorded_cases
 
         ids: list[str] = []
         for run in runs:

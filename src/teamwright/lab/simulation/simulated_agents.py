@@ -1,4 +1,6 @@
-"""Simulated members: they are right or wrong, slow or fast, cheap or expensive, and sometimes fail, as configured.
+"""The bound of a simulated run: a team may be allowed a billion turns, and members may reply with gigabytes.
+
+Simulated members: they are right or wrong, slow or fast, cheap or expensive, and sometimes fail, as configured.
 
 A reply is a text of a given length, or data that matches a JSON schema. All randomness comes from the run's seed and
 the member's key, so the same seed gives the same run in any order of execution. They call no model or tool, and only
@@ -7,7 +9,9 @@ the event loop's clock measures their time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
@@ -25,8 +29,7 @@ from teamwright.agents.contract.agent import UNSET, Agent, Context, Policy, agen
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
 from teamwright.agents.contract.settings import policy_from_spec
 from teamwright.agents.prices_and_tokenizers import cost_of, rate_of
-from teamwright.errors import AgentError, AgentTimeout, RateLimited, ServiceError
-from teamwright.lab.simulation.run_bound import count_turn
+from teamwright.errors import AgentError, AgentTimeout, RateLimited, ServiceError, UsageError
 from teamwright.strategies.plan.steps.step_options import without_evaluation
 from teamwright.teams.team import Team
 from teamwright.values.events.agent import EffectKind
@@ -47,6 +50,60 @@ from teamwright.values.turns.artifacts import is_text_type
 from teamwright.values.turns.messages import Message, digest
 from teamwright.values.turns.turn import Purpose, Reply, Turn
 from teamwright.values.value import Value
+
+MOST_TURNS = 50_000
+MOST_CHARACTERS = 4_000_000_000
+"""The total input of all members: every turn of a long conversation receives all of it again."""
+
+
+@dataclass(slots=True)
+class RunBound:
+    """Counts the turns and the input characters of one run, and stops the run when either is too large."""
+
+    stop: Callable[[], None] | None = None
+    turns: int = 0
+    characters: int = 0
+
+    @property
+    def is_passed(self) -> bool:
+        """Whether the run is longer than a simulation may be."""
+        return self.turns > MOST_TURNS or self.characters > MOST_CHARACTERS
+
+    def count(self, characters: int) -> None:
+        """Count one turn with so many characters of input."""
+        self.turns += 1
+        self.characters += characters
+        if self.is_passed and self.stop is not None:
+            self.stop()
+
+    def check(self) -> None:
+        if self.is_passed:
+            raise UsageError(
+                f"A simulated run was stopped after {self.turns} turns with {self.characters} characters of input; the"
+                f" maximum is {MOST_TURNS} turns and {MOST_CHARACTERS} characters. Lower max_turns, or set a limit with"
+                " --max-calls."
+            )
+
+
+_BOUND: ContextVar[RunBound | None] = ContextVar("teamwright_simulated_run", default=None)
+
+
+@contextmanager
+def bounded_run() -> Generator[RunBound]:
+    """Count the turns of all simulated members within the block against one bound."""
+    bound = RunBound()
+    before = _BOUND.set(bound)
+    try:
+        yield bound
+    finally:
+        _BOUND.reset(before)
+
+
+def count_turn(characters: int) -> None:
+    """Count a turn of the enclosing simulated run, if there is one."""
+    if (bound := _BOUND.get()) is not None:
+        bound.count(characters)
+
 
 FILLER = "and so on, step by step; "
 MOST_FILLED = 250_000

@@ -21,8 +21,7 @@ from teamwright.agents.functions.imports import modules_of
 from teamwright.errors import ManifestError, UsageError
 from teamwright.history.kpis import Kpis, TurnFigures, kpis_of, turns_of
 from teamwright.journal.in_memory_journal import MemoryJournal
-from teamwright.lab.simulation.run_bound import bounded_run
-from teamwright.lab.simulation.simulated_agents import RIGHT, Simulator
+from teamwright.lab.simulation.simulated_agents import RIGHT, Simulator, bounded_run
 from teamwright.lab.topology_profiles import Topology
 from teamwright.runtime.engine import Engine
 from teamwright.strategies.plan.options import ANSWER

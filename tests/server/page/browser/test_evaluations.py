@@ -12,7 +12,7 @@ from playwright.sync_api import Browser, Page, StorageState, expect
 from teamwright import Engine
 from teamwright.lab.experiments.dataset import Case
 from teamwright.lab.experiments.experiment import CaseAttempt
-from teamwright.lab.experiments.recorded_reports import record_report
+from teamwright.lab.experiments.recorded_evaluations import record_report
 from teamwright.lab.experiments.report import report_of
 from tests.server.page.browser.conftest import reader, watched
 from tests.server.page.browser.kit import PageServer, complete, violations_in_both_themes, write_teams

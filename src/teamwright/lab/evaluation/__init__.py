@@ -1,1 +1,0 @@
-"""Topologies evaluated with the analytic model."""

@@ -1,1 +1,0 @@
-"""Cases: recorded runs as tests. A case is replayed without calling anything, and then checked."""
