@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from teamwright.journal import MemoryJournal
-from teamwright.server import app as drain
+from teamwright.server import guard
 from tests.kit.entry_points import without_wings
 from tests.kit.server import serving
 
@@ -18,7 +18,7 @@ ASKED = {"model": "held", "messages": [{"role": "user", "content": "Go"}]}
 async def test_open_and_new_requests_are_told_to_come_back(
     tmp_path: Path, teams: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(drain, "GRACE_SECONDS", 0.2)
+    monkeypatch.setattr(guard, "GRACE_SECONDS", 0.2)
     async with serving(MemoryJournal(), tmp_path, [teams]) as server:
         client = server.client("run")
         waiting = [asyncio.create_task(client.post("/v1/chat/completions", json=ASKED)) for _ in range(3)]

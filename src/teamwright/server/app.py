@@ -1,30 +1,28 @@
 """The ASGI application, and serving it until a signal stops the server, over an engine that drives the runs it starts.
 
-The application is routes, errors, the guard before them, and an answer for what is open when the server stops.
+The application is routes, errors, and the guard before them.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import socket
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import cast
 
-import anyio
 import uvicorn
 from fastapi import APIRouter, FastAPI
 from starlette.middleware.gzip import GZipMiddleware
-from starlette.requests import HTTPConnection
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp
 from typing_extensions import override
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
-from teamwright.errors import TeamwrightError, UsageError
+from teamwright.errors import UsageError
 from teamwright.history.telemetry.environment import configured_endpoint
 from teamwright.journal.location import database_url, resolve_journal
 from teamwright.runtime.engine import Engine
@@ -35,16 +33,12 @@ from teamwright.server.credentials import OWNER_NAME, Visitor, tokens_file
 from teamwright.server.error_responses import add_handlers
 from teamwright.server.event_feeds import Feeds
 from teamwright.server.frames import RecentBodies
-from teamwright.server.guard import LOOPBACK, Audited, Guard
+from teamwright.server.guard import LOOPBACK, Audited, Drain, Guard
 from teamwright.server.mcp import routes as mcp
 from teamwright.server.routes import interventions, page, records, runs, sockets
-from teamwright.server.state import ServerState, known_visitor, open_state
+from teamwright.server.state import ServerState, open_state, visitor_name
 from teamwright.wings import hooks
 
-GRACE_SECONDS = 1.0
-"""How long requests may take after the server began to stop."""
-COME_BACK = b"5"
-"""Seconds after which a client may try again."""
 OWN_ROUTERS = (
     page.session_router,
     runs.team_router,
@@ -88,64 +82,8 @@ def make_app(state: ServerState, hosts: Collection[str] = LOOPBACK, door: mcp.Mc
     for router in (*OWN_ROUTERS, *of_wings, page.router):  # the page last: it has an answer for every address
         app.router.routes.extend(router.routes)  # `include_router` would build each route again, at its first request
     add_handlers(app)
-
-    def identify(connection: HTTPConnection) -> str | None:
-        try:
-            visitor = known_visitor(connection, state)
-        except TeamwrightError:  # the route says what is wrong with the tokens
-            return None
-        return None if visitor is None else visitor.name
-
     compressed = GZipMiddleware(Drain(app, state.feeds), COMPRESSED_BYTES, COMPRESSION)  # no streams of events
-    return Guard(Audited(compressed, state.audit), hosts, identify)
-
-
-class Drain:
-    """Wraps an ASGI application. Sockets are left alone: they end with the feeds."""
-
-    def __init__(self, app: ASGIApp, feeds: Feeds) -> None:
-        self._app, self._feeds = app, feeds
-        self._open: set[anyio.CancelScope] = set()
-        feeds.at_close(self._stop)
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass on a request, unless the server stops."""
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        has_begun = False
-
-        async def sending(message: Message) -> None:
-            nonlocal has_begun
-            has_begun = True
-            await send(message)
-
-        if not self._feeds.is_closing:
-            with anyio.CancelScope() as cancel:
-                self._open.add(cancel)
-                try:
-                    await self._app(scope, receive, sending)
-                finally:
-                    self._open.discard(cancel)
-            if has_begun or not cancel.cancelled_caught:
-                return
-        await _refuse(send)
-
-    def _stop(self) -> None:
-        if self._open:
-            asyncio.get_running_loop().call_later(GRACE_SECONDS, self._cancel)
-
-    def _cancel(self) -> None:
-        for cancel in tuple(self._open):
-            cancel.cancel()
-
-
-async def _refuse(send: Send) -> None:
-    body = json.dumps({"error": {"code": "stopping", "message": "the server stops; come back later"}}).encode()
-    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
-    headers += [(b"retry-after", COME_BACK), (b"connection", b"close")]
-    await send({"type": "http.response.start", "status": 503, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
+    return Guard(Audited(compressed, state.audit), hosts, partial(visitor_name, state))
 
 
 @dataclass(frozen=True, slots=True)

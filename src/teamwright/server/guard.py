@@ -1,4 +1,4 @@
-"""What stands around every request and socket: hosts and origins, sizes, rates, headers for browsers, the audit.
+"""What stands around every request and socket: hosts and origins, sizes, rates, headers for browsers, audit, drain.
 
 A page of another site can make a browser send requests to this server, and a name server can give this machine's
 address to any name. So the host has to be one of ours, and the origin of whatever changes something too.
@@ -8,6 +8,7 @@ only grows, and only its owner can read it. It never holds texts of requests: th
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import time
@@ -28,6 +29,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from teamwright.journal.location import FILE_MODE, make_folder
 from teamwright.server.credentials import Visitor
+from teamwright.server.event_feeds import Feeds
 from teamwright.values.turns.results import iso
 
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
@@ -49,6 +51,10 @@ HEADERS = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
+GRACE_SECONDS = 1.0
+"""How long requests may take after the server began to stop."""
+COME_BACK = b"5"
+"""Seconds after which a client may try again."""
 POLICY_VIOLATION = 1008
 """The code with which a socket is closed that is not allowed."""
 MOST_ADDRESSES = 10_000
@@ -215,12 +221,56 @@ async def _refuse(scope: Scope, send: Send, status: int, reason: str, code: str 
     if scope["type"] == "websocket":
         await send({"type": "websocket.close", "code": POLICY_VIOLATION, "reason": reason[:120]})
         return
+    headers = [(name.lower().encode(), value.encode()) for name, value in HEADERS.items()]
+    await _send_error(send, status, code, reason, [*headers, *([(b"retry-after", b"1")] if status == 429 else [])])
+
+
+async def _send_error(send: Send, status: int, code: str, reason: str, headers: list[tuple[bytes, bytes]]) -> None:
     body = json.dumps({"error": {"code": code, "message": reason}}).encode()
-    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
-    headers += [(b"retry-after", b"1")] if status == 429 else []
-    headers += [(name.lower().encode(), value.encode()) for name, value in HEADERS.items()]
-    await send({"type": "http.response.start", "status": status, "headers": headers})
+    about = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+    await send({"type": "http.response.start", "status": status, "headers": [*about, *headers]})
     await send({"type": "http.response.body", "body": body})
+
+
+class Drain:
+    """Wraps an ASGI application. Sockets are left alone: they end with the feeds."""
+
+    def __init__(self, app: ASGIApp, feeds: Feeds) -> None:
+        self._app, self._feeds = app, feeds
+        self._open: set[anyio.CancelScope] = set()
+        feeds.at_close(self._stop)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass on a request, unless the server stops."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        has_begun = False
+
+        async def sending(message: Message) -> None:
+            nonlocal has_begun
+            has_begun = True
+            await send(message)
+
+        if not self._feeds.is_closing:
+            with anyio.CancelScope() as cancel:
+                self._open.add(cancel)
+                try:
+                    await self._app(scope, receive, sending)
+                finally:
+                    self._open.discard(cancel)
+            if has_begun or not cancel.cancelled_caught:
+                return
+        headers = [(b"retry-after", COME_BACK), (b"connection", b"close")]
+        await _send_error(send, 503, "stopping", "the server stops; come back later", headers)
+
+    def _stop(self) -> None:
+        if self._open:
+            asyncio.get_running_loop().call_later(GRACE_SECONDS, self._cancel)
+
+    def _cancel(self) -> None:
+        for cancel in tuple(self._open):
+            cancel.cancel()
 
 
 Line = TypeVar("Line", bound=BaseModel)

@@ -15,6 +15,7 @@ from typing import Annotated
 from fastapi import Depends
 from starlette.requests import HTTPConnection
 
+from teamwright.errors import TeamwrightError
 from teamwright.history.telemetry.metrics import RunMetrics
 from teamwright.runtime.driver.tasks import BackgroundTasks
 from teamwright.runtime.engine import Engine
@@ -131,6 +132,15 @@ def known_visitor(connection: HTTPConnection, state: ServerState) -> Visitor | N
     if shown.startswith(SESSION_PREFIX):
         return state.sessions.visitor(shown)
     return state.tokens.visitor(shown) if shown else None
+
+
+def visitor_name(state: ServerState, connection: HTTPConnection) -> str | None:
+    """Return the name of a known visitor; `None` for a stranger, and where the tokens can't be read."""
+    try:
+        visitor = known_visitor(connection, state)
+    except TeamwrightError:  # the route says what is wrong with the tokens
+        return None
+    return None if visitor is None else visitor.name
 
 
 def shown_secret(connection: HTTPConnection) -> str:

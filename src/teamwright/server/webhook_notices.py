@@ -121,20 +121,19 @@ class WebhookNotices:
         if isinstance(item.fact, RunEnded | RunPaused | RunResumed):
             for config in self.pushes.of(item.run_id):
                 self._notify(item.run_id, item.number, "task.updated", config.id)
-        if Webhook.of(None) is not None:
-            self._arrive_for_environment(item)
-
-    def _arrive_for_environment(self, item: Event) -> None:
         match item.fact:
             case RunEnded(status=status):
                 self._warned.discard(item.run_id)
-                kind = "run.completed" if status in SUCCESSES else "run.failed"
-                self._notify(item.run_id, item.number, kind)
+                self._notify_environment(item, "run.completed" if status in SUCCESSES else "run.failed")
             case BudgetDegraded() | BudgetExceeded() | BudgetRefused() if item.run_id not in self._warned:
                 self._warned.add(item.run_id)  # one warning for each drive of a run
-                self._notify(item.run_id, item.number, "budget.warning")
+                self._notify_environment(item, "budget.warning")
             case _:
                 pass
+
+    def _notify_environment(self, item: Event, kind: NoticeKind) -> None:
+        if Webhook.of(None) is not None:
+            self._notify(item.run_id, item.number, kind)
 
     def _continue(self) -> None:
         """Go on with what was to be tried again when the server stopped."""

@@ -145,10 +145,10 @@ async def requested_task(server: ServerState, asked: RequestedRun) -> str:
         return str(unmasked(asked.task, (await server.engine.runs.history(asked.like)).task))
 
 
-async def requested_files(server: ServerState, asked: RequestedRun, team: Team) -> list[Attachment]:
+async def requested_files(server: ServerState, asked: RequestedRun, team: Team) -> tuple[Attachment, ...]:
     """Return the files of a request; raises `RefusedRequest` for one that the models of the team can't take."""
     with beside("attachments"):
-        found = [await _file(server, asked.like, one) for one in asked.attachments]
+        found = tuple([await _file(server, asked.like, one) for one in asked.attachments])
         if found:
             await read_files(team, found)
         return found
