@@ -19,8 +19,8 @@ from rich.console import Console
 
 from teamwright import Context, Engine, FunctionAgent, Team, Turn
 from teamwright.cli.question_prompt import Asker, Keyboard, Prompt, nearest_choice
-from teamwright.cli.views.line_views import Silent
-from teamwright.cli.views.result_wording import draft_text
+from teamwright.cli.terminal.line_views import Silent
+from teamwright.cli.terminal.result_wording import draft_text
 from teamwright.history.event_wording import note_text, question_text
 from teamwright.values.events.event import AnyDelta, Event
 from teamwright.values.events.run import PersonAsked

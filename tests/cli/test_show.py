@@ -11,7 +11,7 @@ from rich.cells import cell_len
 
 from teamwright import FunctionAgent, Limits, ScriptedAgent, Team, load_team
 from teamwright.cli.main import main
-from teamwright.cli.views.team_picture import draw_picture, draw_team, mermaid, picture_of
+from teamwright.cli.terminal.team_picture import draw_picture, draw_team, mermaid, picture_of
 from teamwright.strategies import Outcome
 from teamwright.strategies.protocol import Arrow, Diagram, Members, Node, Settings, Strategy
 from teamwright.strategies.registry import BUILT_IN_STRATEGIES

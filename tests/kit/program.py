@@ -31,7 +31,7 @@ from teamwright.wings import is_there
 from tests.kit.terminal import write_team
 from tests.paths import ROOT
 
-IMPORTED = ("rich.live", "teamwright.agents.model.turn", "teamwright.cli.views.live", "teamwright.server.app")
+IMPORTED = ("rich.live", "teamwright.agents.model.turn", "teamwright.cli.terminal.live", "teamwright.server.app")
 """What commands import besides those of the warm-up."""
 WARM_UP = (("run", "TEAM", "Go", "--run-id", "one"), ("runs", "show", "one"), ("runs", "list"))
 TEAM = """

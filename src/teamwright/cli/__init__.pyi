@@ -1,1 +1,1 @@
-from teamwright.cli.views.team_picture import draw_team as draw_team
+from teamwright.cli.terminal.team_picture import draw_team as draw_team

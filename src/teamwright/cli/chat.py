@@ -46,7 +46,7 @@ from teamwright.values.text.display import count_text, price_text, seconds_text
 if TYPE_CHECKING:
     from anyio.from_thread import BlockingPortal
 
-    from teamwright.cli.views.chat import ChatView
+    from teamwright.cli.terminal.chat_view import ChatView
     from teamwright.runtime.engine import Engine
     from teamwright.runtime.handle import Handle
     from teamwright.teams.team import Team
@@ -230,7 +230,7 @@ class ChatSession:
     async def _finish(self, handle: Handle) -> RunResult:
         """Show a turn until it ends, and report how."""
         from teamwright.cli.foreground_run import ViewOptions, drive
-        from teamwright.cli.views.chat import ChatView, can_stream
+        from teamwright.cli.terminal.chat_view import ChatView, can_stream
 
         self.handle = handle
         try:
@@ -255,8 +255,8 @@ class ChatSession:
 
     async def _report(self, ended: RunResult, view: ChatView) -> None:
         from teamwright.cli.foreground_run import is_free
-        from teamwright.cli.views.chat import can_stream
-        from teamwright.cli.views.result_wording import failure_text, status_text, usage_text
+        from teamwright.cli.terminal.chat_view import can_stream
+        from teamwright.cli.terminal.result_wording import failure_text, status_text, usage_text
 
         if self.json:
             write_json_line({**ended.to_json(), "conversation": self.name})
@@ -277,7 +277,7 @@ class ChatSession:
             say("  " + " · ".join(filter(None, (usage_text(ended.usage), price, seconds_text(ended.seconds)))))
 
     async def _report_questions(self, ended: RunResult) -> None:
-        from teamwright.cli.views.result_wording import moment_text
+        from teamwright.cli.terminal.result_wording import moment_text
         from teamwright.history.event_wording import question_text
 
         history = await self.engine.runs.history(ended.run_id)
@@ -290,7 +290,7 @@ class ChatSession:
         say(f'the turn waits: answer with  teamwright runs answer {ended.run_id} "…"  and then  /resume')
 
     async def cost(self) -> str:
-        from teamwright.cli.views.result_wording import usage_text
+        from teamwright.cli.terminal.result_wording import usage_text
 
         try:
             conversation = await self.engine.conversations.read(self.name)

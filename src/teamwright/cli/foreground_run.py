@@ -13,9 +13,16 @@ from typing import TYPE_CHECKING
 
 from teamwright.cli.terminal.errors import FAILED, INTERRUPTED
 from teamwright.cli.terminal.interrupts import LoopWatchdog, Stopper
+from teamwright.cli.terminal.line_views import EventLines, View, live_view
 from teamwright.cli.terminal.output import ClosedOutput, LostOutput, result_stream, say, write_json, write_result
-from teamwright.cli.views.line_views import EventLines, View, live_view
-from teamwright.cli.views.result_wording import can_retry, draft_text, failure_text, next_steps, output_heading, summary
+from teamwright.cli.terminal.result_wording import (
+    can_retry,
+    draft_text,
+    failure_text,
+    next_steps,
+    output_heading,
+    summary,
+)
 from teamwright.errors import RunNotFound, UsageError
 from teamwright.history.event_wording import question_text
 from teamwright.values.people import is_confirmation

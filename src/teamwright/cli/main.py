@@ -23,12 +23,10 @@ from teamwright.cli import chat, doctor, memory, new, plan, run, show, test, val
 from teamwright.cli.entry import server_options, take_option
 from teamwright.cli.runs import (
     answer,
-    check,
     conversations,
     delete,
     diff,
     export,
-    fork,
     kpi,
     list as run_list,
     logs,
@@ -85,13 +83,13 @@ runs.command("conversations")(conversations.conversations)
 runs.command("diff")(diff.diff)
 runs.command("kpi")(kpi.kpi)
 runs.command("resume")(resume.resume)
-runs.command("fork")(fork.fork)
+runs.command("fork")(resume.fork)
 runs.command("answer")(answer.answer)
 runs.command("steer")(steer.steer)
 runs.command("cancel")(steer.cancel)
 runs.command("export")(export.export)
 runs.command("apply")(diff.apply)
-runs.command("check")(check.check)
+runs.command("check")(test.check)
 runs.command("delete")(delete.delete)
 
 

@@ -20,7 +20,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from teamwright.cli.terminal.output import clean
-from teamwright.cli.views.result_wording import draft_lines
+from teamwright.cli.terminal.result_wording import draft_lines
 from teamwright.errors import UsageError
 from teamwright.values.events.agent import AgentFailed, AgentReplied
 from teamwright.values.events.event import Event
@@ -41,7 +41,7 @@ from teamwright.values.text.control_characters import original, visible, visible
 from teamwright.values.value import JsonValue
 
 if TYPE_CHECKING:
-    from teamwright.cli.views.line_views import View
+    from teamwright.cli.terminal.line_views import View
     from teamwright.runtime.engine import Engine
     from teamwright.runtime.handle import Handle
     from teamwright.values.events.event import AnyDelta

@@ -53,7 +53,7 @@ def draw(
     """Draw the team that these manifests declare, and return the exit code."""
     from teamwright.agents.functions.imports import code_not_loaded
     from teamwright.cli.terminal.command_setup import report_unloaded_code
-    from teamwright.cli.views.team_picture import draw_picture, mermaid as chart, picture_of
+    from teamwright.cli.terminal.team_picture import draw_picture, mermaid as chart, picture_of
     from teamwright.errors import UsageError
     from teamwright.teams.builder import Builder
     from teamwright.teams.team_loader import read_manifest, source_of

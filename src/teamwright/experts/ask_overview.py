@@ -11,7 +11,7 @@ from typing import NamedTuple, cast
 from pydantic import JsonValue
 
 from teamwright.cli.terminal.output import clean, columns
-from teamwright.cli.views.result_wording import formation_rows
+from teamwright.cli.terminal.result_wording import formation_rows
 from teamwright.experts.formation import PART_ID
 from teamwright.strategies.plan.options import PlanOptions
 from teamwright.strategies.registry import find_strategy

@@ -8,7 +8,7 @@ WING = Wing(
         "lab": "teamwright.lab.commands.evaluate:app",
         "eval": "teamwright.lab.commands.eval:evaluate",
         "runs blame": "teamwright.lab.commands.blame:blame",
-        "runs what-if": "teamwright.lab.commands.what_if:what_if",
+        "runs what-if": "teamwright.lab.commands.simulate:what_if",
     },
     hooks={
         "run_options": "teamwright.lab.commands.auto_topology:OPTIONS",

@@ -193,8 +193,6 @@ async def _serve_tools(folders: Sequence[Path], allowance: Allowance) -> None:
         from teamwright.server.mcp.routes import needs_extra
         from teamwright.server.state import open_state
     with needs_extra("The option `--protocol mcp`"):
-        from mcp.server.stdio import stdio_server
-
         from teamwright.server.mcp.team_server import TeamServer
 
     data = tokens_file().parent
@@ -202,9 +200,7 @@ async def _serve_tools(folders: Sequence[Path], allowance: Allowance) -> None:
         for one in await run_sync(state.catalogue.entries):
             if one.team is None:  # the client shows only the others
                 typer.echo(f"{one.id!r} is no tool: {one.problem}", err=True)
-        server = TeamServer(state, Visitor(OWNER_NAME, "admin", allowance)).protocol
-        async with stdio_server() as (reading, writing):  # what teams print goes to stderr from here on
-            await server.run(reading, writing, server.create_initialization_options())
+        await TeamServer(state, Visitor(OWNER_NAME, "admin", allowance)).serve_stdio()
 
 
 async def _serve_agent(folder: Path, allowance: Allowance) -> None:

@@ -12,7 +12,7 @@ from typing_extensions import override
 
 from teamwright.agents.clients.client_pool import Models
 from teamwright.agents.model.agent import ModelAgent
-from teamwright.cli.views.line_views import PlainLines
+from teamwright.cli.terminal.line_views import PlainLines
 from teamwright.errors import AgentError, InvalidOutput
 from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.journal.protocol import Batch, Committed

@@ -176,7 +176,7 @@ class OpenQuestions:
 
     def to_text(self) -> str:
         """Each question with its draft and the command that answers it."""
-        from teamwright.cli.views.result_wording import answer_hint, draft_text, pending_answer_text
+        from teamwright.cli.terminal.result_wording import answer_hint, draft_text, pending_answer_text
         from teamwright.history.event_wording import question_text
         from teamwright.runtime.people.webhook import resume_command
 
@@ -201,7 +201,7 @@ class OpenQuestions:
         return [key for key in self.questions if key not in self.answers]
 
     def to_json(self) -> dict[str, JsonValue]:
-        from teamwright.cli.views.result_wording import answer_hint
+        from teamwright.cli.terminal.result_wording import answer_hint
         from teamwright.runtime.people.webhook import resume_command
 
         listed: list[JsonValue] = []

@@ -1,7 +1,4 @@
-"""`teamwright runs list`: runs, newest first.
-
-Child runs are listed on request: their parents include their figures.
-"""
+"""`teamwright runs list`: all runs, in a table."""
 
 from __future__ import annotations
 
@@ -13,7 +10,6 @@ import typer
 from teamwright.cli.terminal.command_setup import with_journal
 from teamwright.cli.terminal.options import check_statuses
 from teamwright.cli.terminal.output import Json, Out, check_out, say, write_json, write_result
-from teamwright.cli.views.run_tables import run_table
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -50,6 +46,8 @@ def list_runs(
         if json:
             write_json([_fields(run, answered, found) for run in runs], out)
         elif runs:
+            from teamwright.cli.terminal.result_wording import run_table
+
             write_result(run_table(runs, answered, found), out)
         elif every:
             say(f"There are no {' or '.join(wanted)} runs. See all with  teamwright runs list")

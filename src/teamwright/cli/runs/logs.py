@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from pydantic import JsonValue
 
-    from teamwright.cli.views.tool_calls import ToolCalls
+    from teamwright.cli.terminal.tool_calls import ToolCalls
     from teamwright.history.run_history import RunHistory
     from teamwright.journal.protocol import Journal
     from teamwright.runtime.engine import Engine
@@ -194,7 +194,7 @@ def _check_member(member: str, history: RunHistory) -> None:
 
 
 def _new_tool_calls() -> ToolCalls:
-    from teamwright.cli.views.tool_calls import ToolCalls
+    from teamwright.cli.terminal.tool_calls import ToolCalls
 
     return ToolCalls()
 
@@ -232,7 +232,7 @@ class LogBook:
 
     async def _tool_text(self, event: Event) -> str | None:
         """The text about a tool call, with its arguments or its result; none for other events."""
-        from teamwright.cli.views.tool_calls import call_text, event_texts, folded_texts, with_texts
+        from teamwright.cli.terminal.tool_calls import call_text, event_texts, folded_texts, with_texts
         from teamwright.history.event_wording import note_text
         from teamwright.values.events.agent import AgentCalled, AgentCallRejected, AgentReturned
 
@@ -274,8 +274,8 @@ class LogBook:
                 return await self._text_of_call(event)
 
     async def _text_of_call(self, event: Event) -> str | None:
-        from teamwright.cli.views.line_views import message_texts
-        from teamwright.cli.views.tool_calls import call_text
+        from teamwright.cli.terminal.line_views import message_texts
+        from teamwright.cli.terminal.tool_calls import call_text
         from teamwright.history.event_wording import detail_text, note_text
         from teamwright.values.events.agent import AgentCalled, AgentProgressed, AgentReplied, AgentReturned
 

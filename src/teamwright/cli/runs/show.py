@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from teamwright.cli.foreground_run import ViewOptions
-    from teamwright.cli.views.line_views import View
+    from teamwright.cli.terminal.line_views import View
     from teamwright.runtime.engine import Engine
     from teamwright.runtime.recorded.rebuilt_prompts import PromptMessage, PromptRequest, TurnPrompt
     from teamwright.values.turns.results import RunSummary
@@ -63,8 +63,8 @@ def show(
             return 0
         if key is not None:
             return await show_prompt(engine, found.id, key, out, json=json)
-        from teamwright.cli.views.explanation import explain, explanation_text
-        from teamwright.cli.views.tool_calls import tool_texts
+        from teamwright.cli.terminal.explanation import explain, explanation_text
+        from teamwright.cli.terminal.tool_calls import tool_texts
 
         history, answers = await engine.runs.history(found.id), await engine.runs.answers(found.id)
         tools = await tool_texts(engine.journal, history.events, full=full)
@@ -128,8 +128,8 @@ def _text(value: object) -> str:
 
 async def follow_run(engine: Engine, run_id: str, after: int, shown: ViewOptions) -> None:
     """Show the events after a number as they arrive, then the run's status."""
-    from teamwright.cli.views.line_views import EventLines, PlainLines, Silent
-    from teamwright.cli.views.result_wording import status_text, why_text
+    from teamwright.cli.terminal.line_views import EventLines, PlainLines, Silent
+    from teamwright.cli.terminal.result_wording import status_text, why_text
 
     lines: list[str] = []
     write = write_result if shown.out is None else lines.append

@@ -336,7 +336,7 @@ def _intervene(
 
     async def work(engine: Engine, found: RunSummary) -> int:
         from teamwright.cli.foreground_run import is_free
-        from teamwright.cli.views.result_wording import summary
+        from teamwright.cli.terminal.result_wording import summary
 
         now = await intervention(engine, found.id)
         if json:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, cast
 from mcp.server.caching import CacheHint
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.lowlevel import Server
+from mcp.server.stdio import stdio_server
 from mcp.shared.exceptions import MCPError
 from mcp.types import (
     HEADER_MISMATCH,
@@ -243,6 +244,11 @@ class TeamServer:
         )
         self.protocol.extensions = {EXTENSION: {}}
         self.protocol.middleware.append(self._admit)
+
+    async def serve_stdio(self) -> None:
+        """Serve one client until it closes stdin; what teams print goes to stderr meanwhile."""
+        async with stdio_server() as (reading, writing):
+            await self.protocol.run(reading, writing, self.protocol.create_initialization_options())
         self.protocol.add_request_handler("tasks/get", TaskParams, self._get_task)
         self.protocol.add_request_handler("tasks/update", TaskResponses, self._update_task)
         self.protocol.add_request_handler("tasks/cancel", TaskParams, self._cancel_task)

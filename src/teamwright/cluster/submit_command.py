@@ -38,8 +38,8 @@ from teamwright.cli.terminal.options import (
     seconds_of,
 )
 from teamwright.cli.terminal.output import Json, Out, check_out, redirect_prints, say, write_json, write_result
-from teamwright.cluster.commands.worker import QueueName
 from teamwright.cluster.wing import WING
+from teamwright.cluster.worker_command import QueueName
 from teamwright.errors import UsageError
 from teamwright.values.text.display import minute_text
 

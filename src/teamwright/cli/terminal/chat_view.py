@@ -8,9 +8,9 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
+from teamwright.cli.terminal.line_views import WIDEST_LINE, message_texts
 from teamwright.cli.terminal.output import clean, one_line, result_stream, say, write_text
-from teamwright.cli.views.line_views import WIDEST_LINE, message_texts
-from teamwright.cli.views.tool_calls import ToolLines
+from teamwright.cli.terminal.tool_calls import ToolLines
 from teamwright.history.event_wording import mark_of, note_text
 from teamwright.history.member_board import Board, OpenTurn
 from teamwright.values.events.agent import AgentFailed, AgentReplied

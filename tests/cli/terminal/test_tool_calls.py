@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pydantic import JsonValue
 
-from teamwright.cli.views.tool_calls import FOLDED, call_text, folded_line, folded_value, whole_text, with_texts
+from teamwright.cli.terminal.tool_calls import FOLDED, call_text, folded_line, folded_value, whole_text, with_texts
 from teamwright.values.events.agent import AgentCalled
 
 SECRET = "sk-proj-abcdefghijklmnop123456"

@@ -15,10 +15,10 @@ from teamwright.agents.contract.effect import Attempt, Effect, Returned
 from teamwright.agents.scripted import Rule, ScriptedAgent, ToolRule
 from teamwright.agents.tools.protocol import Arguments, ToolContext, ToolDefinition, ToolSource
 from teamwright.cli.runs.logs import LogBook
-from teamwright.cli.views.explanation import explain, explanation_text
-from teamwright.cli.views.line_views import PlainLines
-from teamwright.cli.views.live import LiveView
-from teamwright.cli.views.tool_calls import tool_texts
+from teamwright.cli.terminal.explanation import explain, explanation_text
+from teamwright.cli.terminal.line_views import PlainLines
+from teamwright.cli.terminal.live import LiveView
+from teamwright.cli.terminal.tool_calls import tool_texts
 from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team

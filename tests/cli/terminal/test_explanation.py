@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from teamwright import Context, Engine, FunctionAgent, Team, Turn
-from teamwright.cli.views.explanation import explain, explanation_text
+from teamwright.cli.terminal.explanation import explain, explanation_text
 from teamwright.journal.protocol import Batch, commit
 from teamwright.values.events.event import Event
 from teamwright.values.events.run import RunLogged, RunPaused

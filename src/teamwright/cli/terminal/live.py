@@ -16,10 +16,10 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
+from teamwright.cli.terminal.line_views import CUT, Repeats, ShownFailures, message_texts, row_words
 from teamwright.cli.terminal.output import clean, one_line
-from teamwright.cli.views.line_views import CUT, Repeats, ShownFailures, message_texts, row_words
-from teamwright.cli.views.result_wording import open_lines
-from teamwright.cli.views.tool_calls import ToolLines
+from teamwright.cli.terminal.result_wording import open_lines
+from teamwright.cli.terminal.tool_calls import ToolLines
 from teamwright.history.event_wording import mark_of, note_text
 from teamwright.history.member_board import Board, MemberRow, State
 from teamwright.runtime.driver.recorder import steady_clock

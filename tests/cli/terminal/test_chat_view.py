@@ -5,9 +5,9 @@ import re
 import pytest
 from hypothesis import given, strategies as st
 
-from teamwright.cli.views.chat import AnswerStream, ChatView
+from teamwright.cli.terminal.chat_view import AnswerStream, ChatView
 from teamwright.values.events.event import Delta
-from tests.cli.views.test_tool_calls_lines import asked
+from tests.cli.terminal.test_tool_calls_lines import asked
 from tests.growth import assert_linear
 
 KEY = "sk-proj-" + "a1B2c3D4" * 6

@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING
 from pydantic import JsonValue
 
 from teamwright.agents.attachments import file_text
+from teamwright.cli.terminal.line_views import ShownFailures
 from teamwright.cli.terminal.output import clean, json_text
-from teamwright.cli.views.line_views import ShownFailures
-from teamwright.cli.views.result_wording import (
+from teamwright.cli.terminal.result_wording import (
     budget_lines,
     can_retry,
+    children_table,
     failure_text,
     next_steps,
     output_heading,
@@ -30,8 +31,7 @@ from teamwright.cli.views.result_wording import (
     when_text,
     why_text,
 )
-from teamwright.cli.views.run_tables import children_table
-from teamwright.cli.views.tool_calls import ToolCalls, call_text, tool_names, with_texts
+from teamwright.cli.terminal.tool_calls import ToolCalls, call_text, tool_names, with_texts
 from teamwright.history.budget_levels import BudgetLevels
 from teamwright.history.event_wording import detail_text, note_text, question_text
 from teamwright.history.member_board import Board, OpenTurn

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Protocol
 from pydantic import JsonValue
 
 from teamwright.cli.terminal.output import clean, one_line, say, write_json_line
-from teamwright.cli.views.tool_calls import ToolCalls, ToolLines, event_texts, folded_texts
+from teamwright.cli.terminal.tool_calls import ToolCalls, ToolLines, event_texts, folded_texts
 from teamwright.history.event_wording import mark_of, note_text
 from teamwright.history.member_board import Board, MemberRow, OpenTurn, State
 from teamwright.runtime.driver.recorder import steady_clock
@@ -270,7 +270,7 @@ def live_view(journal: Journal, *, quiet: bool, full: bool = False) -> View:
     if quiet:
         return Silent()
     if sys.stderr.isatty() and os.environ.get("TERM", "") not in {"", "dumb"}:
-        from teamwright.cli.views.live import LiveView
+        from teamwright.cli.terminal.live import LiveView
 
         return LiveView(journal, full=full)
     return PlainLines(journal, full=full, pulse=PULSE_SECONDS)

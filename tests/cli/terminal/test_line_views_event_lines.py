@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from teamwright.cli.views.line_views import EventLines
+from teamwright.cli.terminal.line_views import EventLines
 from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.values.events.agent import AgentCallFailed
 from teamwright.values.events.event import ArgumentsDelta, Delta, Event, ThinkingDelta
-from tests.cli.views.test_tool_calls_lines import recorded
+from tests.cli.terminal.test_tool_calls_lines import recorded
 
 
 async def test_lines_of_json_have_the_texts_of_tool_calls(capsys: pytest.CaptureFixture[str]) -> None:

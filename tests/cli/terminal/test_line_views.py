@@ -8,7 +8,7 @@ import re
 
 from teamwright import Engine, FunctionAgent, Team
 from teamwright.agents.scripted import Rule, ScriptedAgent
-from teamwright.cli.views.line_views import PULSE_SECONDS, PlainLines, Repeats, live_view
+from teamwright.cli.terminal.line_views import PULSE_SECONDS, PlainLines, Repeats, live_view
 from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.values.events.agent import AgentAsked
 from teamwright.values.events.event import Delta, Event

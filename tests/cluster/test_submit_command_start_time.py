@@ -2,7 +2,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from teamwright.cluster.commands.submit import delay_until
+from teamwright.cluster.submit_command import delay_until
 from teamwright.errors import UsageError
 
 NOW = datetime(2026, 5, 31, 7, 0, tzinfo=UTC).timestamp()

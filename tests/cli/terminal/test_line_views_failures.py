@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from teamwright import Engine, FunctionAgent, Rule, ScriptedAgent, Team
 from teamwright.agents import ToolRule
-from teamwright.cli.views.explanation import Explanation, explain, explanation_text
-from teamwright.cli.views.line_views import PlainLines
+from teamwright.cli.terminal.explanation import Explanation, explain, explanation_text
+from teamwright.cli.terminal.line_views import PlainLines
 
 
 async def lines_of(team: Team) -> tuple[list[str], str, Explanation]:

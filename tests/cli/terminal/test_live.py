@@ -5,7 +5,7 @@ import io
 import pytest
 from rich.console import Console
 
-from teamwright.cli.views.live import LiveView, choose, picture
+from teamwright.cli.terminal.live import LiveView, choose, picture
 from teamwright.history.member_board import Board, MemberRow
 from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.values.events.agent import AgentCalled, AgentFailed
