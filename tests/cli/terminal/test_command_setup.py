@@ -47,7 +47,6 @@ teams:
 READERS = [
     ["show", "M", "--team", "t"],
     ["show", "M", "--team", "t", "--json"],
-    ["show", "M", "--team", "t", "--json"],
     ["plan", "M", "--team", "d"],
     ["plan", "M", "--team", "d", "--json"],
     ["plan", "M", "--team", "d", "--topology", "auto"],

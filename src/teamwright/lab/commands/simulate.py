@@ -1,6 +1,6 @@
 """`teamwright lab simulate` and `runs what-if`: what a team would cost, and what a recorded run would have cost.
 
-No model is called: a team runs many times on a virtual clock, and a record is computed anew.
+No model is called: a team runs many times on a virtual clock, and a record is computed again.
 """
 
 from __future__ import annotations
