@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 from teamwright.errors import UnknownName, UsageError
 from teamwright.server.error_responses import responses
 from teamwright.server.frames import RecentBodies
-from teamwright.server.guard import note_started
+from teamwright.server.guard import note_run
 from teamwright.server.masked_json import masked
 from teamwright.server.routes.runs import bounded_budget, bounded_limits
 from teamwright.server.state import MAY_ADMIN, MAY_READ, Runner, Server
@@ -91,7 +91,7 @@ async def submit_run(server: Server, request: Request, visitor: Runner, queue: s
         await client.close()
     if not is_new:
         await require_same_run(journal, batch)
-    note_started(request, batch.run_id)
+    note_run(request, batch.run_id)
     return SubmittedRun(run_id=batch.run_id, queue=queue, is_new=is_new)
 
 

@@ -141,6 +141,10 @@ class DrivenRuns:
         """Resume a run, which this server drives from now on; raises `RunIsLive` if it is driven already."""
         return await self._drive(run_id, self._engine.start_resume(run_id))
 
+    def goes_on(self, run: RunSummary | None) -> bool:
+        """Whether a run goes on: its record may contain a pause or an interruption that is over, or about to be."""
+        return run is not None and (run.status == "running" or (run.status == "interrupted" and run.id in self))
+
     async def wait(self, run_id: str) -> RunResult:
         """Wait until a run has ended or paused; one that this server is about to resume counts as driven."""
         while True:

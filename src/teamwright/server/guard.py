@@ -356,18 +356,13 @@ class Audited:
                 self._audit.write(line)
 
 
-def note_started(request: HTTPConnection, run_id: str) -> None:
-    """Name the run that a request has started in its audit line."""
-    request.state.started = run_id
-
-
 def note_call(request: HTTPConnection, method: str, *, is_reading: bool) -> None:
     """Name the method that a request calls in its audit line; one that only reads has none."""
     request.state.method, request.state.is_reading = method, is_reading
 
 
 def note_run(request: HTTPConnection, run_id: str) -> None:
-    """Name the run that a request is about in its audit line."""
+    """Name the run that a request has started, or is about, in its audit line."""
     request.state.started = run_id
 
 

@@ -246,6 +246,10 @@ class Inbox:
                 continue
         return found
 
+    async def open_questions(self, summary: RunSummary) -> list[WaitingQuestion]:
+        """Return what a run waits for and has no answer yet."""
+        return [one for one in await self.questions_of(summary) if not one.answered]
+
     async def questions_of(self, summary: RunSummary) -> list[WaitingQuestion]:
         read = await self._questions(summary.id)
         if not read.questions:

@@ -39,7 +39,7 @@ from teamwright.server.a2a.wire import (
 )
 from teamwright.server.credentials import Visitor
 from teamwright.server.driven_runs import digest_of_parts
-from teamwright.server.guard import note_started
+from teamwright.server.guard import note_run
 from teamwright.server.overview import WaitingQuestion
 from teamwright.server.routes.interventions import answered_alone, send_answer, was_answered
 from teamwright.server.routes.runs import bounded
@@ -141,7 +141,7 @@ class TeamAgent:
         async with answered_alone(run_id):  # the same message may be sent again at once
             started = await self._run_request(asked, task, files, run_id)
             handle = await self.server.driven.start(bounded(started, visitor))
-        note_started(self.request, handle.run_id)
+        note_run(self.request, handle.run_id)
         return await self.tasks.find(handle.run_id)
 
     async def _run_request(self, asked: SendMessage, task: str, files: Sequence[Attachment], run_id: str) -> RunRequest:
@@ -216,7 +216,7 @@ class TeamAgent:
             if found.status in FINAL:
                 raise A2AError(UNSUPPORTED_OPERATION, f"the task {found.id!r} has ended; send a message of its context")
             text, data, key = _answer_of(message)
-            question = _question(await self.tasks.questions(found), key, found)
+            question = _question(await self.server.inbox.open_questions(found), key, found)
             reply = Answer(text=text, data=data, by=visitor.name, id=identity)
             await send_answer(self.server, found, question.key, reply)
         return await self.tasks.find(found.id)

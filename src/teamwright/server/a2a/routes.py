@@ -35,7 +35,7 @@ from teamwright.server.a2a.wire import (
 from teamwright.server.error_responses import NotAllowed, NotKnown, responses
 from teamwright.server.error_statuses import RefusedRequest
 from teamwright.server.guard import note_call
-from teamwright.server.routes.sockets import EventStream
+from teamwright.server.routes.sockets import SILENCE, EventStream
 from teamwright.server.state import MAY_ANSWER, MAY_READ, MAY_RUN, Server
 
 if TYPE_CHECKING:
@@ -247,7 +247,7 @@ async def _events(
     """Yield updates as server-sent events; an error that comes too late for a status is the last of them."""
     try:
         async for update in updates:
-            yield ": still here\n\n" if update is None else f"data: {json.dumps(envelope(update))}\n\n"
+            yield SILENCE if update is None else f"data: {json.dumps(envelope(update))}\n\n"
     except (NotKnown, NotAllowed):
         return
     except (A2AError, TeamwrightError, RefusedRequest) as error:

@@ -78,10 +78,6 @@ class Tasks:
             raise A2AError(TASK_NOT_FOUND, f"the team {self._team!r} has no task {task_id[:100]!r}")
         return found
 
-    async def questions(self, summary: RunSummary) -> list[WaitingQuestion]:
-        """Return what the run waits for and has no answer yet."""
-        return [one for one in await self._inbox.questions_of(summary) if not one.answered]
-
     async def state(self, summary: RunSummary) -> TaskState:
         """Return the state of a task."""
         match summary.status:
@@ -90,7 +86,7 @@ class Tasks:
             case "running" | "interrupted":
                 return "TASK_STATE_WORKING"
             case "paused":
-                waits = summary.stop_reason in FOR_PEOPLE and await self.questions(summary)
+                waits = summary.stop_reason in FOR_PEOPLE and await self._inbox.open_questions(summary)
                 return "TASK_STATE_INPUT_REQUIRED" if waits else "TASK_STATE_WORKING"
             case "completed":
                 return "TASK_STATE_COMPLETED"
@@ -150,7 +146,7 @@ class Tasks:
         """The parts of the message beside a state: the open questions, who works, or why the run waits or has ended."""
         match state:
             case "TASK_STATE_INPUT_REQUIRED":
-                return [part for one in await self.questions(summary) for part in _question_parts(one)]
+                return [part for one in await self._inbox.open_questions(summary) for part in _question_parts(one)]
             case "TASK_STATE_WORKING":
                 return [text_part(text)] if (text := _present(summary, history)) else []
             case "TASK_STATE_FAILED" | "TASK_STATE_CANCELED" | "TASK_STATE_REJECTED":

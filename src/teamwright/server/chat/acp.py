@@ -26,7 +26,7 @@ from teamwright.errors import TeamwrightError, UsageError
 from teamwright.runtime.run_request import RunRequest, new_run_id
 from teamwright.server.chat.acp_peer import INTERNAL, INVALID_REQUEST, Peer, RefusedCall, unknown_method
 from teamwright.server.chat.agui_projection import RunProjection, SegmentEnding, decode
-from teamwright.server.chat.chat_completions import answers_last
+from teamwright.server.chat.chat_completions import answering_member
 from teamwright.server.error_responses import require_run
 from teamwright.server.frames import Frame
 from teamwright.server.page.page_events import (
@@ -322,12 +322,11 @@ class EditorSession:
 
     async def _waiting(self) -> list[WaitingQuestion]:
         summary = await require_run(self._server.engine, self._run)
-        return [one for one in await self._server.inbox.questions_of(summary) if not one.answered]
+        return await self._server.inbox.open_questions(summary)
 
     async def _follow(self, start: int) -> Json:
         """Send what happens in the run until it ends, or waits for a text."""
-        last = self._team.members[-1].name if answers_last(self._team) else None
-        updates = RunUpdates(self._run, last)
+        updates = RunUpdates(self._run, answering_member(self._team))
         async with self._server.feeds.follow(self._run) as feed:
             while (frames := await feed.next(HEARTBEAT)) is not None:
                 for frame in frames:

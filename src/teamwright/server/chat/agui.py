@@ -29,21 +29,21 @@ from teamwright.server.chat.agui_wire import (
     ResumeEntry,
     RunAgentInput,
     read_input,
-    sse,
     warning,
 )
-from teamwright.server.chat.chat_completions import answers_last
+from teamwright.server.chat.chat_completions import answering_member
+from teamwright.server.chat.model_call import spoken, sse
 from teamwright.server.driven_runs import AwaitedRun, digest_of_parts
 from teamwright.server.error_responses import NotAllowed, NotKnown, require_run, responses
 from teamwright.server.error_statuses import RefusedRequest
 from teamwright.server.event_feeds import TooSlow
-from teamwright.server.guard import note_started
+from teamwright.server.guard import note_run
 from teamwright.server.overview import WaitingQuestion
 from teamwright.server.page.page_events import PageRun
 from teamwright.server.questions import interrupt_id, interrupt_of, resumed_answer, run_of
 from teamwright.server.routes.interventions import answered_alone
 from teamwright.server.routes.runs import bounded
-from teamwright.server.routes.sockets import HEARTBEAT, CutOff, EventStream
+from teamwright.server.routes.sockets import HEARTBEAT, SILENCE, CutOff, EventStream
 from teamwright.server.state import MAY_ANSWER, Server, ServerState, need
 from teamwright.values.events.run import PersonAnswered, RunPaused
 from teamwright.values.people import Answer, Answered
@@ -111,7 +111,7 @@ class AguiCall:
         may_end = part.run_id.startswith(PREFIX) and need(self._request, "answer").may("run")
         if self._asked.settings.store or not may_end:
             self.keep()
-        note_started(self._request, part.run_id)
+        note_run(self._request, part.run_id)
         return part
 
     # A run that begins
@@ -134,7 +134,11 @@ class AguiCall:
             if previous is not None and (waiting := await self._waiting(previous)):
                 self.warnings.append("the thread waits for answers, so the message was not read; resume it first")
                 return RunPart(previous.id, interrupts=[interrupt_of(previous.id, one) for one in waiting])
-            history = [] if previous is not None else [one.spoken() for one in before if _is_said(one)]
+            history = (
+                []
+                if previous is not None
+                else [spoken(one.role, one.text, one.name) for one in before if _is_said(one)]
+            )
         files = await self._files(last, is_new=known is None)
         task = check_task(asked.grounded(last.text))
         settings = asked.settings
@@ -165,7 +169,7 @@ class AguiCall:
         """Return what a run that has paused waits for."""
         if found.status != "paused" or found.stop_reason not in FOR_PEOPLE:
             return []
-        return [one for one in await self._server.inbox.questions_of(found) if not one.answered]
+        return await self._server.inbox.open_questions(found)
 
     async def _files(self, message: InputMessage, *, is_new: bool) -> list[Attachment]:
         """Return the files of a message that the team can read; what it can't is left out, and said."""
@@ -241,7 +245,7 @@ class AguiCall:
         if found.status in FINAL:
             self.warnings.append(f"the run has ended ({found.status}); the answers are left out")
             return
-        open_ = {one.key: one for one in await self._server.inbox.questions_of(found) if not one.answered}
+        open_ = {one.key: one for one in await self._server.inbox.open_questions(found)}
         questions = history.questions()
         answers: list[tuple[str, Answer]] = []
         for key, entry in given.items():
@@ -290,7 +294,6 @@ STREAMED: dict[int | str, dict[str, Any]] = {
 }
 RELEASE_SECONDS = 2.0
 """How long the end of a part waits for the driver to let go of a run that waits, so that an answer resumes it."""
-SILENCE = ": still here\n\n"
 
 
 @router.post("/{team}", responses=STREAMED, response_model=None, dependencies=[MAY_ANSWER])
@@ -347,8 +350,7 @@ class AguiStream:
         again = len(self._sent) - len(kept)
         if again:  # the client has a part of what follows, to which it would add
             yield {"type": "MESSAGES_SNAPSHOT", "messages": kept}
-        last = self._team.members[-1].name if answers_last(self._team) else None
-        projection = RunProjection(part.run_id, last, again)
+        projection = RunProjection(part.run_id, answering_member(self._team), again)
         checked = anyio.current_time()
         async with self._server.feeds.follow(part.run_id) as feed:
             while (frames := await feed.next(HEARTBEAT)) is not None:

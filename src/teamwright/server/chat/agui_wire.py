@@ -6,7 +6,6 @@ no tool of its client, and the state of an application is its own.
 
 from __future__ import annotations
 
-import json
 from base64 import b64decode
 from typing import Annotated, Any, Literal, Self, cast
 
@@ -25,7 +24,6 @@ from teamwright.errors import TeamwrightError
 from teamwright.server.a2a.wire import RunSettings, Wire
 from teamwright.server.error_statuses import RefusedRequest
 from teamwright.values.text.validation_messages import reasons_of
-from teamwright.values.turns.messages import Message
 from teamwright.values.value import exact_json
 
 VERSION = "1.0"
@@ -109,12 +107,6 @@ class InputMessage(Wire):
                 left.append(f"a part of the type {part.type[:50]!r} is left out: {error}")
         return found, left
 
-    def spoken(self) -> Message:
-        """The message as members read it."""
-        if self.role == "assistant":
-            return Message(name=self.name or "assistant", content=self.text, role="assistant")
-        return Message(name=self.name or "user", content=self.text, role="user")
-
 
 class ContextEntry(Wire):
     """What an application tells an agent about itself."""
@@ -185,11 +177,6 @@ def read_input(body: bytes) -> tuple[RunAgentInput, list[Json]]:
         reasons = reasons_of(error, value, RunAgentInput)[:MOST_REASONS]
         raise RefusedRequest(422, "invalid", "; ".join(reasons)) from error
     return asked, cast("Json", value)["messages"]
-
-
-def sse(event: Json) -> str:
-    """Return an event of a run as a server-sent event."""
-    return f"data: {json.dumps(event)}\n\n"
 
 
 def warning(text: str) -> Json:

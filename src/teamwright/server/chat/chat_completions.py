@@ -22,10 +22,10 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from teamwright.errors import TeamwrightError, UnknownName
 from teamwright.runtime.run_request import RunRequest
-from teamwright.server.chat.model_call import DONE, SILENCE, ModelCall, Retry, key_run, last_from_user, spoken, sse
+from teamwright.server.chat.model_call import DONE, ModelCall, Retry, key_run, last_from_user, spoken, sse
 from teamwright.server.error_responses import NotAllowed, NotKnown, error_response, responses
 from teamwright.server.frames import Frame, WithheldEnding
-from teamwright.server.routes.sockets import EventStream
+from teamwright.server.routes.sockets import SILENCE, EventStream
 from teamwright.server.state import MAY_READ, Runner, Server, ServerState, need
 from teamwright.strategies.protocol import Members
 from teamwright.strategies.team_conversation import handoff_targets
@@ -261,7 +261,7 @@ class CompletionText:
     """Folds the items of a run into pieces of text."""
 
     def __init__(self, team: Team) -> None:
-        self._last = team.members[-1].name if answers_last(team) else None
+        self._last = answering_member(team)
         self._root: str | None = None
         self._turns: dict[str, _Turn] = {}
         self._speaker: str | None = None
@@ -335,9 +335,9 @@ def rest_of(text: str, passed: list[str]) -> str | None:
     return None
 
 
-def answers_last(team: Team) -> bool:
-    """Whether the reply of the last member, as it is written, is the answer of the team."""
+def answering_member(team: Team) -> str | None:
+    """Return the member whose reply, as it is written, is the answer of the team, where that is known before."""
     names = [member.name for member in team.members]
     if team.strategy.name != "sequential" or names.count(names[-1]) > 1 or handoff_targets(Members(team.members)):
-        return False
-    return team.members[-1].policy.confirm is None and team.policy.confirm is None
+        return None
+    return names[-1] if team.members[-1].policy.confirm is None and team.policy.confirm is None else None

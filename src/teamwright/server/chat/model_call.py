@@ -19,7 +19,7 @@ from teamwright.server.driven_runs import identity_of, run_id_of
 from teamwright.server.error_responses import while_connected
 from teamwright.server.event_feeds import TooSlow
 from teamwright.server.frames import Frame
-from teamwright.server.guard import note_started
+from teamwright.server.guard import note_run
 from teamwright.server.routes.runs import bounded
 from teamwright.server.routes.sockets import HEARTBEAT
 from teamwright.server.state import ServerState, need
@@ -87,7 +87,7 @@ class ModelCall:
                 asked = await make(named or self._run.new_id)
                 handle = await self._server.driven.start(bounded(asked, need(self._request, "run")))
                 self._run.run_id = handle.run_id
-        note_started(self._request, self._run.run_id)
+        note_run(self._request, self._run.run_id)
 
     def answered(self, *, is_kept: bool = False) -> None:
         """Note that the client gets its answer, so that the same request is another one; a kept run goes on."""
@@ -149,12 +149,8 @@ async def followed(server: ServerState, request: Request, run_id: str, role: Rol
 
 
 async def _last_number(server: ServerState, run_id: str) -> int | None:
-    """The last event of a run that has stopped, after which nothing comes; `None` if it goes on.
-
-    Its record may contain a pause or an interruption that is over, or about to be: this server resumes what it drove.
-    """
-    found = await server.engine.runs.find(run_id)
-    if found is not None and (found.status == "running" or (found.status == "interrupted" and run_id in server.driven)):
+    """The last event of a run that has stopped, after which nothing comes; `None` if it goes on."""
+    if server.driven.goes_on(await server.engine.runs.find(run_id)):
         return None
     return (await server.engine.runs.history(run_id)).number
 
@@ -179,5 +175,5 @@ def sse(value: dict[str, Any], event: str = "") -> str:
     return f"{head}data: {json.dumps(value)}\n\n"
 
 
-SILENCE, DONE = ": still here\n\n", "data: [DONE]\n\n"
-"""What a stream has in silence, and at its end."""
+DONE = "data: [DONE]\n\n"
+"""What a stream has at its end."""

@@ -20,7 +20,7 @@ from pydantic import JsonValue
 from teamwright.agents.attachments import Attachment
 from teamwright.errors import ConversationBusy, NotResumable, RunExists, RunNotFound, UsageError
 from teamwright.runtime.run_request import RunRequest, check_task, read_files
-from teamwright.server.chat.chat_completions import answers_last
+from teamwright.server.chat.chat_completions import answering_member
 from teamwright.server.chat.model_call import (
     ModelCall,
     Retry,
@@ -45,7 +45,7 @@ from teamwright.server.chat.responses_record import (
 from teamwright.server.chat.responses_wire import AnswerItem, MessageItem, NewResponse, check_format, refused
 from teamwright.server.driven_runs import identity_of
 from teamwright.server.error_responses import responses
-from teamwright.server.guard import note_started
+from teamwright.server.guard import note_run
 from teamwright.server.routes.interventions import answered_alone, send_answers
 from teamwright.server.routes.runs import beside
 from teamwright.server.routes.sockets import EventStream
@@ -205,11 +205,6 @@ async def _ready(new: RunRequest, run_id: str) -> RunRequest:
     return replace(new, run_id=run_id)
 
 
-def answering_member(team: Team) -> str | None:
-    """Return the member whose turn, as it is written, is the answer, where that is known before the end."""
-    return team.members[-1].name if answers_last(team) else None
-
-
 router = APIRouter(prefix="/v1/responses", tags=["openai"])
 Json = dict[str, Any]
 RESPONSE: dict[int | str, Json] = {
@@ -238,7 +233,7 @@ async def create_response(
     sent = ResponseRequest(server, request, asked, retry)
     answered = await sent.answer(visitor)
     if answered is not None:
-        note_started(request, answered.run_id)
+        note_run(request, answered.run_id)
         return await _answered(server, request, asked, answered)
     need(request, "run")
     team = await sent.team()

@@ -95,7 +95,7 @@ class RunTasks:
             return {**await self._head(summary, "failed"), "error": _error(f"its record is damaged: {summary.damage}")}
         if summary.status in FINAL:
             return await self._ended(summary)
-        waiting = [one for one in await self._server.inbox.questions_of(summary) if not one.answered]
+        waiting = await self._server.inbox.open_questions(summary)
         if waiting:
             asked = {one.key: input_request(one) for one in waiting}
             return {**await self._head(summary, "input_required", waiting), "inputRequests": asked}
@@ -120,7 +120,7 @@ class RunTasks:
         summary = await require_run(server.engine, run_id)
         if summary.status in FINAL:
             return wrong
-        asked = {one.key: one for one in await server.inbox.questions_of(summary) if not one.answered}
+        asked = {one.key: one for one in await server.inbox.open_questions(summary)}
         for key in [key for key in responses if key in asked]:
             try:
                 if (answer := elicited_answer(asked[key], responses[key], by.name)) is not None:

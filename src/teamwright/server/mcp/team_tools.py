@@ -311,7 +311,7 @@ class TeamTools:
         summary = await require_run(server.engine, run_id)
         if summary.status in FINAL:
             return await tool_result(server, await server.engine.runs.result(run_id))
-        if waiting := [one for one in await server.inbox.questions_of(summary) if not one.answered]:
+        if waiting := await server.inbox.open_questions(summary):
             if caller.asks_people:
                 return input_required(waiting, state)
             return waits_for_person(run_id, waiting, has_schema=has_schema)
@@ -320,24 +320,20 @@ class TeamTools:
 
     async def _follow(self, run_id: str, caller: Caller) -> None:
         """Report who works, until the run has stopped; a client that is too slow misses the rest."""
-        turns = 0
-        async with self._server.feeds.follow(run_id, form="events") as feed:
+        server, turns = self._server, 0
+        async with server.feeds.follow(run_id, form="events") as feed:
             try:
                 while (frames := await feed.next(HEARTBEAT)) is not None:
                     for frame in frames:
                         if frame.kind == "agent.asked" and (item := json.loads(frame.text))["member_kind"] != "team":
                             turns += 1
                             await caller.report(turns, f"{item['member']} works")
-                    if any(frame.kind in STOPS for frame in frames) and not await self._is_running(run_id):
+                    has_stopped = any(frame.kind in STOPS for frame in frames)
+                    if has_stopped and not server.driven.goes_on(await require_run(server.engine, run_id)):
                         return
                     caller.visitor  # noqa: B018 - raises if the token was revoked meanwhile
             except TooSlow:
-                await self._server.driven.wait(run_id)
-
-    async def _is_running(self, run_id: str) -> bool:
-        """Whether a run goes on: its record may contain a pause or an interruption that is over."""
-        summary = await require_run(self._server.engine, run_id)
-        return summary.status == "running" or (summary.status == "interrupted" and run_id in self._server.driven)
+                await server.driven.wait(run_id)
 
 
 class UnknownState(RefusedRequest):

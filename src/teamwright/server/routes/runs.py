@@ -29,7 +29,7 @@ from teamwright.server.credentials import Visitor
 from teamwright.server.error_responses import require_run, responses
 from teamwright.server.error_statuses import RefusedRequest, refusal_of
 from teamwright.server.frames import EventProjection
-from teamwright.server.guard import note_started
+from teamwright.server.guard import note_run
 from teamwright.server.masked_json import masked, unmasked
 from teamwright.server.overview import RunRow
 from teamwright.server.page.projection import stored_artifact
@@ -320,7 +320,7 @@ async def start_run(server: Server, request: Request, visitor: Runner, new: NewR
         budget=new.budget,
     )
     handle = await server.driven.start(bounded(asked, visitor))
-    note_started(request, handle.run_id)
+    note_run(request, handle.run_id)
     return StartedRun(run_id=handle.run_id)
 
 
@@ -334,7 +334,7 @@ async def fork_run(server: Server, request: Request, visitor: Runner, run_id: st
     handle = await server.driven.fork(
         run_id, at=new.at, retry=new.retry, task=task, limits=bounded_limits(new.limits, visitor)
     )
-    note_started(request, handle.run_id)
+    note_run(request, handle.run_id)
     return StartedRun(run_id=handle.run_id)
 
 
@@ -353,7 +353,7 @@ async def follow_up(server: Server, request: Request, visitor: Runner, run_id: s
     team = await read_team(engine.journal, await read_record(engine.journal, before.id), engine.models)
     asked = RunRequest(team, new.task, conversation=name, continues=None if last else run_id)
     handle = await server.driven.start(bounded(asked, visitor))
-    note_started(request, handle.run_id)
+    note_run(request, handle.run_id)
     return StartedRun(run_id=handle.run_id)
 
 

@@ -24,6 +24,8 @@ from teamwright.values.text.secret_patterns import mask_text
 
 router = APIRouter(tags=["live"])
 HEARTBEAT = 15.0
+SILENCE = ": still here\n\n"
+"""What a stream of server-sent events has where nothing happened for a while."""
 SEND_SECONDS = 10.0
 """How long a client may take for one item of a stream, or a few items of a socket, before it is dropped."""
 AT_ONCE = 20
@@ -108,7 +110,7 @@ async def _sse(request: Request, run_id: str, after: int, form: Form) -> AsyncGe
         try:
             async for frame in _with_heartbeats(feed, request):
                 if frame is None:
-                    yield ": still here\n\n"
+                    yield SILENCE
                     continue
                 # A client comes back after the last event that it has whole.
                 number = f"id: {frame.number}\n" if frame.number is not None and frame.is_last else ""
