@@ -193,7 +193,7 @@ def test_teams_that_share_teams_are_drawn_once(tmp_path: Path, capsys: pytest.Ca
     file = tmp_path / "team.yaml"
     agents = "agents: {a: {model: local}, b: {model: local}}\n"
     file.write_text(f"{agents}teams:\n{layers}  t60: {{members: [a]}}\n  u60: {{members: [b]}}\n")
-    for more in ([], ["--json"], ["--out", "team.mmd"]):
+    for more in ([], ["--json"], ["--out", str(tmp_path / "team.mmd")]):
         assert main(["show", str(file), "--team", "t0", *more]) == 0
         assert len(capsys.readouterr().out) < 10_000_000
     assert main(["validate", str(file)]) == 0
