@@ -148,7 +148,7 @@ def test_names_that_are_no_tools_are_refused() -> None:
         Toolbox(deployments.tools(), Confirm(tools=("deplyo",)), "a")
     with pytest.raises(UsageError, match="approve the reply instead"):
         Toolbox(["terminate"], Confirm(tools=("terminate",)), "a")
-    server = McpSpec(mcp=McpTool(command="x"))
+    server = McpSpec(mcp=McpTool(command=("x",)))
     Toolbox([("files", server)], Confirm(tools=("files", "only-the-server-knows")), "a")
     Toolbox(["workspace"], Confirm(tools=("workspace", "write_value")), "a")
 

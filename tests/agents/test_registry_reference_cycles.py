@@ -193,7 +193,7 @@ async def test_a_team_that_stands_in_is_not_asked_within_itself() -> None:  # M-
     async def broken(turn: Turn) -> str:
         raise ServiceError("down")
 
-    at_once = RetryPolicy(attempts=0, backoff=0)
+    at_once = RetryPolicy(times=0, backoff=0)
     a, b = (FunctionAgent(name, broken, retry=at_once) for name in "ab")
     deep = Team("deep", members=[Team("deeper", members=[b])])
     team = Team("t", members=[a], helpers=[deep], recovery=Recovery(fallback="deep"))

@@ -26,7 +26,7 @@ from tests.agents.recording import Recording
 from tests.kit.records import cut_and_resume
 
 NUMBER: JsonSchema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
-AT_ONCE = RetryPolicy(attempts=2, backoff=0.0)
+AT_ONCE = RetryPolicy(times=2, backoff=0.0)
 
 
 def rules(*given: dict[str, Any]) -> Script:
@@ -210,7 +210,7 @@ async def test_a_reply_beyond_the_cap_is_cut_and_marked() -> None:
 
 
 async def test_a_timeout_covers_the_delay() -> None:
-    agent = ScriptedAgent("a", [Rule(reply="late", delay=30)], timeout=0.05, retry=RetryPolicy(attempts=0))
+    agent = ScriptedAgent("a", [Rule(reply="late", delay=30)], timeout=0.05, retry=RetryPolicy(times=0))
     result = await run(Team("t", members=[agent]))
     assert result.failure is not None
     assert result.failure.error == "timeout"

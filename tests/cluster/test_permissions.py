@@ -48,17 +48,17 @@ HOSTILE = [
     (manifest({"model": MODEL, "evaluate": {"evaluator": "os:system"}}), "--allow module:os"),
     (manifest(team={"strategy": "antigravity:Fly"}), "--allow module:antigravity"),
     (with_tool("shell"), "--allow program:sh"),
-    (with_tool({"shell": {"root": "."}}), "--allow program:sh"),
+    (with_tool({"shell": {"folder": "."}}), "--allow program:sh"),
     (with_tool({"shell": {}}), "--allow-root DIR"),
-    (with_tool({"shell": {"root": ".", "sandbox": {"env": {"TOKEN": "x"}}}}), "--allow env:TOKEN"),
-    (with_tool({"shell": {"root": ".", "sandbox": {"readable": ["/etc"]}}}), "--allow-root /etc"),
+    (with_tool({"shell": {"folder": ".", "sandbox": {"env": {"TOKEN": "x"}}}}), "--allow env:TOKEN"),
+    (with_tool({"shell": {"folder": ".", "sandbox": {"readable": ["/etc"]}}}), "--allow-root /etc"),
     (manifest(team={"sandbox": {"writable": ["/etc"]}}), "--allow-root /etc"),
     (with_tool("files"), "--allow-root DIR"),
     (with_tool({"files": {}}), "--allow-root DIR"),
     (manifest(tools={"x": {"files": {}}}), "--allow-root DIR"),
-    (with_tool({"files": {"root": "/etc"}}), "--allow-root /etc"),
-    (with_tool({"files": {"root": "."}}), "--allow-root ."),
-    (with_tool({"files": {"root": "a/../../.."}}), "--allow-root ../.."),
+    (with_tool({"files": {"folder": "/etc"}}), "--allow-root /etc"),
+    (with_tool({"files": {"folder": "."}}), "--allow-root ."),
+    (with_tool({"files": {"folder": "a/../../.."}}), "--allow-root ../.."),
     (manifest({"model": "scripted:/etc/passwd"}), "--allow-root /etc/passwd"),
     (manifest({"model": "scripted:../../secret.yaml"}), "--allow-root ../../secret.yaml"),
     (manifest({"model": "local:/weights.gguf"}), "--allow-root /weights.gguf"),
@@ -100,7 +100,7 @@ def test_what_is_named_is_allowed(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert refused(with_tool({"function": "shop.tools:buy"}), allow) == []
     assert refused(with_tool({"function": "shopping:buy"}), allow) == ["--allow module:shopping"]
     assert refused(with_tool({"mcp": {"command": "serve", "env": {"WHO": "Bob"}}}), allow) == []
-    assert refused(with_tool({"files": {"root": str(tmp_path / "inner")}}), allow) == []
+    assert refused(with_tool({"files": {"folder": str(tmp_path / "inner")}}), allow) == []
     assert refused(manifest({"model": MODEL, "instructions": "Hi ${WHO}"}), allow) == []
     for host, options in (("x.example", []), ("y.example", ["--allow env:SHOP_TOKEN"])):
         tool = {"mcp": {"url": f"https://{host}", "headers": {"A": "${SHOP_TOKEN}"}}}
@@ -111,7 +111,7 @@ def test_a_link_out_of_an_allowed_folder_is_not_followed(tmp_path: Path) -> None
     (tmp_path / "open").mkdir()
     (tmp_path / "open" / "link").symlink_to("/etc")
     allow = Permissions.parse([], [], [], [tmp_path / "open"])
-    assert refused(with_tool({"files": {"root": str(tmp_path / "open" / "link")}}), allow) != []
+    assert refused(with_tool({"files": {"folder": str(tmp_path / "open" / "link")}}), allow) != []
 
 
 def test_a_program_by_a_relative_path_is_that_of_the_folder_with_code(tmp_path: Path) -> None:

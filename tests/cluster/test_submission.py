@@ -107,7 +107,7 @@ async def test_a_file_of_a_run_is_never_imported_as_code(engine: Engine, tmp_pat
 
 async def test_commands_of_servers_start_beside_their_programs(engine: Engine, tmp_path: Path) -> None:
     here, there = tmp_path / "here", tmp_path / "there"
-    manifest = "agents: {one: {model: 'openai:x', tools: [{mcp: {command: python, args: [server.py]}}]}}"
+    manifest = "agents: {one: {model: 'openai:x', tools: [{mcp: {command: [python, server.py]}}]}}"
     for place in (here, there):
         (place / "teams").mkdir(parents=True)
         (place / "teams" / "server.py").write_text("")

@@ -61,7 +61,7 @@ def test_skills_travel_whole_and_stay_pinned(tmp_path: Path) -> None:
     (folder / "notes" / "more.md").write_text("More.")
     (folder / ".hidden").write_text("Not part of it.")
     (folder / "out.md").symlink_to("/etc/hostname")
-    manifest = "agents: {one: {model: 'test:x', tools: [{skills: {folders: [skills]}}]}}\n"
+    manifest = "agents: {one: {model: 'test:x', tools: [{skills: {folder: [skills]}}]}}\n"
     source = source_in(tmp_path / "team", manifest.replace("'test:x'", "'openai:x'"))
     packed = pack(source)
     assert packed.files.keys() == {"skills/review/SKILL.md", "skills/review/notes/more.md"}
@@ -73,7 +73,7 @@ def test_skills_outside_the_folder_are_pinned_under_the_path_at_which_they_trave
     (tmp_path / "shared" / "review").mkdir(parents=True)
     (tmp_path / "shared" / "review" / "SKILL.md").write_text(SKILL)
     source = source_in(
-        tmp_path / "team", "agents: {one: {model: 'openai:x', tools: [{skills: {folders: [../shared/review]}}]}}"
+        tmp_path / "team", "agents: {one: {model: 'openai:x', tools: [{skills: {folder: [../shared/review]}}]}}"
     )
     packed = pack(source, allow=[tmp_path / "shared"])
     (path,) = packed.files
@@ -85,7 +85,7 @@ def test_skills_outside_the_folder_are_pinned_under_the_path_at_which_they_trave
 
 
 @pytest.mark.parametrize(
-    "declared", ["tools: [{files: {root: notes}}], model: 'openai:x'", "model: 'local:weights/small.gguf'"]
+    "declared", ["tools: [{files: {folder: notes}}], model: 'openai:x'", "model: 'local:weights/small.gguf'"]
 )
 def test_what_a_worker_would_not_find_is_refused(tmp_path: Path, declared: str) -> None:
     source = source_in(tmp_path / "team", f"agents: {{one: {{{declared}}}}}")

@@ -39,7 +39,7 @@ def test_a_program_of_an_mcp_server_must_be_in_the_folder_with_code(tmp_path: Pa
     (tmp_path / "team").mkdir()
     (tmp_path / "team" / "server.py").write_text("")
     (tmp_path / "elsewhere").mkdir()
-    manifest = "agents: {one: {model: 'openai:x', tools: [{mcp: {command: python, args: [server.py]}}]}}"
+    manifest = "agents: {one: {model: 'openai:x', tools: [{mcp: {command: [python, server.py]}}]}}"
     for code in (None, tmp_path / "elsewhere"):
         with pytest.raises(UsageError, match=r"server\.py"):
             prepare(tmp_path / "team", manifest, code=code)

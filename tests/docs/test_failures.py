@@ -16,7 +16,7 @@ from teamwright.strategies.registry import find_strategy, strategy_names
 from tests.paths import ROOT
 
 PAGE = (ROOT / "docs" / "reference" / "failures.md").read_text(encoding="utf-8")
-NOT_RETRIED = RetryPolicy(attempts=0)
+NOT_RETRIED = RetryPolicy(times=0)
 
 
 def rows(heading: str) -> list[list[str]]:
@@ -112,7 +112,7 @@ def test_while_a_server_is_down_a_step_makes_as_many_calls_as_the_page_says() ->
         calls.append(turn)
         raise ServiceError("no connection")
 
-    patient = FunctionAgent("a", down, retry=RetryPolicy(attempts=3, backoff=0.001))
+    patient = FunctionAgent("a", down, retry=RetryPolicy(times=3, backoff=0.001))
     options: dict[str, Any] = {"steps": [{"id": "one", "agent": "a", "task": "x"}]}
     result = run_sync(Team("t", members=[patient], strategy="expert", options=options), "Go.", journal="memory")
     said = re.search(r"\+ 1 with the economy model: (\d+) calls by default", " ".join(PAGE.split()))

@@ -145,7 +145,7 @@ async def test_a_competitor_whose_retries_are_used_up_makes_one_attempt_to_vote(
 
     fakes = FakeMembers()
     members: dict[str, Any] = {name: fakes.member(name, voting("answer-2")) for name in ("lead", "b", "c")}
-    members["a"] = FunctionAgent("a", fail, retry=RetryPolicy(attempts=2, backoff=0.0))
+    members["a"] = FunctionAgent("a", fail, retry=RetryPolicy(times=2, backoff=0.0))
     result, _ = await run(collaboration(fakes, VOTE, members=members))
     assert (result.status, len(calls)) == ("degraded", 3 + 1)
 

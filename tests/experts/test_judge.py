@@ -176,7 +176,7 @@ async def test_the_retries_of_a_judge_are_used_up_once_however_often_it_is_asked
         calls.append(turn)
         raise ServiceError("no connection")
 
-    critic = FunctionAgent("critic", fail, retry=RetryPolicy(attempts=2, backoff=0.0))
+    critic = FunctionAgent("critic", fail, retry=RetryPolicy(times=2, backoff=0.0))
     result, _, _ = await evaluated(critic, times=3)
     assert result.stop_reason == "review_exceeded"
     assert len(calls) == 3 + 1 + 1

@@ -23,7 +23,7 @@ TEAMS: dict[str, dict[str, Any]] = {
     "collaborate": {"lead": "b", "steps": [{"id": "x", "agent": "a"}]},
     "react": {"lead": "a"},
 }
-QUICK = RetryPolicy(attempts=3, backoff=0.001)
+QUICK = RetryPolicy(times=3, backoff=0.001)
 
 
 def answers(failure: ChatAnswer) -> Any:

@@ -131,7 +131,7 @@ async def test_a_run_resumes_from_every_event_although_the_skill_changed_and_say
 
 def test_a_manifest_with_a_folder_that_is_no_skill_is_refused_with_its_line(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
-    text = "agents:\n  a: {model: local, tools: [{skills: {folders: [empty]}}]}\nteams: {t: {members: [a]}}\n"
+    text = "agents:\n  a: {model: local, tools: [{skills: {folder: [empty]}}]}\nteams: {t: {members: [a]}}\n"
     problem = only_problem(tmp_path, text)
     assert (problem.line, problem.message) == (
         2,

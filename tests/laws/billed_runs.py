@@ -116,7 +116,7 @@ def team_of(url: str, kind: str, seed: int, limits: Limits) -> Team:
             instructions=draw_text(kind, random, 400),
             tools=[note] if random.random() < 0.5 else [],
             max_tokens=random.choice((None, None, 300)),
-            retry=RetryPolicy(attempts=2, backoff=0),
+            retry=RetryPolicy(times=2, backoff=0),
         )
         for number in range(random.randrange(1, 7))
     ]

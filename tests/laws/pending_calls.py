@@ -112,7 +112,7 @@ class MemberSpec:
                 optional=self.optional,
                 critical=self.critical,
                 limits=self.limits,
-                retry=RetryPolicy(attempts=0 if self.plain else self.retries, backoff=self.rest),
+                retry=RetryPolicy(times=0 if self.plain else self.retries, backoff=self.rest),
                 fallback=self.fallback.agent(pending, known) if self.fallback else None,
                 can_terminate=True,
                 confirm=self.confirm,
@@ -142,7 +142,7 @@ class MemberSpec:
                 effect = Effect(
                     "model", "desk", request, partial(call, turn),
                     prompt_bytes=PROMPT_BYTES, messages=1, max_output=CAP if self.capped else None,
-                    retry=RetryPolicy(attempts=self.retries, backoff=self.rest),
+                    retry=RetryPolicy(times=self.retries, backoff=self.rest),
                     model="slow" if self.paced else "", pace=Pace(max_parallel=self.paced) if self.paced else None,
                 )  # fmt: skip
                 said = cast("CallResult", (await ctx.effect(f"e{number}", effect)).value)

@@ -277,7 +277,7 @@ class Desk:
         """Answer a turn of a member."""
         effect = Effect(
             "model", "desk", digest(turn.digest), partial(self.call, name, turn),
-            prompt_bytes=PROMPT_BYTES, messages=1, max_output=CAP, retry=RetryPolicy(attempts=0),
+            prompt_bytes=PROMPT_BYTES, messages=1, max_output=CAP, retry=RetryPolicy(times=0),
         )  # fmt: skip
         said: Any = (await ctx.effect(CALL, effect)).value
         if talks and turn.purpose == "work":

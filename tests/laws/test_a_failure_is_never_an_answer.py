@@ -69,7 +69,7 @@ async def test_every_kind_of_error_stays_a_failure(error: AgentError) -> None:
         raise error
 
     async with Engine("memory") as engine:
-        result = await engine.run(Team("t", members=[FunctionAgent("x", fail, retry=RetryPolicy(attempts=0))]), TASK)
+        result = await engine.run(Team("t", members=[FunctionAgent("x", fail, retry=RetryPolicy(times=0))]), TASK)
     assert result.status == "failed"
     assert result.output is None
     assert result.failure is not None

@@ -32,7 +32,7 @@ from tests.runtime.virtual_time import Answering, Caller, Provider, in_virtual_t
 MEMBERS = 1000
 PACE = Pace(requests_per_minute=120, tokens_per_minute=6000, max_parallel=40)
 LIMITS = Limits(tokens=65_000, calls=1200)
-RETRY = RetryPolicy(attempts=2, backoff=1)
+RETRY = RetryPolicy(times=2, backoff=1)
 SPENT = Usage(requests=1, input_tokens=20, output_tokens=30)
 FOREVER = 1e6
 
@@ -164,7 +164,7 @@ class Busy:
 
 
 async def test_a_hundred_members_over_real_sockets(tmp_path: Path) -> None:  # P-13
-    retry = RetryPolicy(attempts=5, backoff=0.01)
+    retry = RetryPolicy(times=5, backoff=0.01)
     with ModelServer(busy := Busy()) as server:
         model = ServerModel(url=server.url, name="test", max_parallel=6)
         members = [

@@ -26,7 +26,7 @@ agents:
   counter: {function: "tests.cli.parcel_agents:count"}
   teller: {function: "tests.cli.parcel_agents:tell"}
   writer: {model: scripted:replies.yaml, tools: [workspace]}
-  broken: {model: scripted:replies.yaml, retry: {attempts: 0}}
+  broken: {model: scripted:replies.yaml, retry: {times: 0}}
   chooser: {function: "tests.cli.people:ask"}
 teams:
   inner: {members: [writer]}

@@ -40,7 +40,7 @@ GRACE = 0.3
 MARGIN = 4.0
 """Seconds beyond the grace time that a busy machine may take."""
 
-NEVER = RetryPolicy(attempts=0)
+NEVER = RetryPolicy(times=0)
 
 
 @dataclass

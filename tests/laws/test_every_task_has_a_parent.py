@@ -38,7 +38,7 @@ from tests.laws.program import program_team
 from tests.laws.random_programs import RUN_ID, TASK, RandomProgram, has_begun, log_of, random_programs
 from tests.paths import ROOT
 
-NEVER = RetryPolicy(attempts=0)
+NEVER = RetryPolicy(times=0)
 ENDINGS = ("agent.replied", "agent.failed")
 
 

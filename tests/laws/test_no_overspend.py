@@ -49,7 +49,7 @@ class Spender:
             for number, cap in enumerate(self.caps):
                 effect = Effect(
                     "model", "m", digest(name, str(number)), self._call, PROMPT, 1, cap,
-                    retry=RetryPolicy(attempts=1, backoff=0), rate=lambda prompt: RATE,
+                    retry=RetryPolicy(times=1, backoff=0), rate=lambda prompt: RATE,
                 )  # fmt: skip
                 await ctx.effect(f"e{number}", effect)
             return name

@@ -72,7 +72,7 @@ def test_an_agent_gets_all_that_is_declared() -> None:  # P-01
     common: dict[str, Any] = {
         "description": "d", "capabilities": ["c"], "input_schema": {"type": "object"},
         "output_schema": {"type": "object"},
-        "timeout": 3.0, "retry": {"attempts": 1, "backoff": 0.0}, "limits": {"calls": 3}, "critical": True,
+        "timeout": 3.0, "retry": {"times": 1, "backoff": 0.0}, "limits": {"calls": 3}, "critical": True,
     }  # fmt: skip
     declared = manifest(
         models={"main": {"url": "http://127.0.0.1:1/v1", "name": "tiny"}},
@@ -94,7 +94,7 @@ def test_an_agent_gets_all_that_is_declared() -> None:  # P-01
     assert isinstance(function, FunctionAgent)
     assert model.model == ServerModel(url="http://127.0.0.1:1/v1", name="tiny")
     assert (model.settings, model.max_tokens, model.timeout, model.instructions) == ({"temperature": 0.0}, 9, 3.0, "i")
-    assert model.policy.retry == RetryPolicy(attempts=1, backoff=0.0)
+    assert model.policy.retry == RetryPolicy(times=1, backoff=0.0)
     assert (model.policy.can_terminate, model.policy.critical, model.policy.optional) == (True, True, False)
     assert function.spec.model_dump(exclude_defaults=True) == declared.agents["f"].model_dump(exclude_defaults=True)
 
@@ -143,7 +143,7 @@ def test_a_script_takes_the_place_of_a_model_with_all_else_as_declared(tmp_path:
         agents={
             "m": {
                 "model": "main", "tools": ["terminate", FUNCTION], "input_schema": schema, "output_schema": schema,
-                "max_tokens": 7, "timeout": 2.0, "retry": {"attempts": 0}, "limits": {"calls": 2},
+                "max_tokens": 7, "timeout": 2.0, "retry": {"times": 0}, "limits": {"calls": 2},
                 "capabilities": ["c"], "optional": True,
             }
         },

@@ -107,7 +107,7 @@ def test_folders_of_files_that_the_user_names_are_allowed(home: Path) -> None:  
     other = home.parent / "other"
     (other / "data").mkdir(parents=True)
     (other / "script.yaml").write_text(SCRIPT)
-    (other / "agents.yaml").write_text("agents: {b: {model: scripted:script.yaml, tools: [{files: {root: data}}]}}\n")
+    (other / "agents.yaml").write_text("agents: {b: {model: scripted:script.yaml, tools: [{files: {folder: data}}]}}\n")
     file = home / "main.yaml"
     file.write_text("teams: {t: {members: [b]}}\n")
     assert main(["validate", str(file), "--with", str(other / "agents.yaml")]) == 0

@@ -29,7 +29,7 @@ def manifest(**teams: dict[str, Any]) -> Manifest:
     return Manifest.model_validate(
         {
             "agents": {"dev": agent, "own": own, "other": {"model": "openai:m", "tools": ["named"]}},
-            "tools": {"named": {"shell": {"root": "."}}},
+            "tools": {"named": {"shell": {"folder": "."}}},
             "teams": teams,
         }
     )
@@ -93,7 +93,7 @@ def test_an_mcp_server_starts_in_its_sandbox(tmp_path: Path) -> None:
         pytest.skip("this machine has no sandbox")
     (tmp_path / "outside").write_text("secret")
     (tmp_path / "server").mkdir()
-    settings = McpTool(command="sh", args=("-c", "cat; cat ../outside"), cwd=str(tmp_path / "server"), sandbox="auto")
+    settings = McpTool(command=("sh", "-c", "cat; cat ../outside"), folder=str(tmp_path / "server"), sandbox="auto")
     ended = subprocess.run(
         confined_command(settings), input="said", capture_output=True, check=False, text=True, cwd=tmp_path / "server"
     )

@@ -51,7 +51,9 @@ AGENTS = {
         "a", model=ServerModel(url="http://localhost:1", name="m", settings={"extra_headers": {"X-Api-Key": KEY}})
     ),
     "a header of an MCP server": model_agent("a", tools=[mcp(url="http://localhost:1", headers={"X-Auth-Token": KEY})]),
-    "a variable of an MCP server": model_agent("a", tools=[mcp(command="x", env={"GITHUB_TOKEN": KEY, "PAGER": "c"})]),
+    "a variable of an MCP server": model_agent(
+        "a", tools=[mcp(command=("x",), env={"GITHUB_TOKEN": KEY, "PAGER": "c"})]
+    ),
     "a fallback": model_agent("a", fallback=model_agent("b", model=SERVER)),
     "another model of the same agent": model_agent("a", fallback=model_agent("a", model=SERVER)),
     "the settings of another model of the same agent": model_agent(

@@ -121,7 +121,7 @@ def test_what_is_expected_is_checked_and_nothing_else(case: LoadedCase) -> None:
 
 def test_failed_attempts_are_replayed_without_waiting_for_them(tmp_path: Path) -> None:
     replies = "  - {agent: writer, error: rate_limit, times: 1}\n" + REPLIES.partition("\n")[2]
-    team = TEAM.replace("Write.", "Write., retry: {attempts: 2, backoff: 0.2}")
+    team = TEAM.replace("Write.", "Write., retry: {times: 2, backoff: 0.2}")
     case = made_case(write_team(tmp_path / "report", team, "rules:\n" + replies), "Explain B-trees")
     assert [one.error for one in case.recording.replies[WRITER].failures] == ["rate_limit"]
     assert replay_case(case, kill=True).passes

@@ -65,7 +65,7 @@ class TestFiles(ToolSourceConformance):
         self.root = tmp_path
 
     def make(self) -> ToolSource:
-        return FilesSource(FilesTool(root=str(self.root)))
+        return FilesSource(FilesTool(folder=str(self.root)))
 
 
 class TestWorkspace(ToolSourceConformance):
@@ -89,7 +89,7 @@ class TestMcp(ToolSourceConformance):
 
     def make(self) -> ToolSource:
         variables = {"PYTHONPATH": str(ROOT)}
-        settings = McpTool(command=sys.executable, args=(*SERVER, self.notes), env=variables, tools=("add",))
+        settings = McpTool(command=(sys.executable, *SERVER, self.notes), env=variables, tools=("add",))
         return McpSource("arithmetic", settings)
 
 

@@ -240,6 +240,6 @@ def _has_rootless_files(kind: str, value: JsonValue) -> bool:
             if tool == one and kind == "agent":
                 return True
             settings = tool.get(one) if isinstance(tool, dict) else None
-            if isinstance(settings, dict) and not settings.get("root"):
+            if isinstance(settings, dict) and not settings.get("folder"):
                 return True
     return False

@@ -146,9 +146,9 @@ def _with_commands_in(manifest: Manifest, folder: Path) -> Manifest:
 
 
 def _tool_in(tool: str | ToolSpec, folder: Path) -> str | ToolSpec:
-    if not isinstance(tool, McpSpec) or tool.mcp.cwd is None or VARIABLE in tool.mcp.cwd:
+    if not isinstance(tool, McpSpec) or tool.mcp.folder is None or VARIABLE in tool.mcp.folder:
         return tool
-    return McpSpec(mcp=tool.mcp.model_copy(update={"cwd": str(folder / tool.mcp.cwd)}))
+    return McpSpec(mcp=tool.mcp.model_copy(update={"cwd": str(folder / tool.mcp.folder)}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,7 +304,7 @@ def prepare_team(
     if ROOTLESS in refused:
         raise UsageError(
             "The files tool has no root, and workers have no folder for it: name an absolute path that each one has,"
-            " such as  files: {root: /srv/shared}"
+            " such as  files: {folder: /srv/shared}"
         )
     return PreparedTeam(team, packed.files, "" if code is None else code.digest, tuple(one.option for one in refused))
 

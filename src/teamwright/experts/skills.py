@@ -50,7 +50,7 @@ class Skill(Value):
 class SkillFolders(Value):
     """The settings of the tool `skills`. `pinned` is added when a manifest is loaded, and recorded."""
 
-    folders: tuple[str, ...] = Field(
+    folder: tuple[str, ...] = Field(
         min_length=1, description="folders with SKILL.md, or folders of such folders, relative to this file"
     )
     pinned: SkipJsonSchema[tuple[Skill, ...] | None] = None
@@ -165,7 +165,7 @@ def _reading(path: str, written: str) -> Generator[None]:
         raise UsageError(f"{path!r} of the skill {written!r} can't be read: {error.strerror}.") from error
 
 
-SKILLS, READ_SKILL, FOLDERS, PINNED = "skills", "read_skill", "folders", "pinned"
+SKILLS, READ_SKILL, FOLDER, PINNED = "skills", "read_skill", "folder", "pinned"
 VARIABLE = "${"
 
 
@@ -244,7 +244,7 @@ def read_skills(*folders: Path | str) -> SkillSource:
 
 
 class SkillsKind(ToolKind[SkillFolders]):
-    """`{skills: {folders: […]}}`."""
+    """`{skills: {folder: […]}}`."""
 
     name = SKILLS
     model = SkillFolders
@@ -252,7 +252,7 @@ class SkillsKind(ToolKind[SkillFolders]):
     def build(self, settings: SkillFolders, options: BuildOptions) -> ToolSource:
         """Create the source; skills that were not pinned when a manifest was loaded are pinned now."""
         if settings.pinned is None:
-            return read_skills(*settings.folders)
+            return read_skills(*settings.folder)
         return SkillSource(settings.pinned, options.spec)
 
     def tool_names(self, fields: Fields | None, name: str) -> Sequence[str] | None:
@@ -261,22 +261,22 @@ class SkillsKind(ToolKind[SkillFolders]):
 
     def check(self, fields: Fields, owner: str, report: ProblemReport) -> None:
         """Report folders that have no skills."""
-        for written, place in fields.texts(SKILLS, FOLDERS):
+        for written, place in fields.texts(SKILLS, FOLDER):
             if VARIABLE not in written:
                 report.collect(place, owner, pin_skills, [(written, Path(place.file).parent / written)])
 
     def relocate(self, settings: JsonValue, move: Callable[[str], str]) -> JsonValue:
         """Move the folders."""
         match settings:
-            case {"folders": list() as folders}:
-                return {**settings, FOLDERS: [move(one) if isinstance(one, str) else one for one in folders]}
+            case {"folder": list() as folders}:
+                return {**settings, FOLDER: [move(one) if isinstance(one, str) else one for one in folders]}
             case _:
                 return settings
 
     def pin(self, settings: JsonValue, folder: Callable[[str], Path]) -> JsonValue:
         """Add the names, descriptions and digests of the skills."""
         match settings:
-            case {"folders": list() as folders} if not any(VARIABLE in str(one) for one in folders):
+            case {"folder": list() as folders} if not any(VARIABLE in str(one) for one in folders):
                 pinned = pin_skills([(str(one), folder(str(one))) for one in folders])
                 return {**settings, PINNED: [skill.model_dump(mode="json") for skill in pinned]}
             case _:
@@ -286,11 +286,11 @@ class SkillsKind(ToolKind[SkillFolders]):
         """Make the folders absolute."""
         settings = SkillFolders.model_validate((spec.model_extra or {})[SKILLS])
         skills = [one.model_copy(update={"folder": str(folder(one.folder))}) for one in settings.pinned or ()]
-        return _spec([str(folder(one)) for one in settings.folders], skills or None)
+        return _spec([str(folder(one)) for one in settings.folder], skills or None)
 
 
 def _spec(folders: Sequence[str], skills: Sequence[Skill] | None) -> ToolSpec:
-    data: dict[str, JsonValue] = {FOLDERS: list[JsonValue](folders)}
+    data: dict[str, JsonValue] = {FOLDER: list[JsonValue](folders)}
     if skills is not None:
         data[PINNED] = [cast("JsonValue", skill.model_dump(mode="json")) for skill in skills]
     return CustomTool.model_validate({SKILLS: data})

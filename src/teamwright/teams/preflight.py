@@ -65,9 +65,9 @@ def _misplaced_workspaces(team: Team) -> Iterator[str]:
         if inner is not team and inner.workspace is not None:
             yield f"the team {inner.name!r} can't have a `workspace` within {team.name!r}; set it on {team.name!r}"
     workspace, names = team.workspace, Members(team.members, team.helpers).names
-    if workspace is not None and workspace.merger is not None and workspace.merger not in names:
-        hint = nearest(workspace.merger, names).rstrip(".")
-        yield f"the team {team.name!r}: the merger {workspace.merger!r} is no member; {hint}"
+    if workspace is not None and workspace.agent is not None and workspace.agent not in names:
+        hint = nearest(workspace.agent, names).rstrip(".")
+        yield f"the team {team.name!r}: the merger {workspace.agent!r} is no member; {hint}"
 
 
 def _unheard(team: Team) -> Iterator[str]:

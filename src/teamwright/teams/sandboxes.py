@@ -5,6 +5,7 @@ What has a sandbox of its own keeps it, and so does a team within the team. Noth
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterable, Iterator
 from typing import cast
 
@@ -123,12 +124,12 @@ def _programs(agent: AgentSpec, manifest: Manifest, sandbox: AnySandbox | None) 
     if agent.isolate == "process" and agent.sandbox is None and sandbox is None:
         yield "the function"
     if agent.acp is not None and agent.sandbox is None and sandbox is None:
-        yield f"the coding agent {agent.acp.command!r}"
+        yield f"the coding agent {shlex.join(agent.acp.command)!r}"
     for tool in agent.tools:
         declared = manifest.tools.get(tool, tool) if isinstance(tool, str) else tool
         match confined_tool(declared, sandbox):
             case McpSpec(mcp=settings) if settings.command is not None and settings.sandbox is None:
-                yield f"the MCP server {settings.command!r}"
+                yield f"the MCP server {settings.command[0]!r}"
             case _:
                 pass
     yield from _checks(agent.evaluate, sandbox)

@@ -108,18 +108,24 @@ Duration = Annotated[
 """Seconds, which may be written with a unit."""
 
 
-class RetryPolicy(Value):
-    """How many times, and with which backoff, a failed call is retried."""
+class Backoff(Value):
+    """The shortest and the longest wait before a retry."""
 
-    attempts: int = Field(default=3, ge=0, le=20, description="retries after the first attempt")
-    backoff: float = Field(
-        default=2.0, ge=0, allow_inf_nan=False, description="seconds before the second attempt, doubled each time"
-    )
-    longest: float = Field(
+    min: float = Field(default=2.0, ge=0, allow_inf_nan=False, description="seconds before the second attempt")
+    max: float = Field(
         default=60.0,
         ge=0,
         allow_inf_nan=False,
         description="the longest wait in seconds, whatever the provider asks for",
+    )
+
+
+class RetryPolicy(Value):
+    """How many times, and with which backoff, a failed call is retried."""
+
+    times: int = Field(default=3, ge=0, le=20, description="retries after the first attempt")
+    backoff: Annotated[float, Field(ge=0, allow_inf_nan=False)] | Backoff = Field(
+        default=2.0, description="seconds before the second attempt, doubled each time; or {min, max}"
     )
     outlast: Duration = Field(
         default=0.0,
@@ -127,6 +133,11 @@ class RetryPolicy(Value):
         allow_inf_nan=False,
         description="how long the run may pause for a provider that says when it takes calls again, such as `6h`",
     )
+
+    @property
+    def waits(self) -> Backoff:
+        """The shortest and the longest wait."""
+        return self.backoff if isinstance(self.backoff, Backoff) else Backoff(min=self.backoff)
 
 
 DEFAULT_RETRY = RetryPolicy.model_construct()

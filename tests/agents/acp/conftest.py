@@ -25,7 +25,7 @@ def coder(tmp_path: Path) -> Callable[..., AcpAgent]:
     def make(
         name: str = "coder", command: str = COMMAND, env: dict[str, str] | None = None, **more: object
     ) -> AcpAgent:
-        own = {one: more.pop(one) for one in ("ceiling", "idempotent") if one in more}
+        own = {one: more.pop(one) for one in ("idempotent",) if one in more}
         variables = {"COUNT": str(tmp_path / "count"), "PIDS": str(tmp_path / "pids"), **(env or {})}
         return AcpAgent(name, AcpCommand(command=command, env=variables, **own), **more)  # pyright: ignore[reportArgumentType]
 

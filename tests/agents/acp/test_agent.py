@@ -20,7 +20,7 @@ from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.values.events.agent import AgentCalled, AgentProgressed, AgentReturned
 from teamwright.values.events.event import Delta, ThinkingDelta
-from teamwright.values.limits import Limits, Spend, Usage
+from teamwright.values.limits import Limits, Usage
 from teamwright.values.people import Answer, Confirm, Question
 from teamwright.values.specs.members import TeamWorkspace
 from teamwright.values.turns.results import RunResult
@@ -142,7 +142,7 @@ async def test_its_ceiling_is_reserved_before_a_turn_begins(
     coder: Coder, tmp_path: Path, tokens: int, status: str
 ) -> None:
     journal = MemoryJournal()
-    team = team_of(coder(ceiling=Spend(tokens=100)), limits=Limits(tokens=tokens))
+    team = team_of(coder(limits=Limits(message=MessageLimits(tokens=100))), limits=Limits(tokens=tokens))
     result = await run(team, "count; say done; tokens 30 10", journal)
     assert (result.status == "completed") is (status == "completed")
     assert (tmp_path / "count").exists() is (status == "completed"), "nothing is started that may exceed the budget"
@@ -154,7 +154,7 @@ async def test_its_ceiling_is_reserved_before_a_turn_begins(
 
 async def test_what_it_says_that_it_has_cost_is_charged(coder: Coder) -> None:
     journal = MemoryJournal()
-    team = team_of(coder(ceiling=Spend(usd=1)), limits=Limits(usd=2))
+    team = team_of(coder(limits=Limits(message=MessageLimits(usd=1))), limits=Limits(usd=2))
     await run(team, "say done; cost 0.25", journal)
     (returned,) = [event.fact for event in await journal.read("r") if isinstance(event.fact, AgentReturned)]
     assert returned.usage == Usage(requests=1, usd=0.25)

@@ -343,7 +343,7 @@ async def test_a_stream_in_the_dialect_of_anthropic_is_watched_as_well(monkeypat
 
 async def test_a_reply_that_broke_off_is_charged_in_full_and_asked_for_again() -> None:  # D-02
     with RawServer(STREAM + says("Half an answ"), STREAM + says("All of it.", "stop")) as server:
-        agent = ModelAgent("a", model=server.model, max_tokens=100, retry=RetryPolicy(attempts=1, backoff=0))
+        agent = ModelAgent("a", model=server.model, max_tokens=100, retry=RetryPolicy(times=1, backoff=0))
         journal = MemoryJournal()
         async with Engine(journal) as engine:
             with engine.bus.listening(lambda _: None):  # a reply is streamed to those who follow the run
@@ -362,7 +362,7 @@ async def test_a_reply_that_broke_off_is_charged_in_full_and_asked_for_again() -
 async def test_a_reply_that_never_ends_is_over_when_its_time_is() -> None:  # D-05
     drip = (STREAM, *[b": still here\n\n"] * 1000)
     with RawServer(slowly(drip, threading.Event(), 0.02)) as server:
-        agent = ModelAgent("a", model=server.model, timeout=0.5, retry=RetryPolicy(attempts=0))
+        agent = ModelAgent("a", model=server.model, timeout=0.5, retry=RetryPolicy(times=0))
         async with Engine(MemoryJournal()) as engine:
             result = await engine.run(Team("t", members=[agent]), "go")
     assert result.failure is not None

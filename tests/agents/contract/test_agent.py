@@ -87,7 +87,7 @@ def test_calls_without_their_own_retry_keep_to_that_of_the_policy() -> None:
 
     class Flaky(Agent):
         name, kind = "flaky", "own"
-        policy = Policy(retry=RetryPolicy(attempts=2, backoff=0))
+        policy = Policy(retry=RetryPolicy(times=2, backoff=0))
 
         async def respond(self, turn: Turn, ctx: Context) -> Reply:
             await ctx.effect("call", Effect("function", self.name, "request", self._call))

@@ -48,7 +48,7 @@ def test_the_settings_of_an_agent_are_its_policy(kind: str) -> None:
     settings: dict[str, Any] = {
         "limits": Limits(calls=3),
         "confirm": Confirm(after=True),
-        "retry": RetryPolicy(attempts=1),
+        "retry": RetryPolicy(times=1),
         "too_long": "fail",
         "max_bytes": 5000,
         "critical": True,
@@ -68,7 +68,7 @@ def test_a_misspelt_setting_is_an_error_that_names_the_right_one(kind: str) -> N
 
 @pytest.mark.parametrize("kind", ["model", "function", "scripted"])
 def test_a_policy_comes_back_from_the_declaration(kind: str) -> None:
-    agent = KINDS[kind](limits=Limits(calls=3), optional=True, max_bytes=5000, retry=RetryPolicy(attempts=1))
+    agent = KINDS[kind](limits=Limits(calls=3), optional=True, max_bytes=5000, retry=RetryPolicy(times=1))
     again = policy_from_spec("a", agent.spec, one_call=kind == "function")
     assert again == agent.policy
 

@@ -90,7 +90,7 @@ WITH_TOOLS: list[tuple[dict[str, object], str]] = [
     ({"tools": [3]}, "There is the number 3 among the tools: pass a function, an agent"),
     ({"tools": ["serch"]}, "There is no tool 'serch': pass the function itself, or write module:function"),
     ({"tools": ["workspac"]}, r"There is no tool 'workspac': did you mean 'workspace'\?"),
-    ({"tools": [McpTool(command="x")]}, r"write  McpSpec\(mcp=…\)"),
+    ({"tools": [McpTool(command=("x",))]}, r"write  McpSpec\(mcp=…\)"),
     ({"tools": [lambda x: x]}, "A lambda has no name; give the tool one"),
     ({"instructions": 3}, "instructions.* 3"),
     ({"max_tokens": 0}, "max_tokens: must be at least 1, and 0 is not"),

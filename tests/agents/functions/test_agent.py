@@ -45,7 +45,7 @@ from tests.agents.sample_functions import (
 )
 
 NUMBER: JsonSchema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
-AT_ONCE = RetryPolicy(attempts=2, backoff=0.0)
+AT_ONCE = RetryPolicy(times=2, backoff=0.0)
 
 
 async def answer(agent: FunctionAgent, task: str = "go") -> Reply:
@@ -249,7 +249,7 @@ async def test_the_failure_of_a_helper_is_that_of_the_function_with_the_messages
     async def broken(text: str) -> str:
         raise ServiceError("down")
 
-    first, second = FunctionAgent("first", shout), FunctionAgent("second", broken, retry=RetryPolicy(attempts=0))
+    first, second = FunctionAgent("first", shout), FunctionAgent("second", broken, retry=RetryPolicy(times=0))
 
     async def asking(turn: Turn, ctx: Context) -> object:
         await ctx.ask(first, Turn("loud"), key="first")
@@ -423,7 +423,7 @@ async def test_a_thread_that_ends_within_the_grace_time_is_not_abandoned() -> No
         stop.wait(30)
         return "late"
 
-    agent = FunctionAgent("a", patient, timeout=0.05, retry=RetryPolicy(attempts=0))
+    agent = FunctionAgent("a", patient, timeout=0.05, retry=RetryPolicy(times=0))
     threading.Timer(0.2, stop.set).start()
     result, events = await run(agent)
     assert failure_of(result)[0] == "timeout"
@@ -433,7 +433,7 @@ async def test_a_thread_that_ends_within_the_grace_time_is_not_abandoned() -> No
 async def test_a_thread_that_does_not_end_is_left_behind_visibly(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "THREAD_GRACE", 0.05)
     stop = threading.Event()
-    agent = FunctionAgent("a", lambda turn: stop.wait(30), timeout=0.05, retry=RetryPolicy(attempts=0))
+    agent = FunctionAgent("a", lambda turn: stop.wait(30), timeout=0.05, retry=RetryPolicy(times=0))
     result, events = await run(agent)
     stop.set()
     assert result.status == "failed"
@@ -472,7 +472,7 @@ threads.THREAD_GRACE = 0.05
 def hang(text: str) -> str:
     time.sleep(600)
     return ""
-agent = FunctionAgent("a", hang, timeout=0.05, retry=RetryPolicy(attempts=0))
+agent = FunctionAgent("a", hang, timeout=0.05, retry=RetryPolicy(times=0))
 print(run_sync(agent, "go", journal="memory").status)
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=30, check=False)
@@ -543,7 +543,7 @@ def test_a_process_is_ended_at_a_timeout_and_the_next_attempt_has_another(tmp_pa
     for timeout in (1.5, 5.0, 15.0):  # a busy machine may take longer to start a process
         trace.write_text("")
         agent = FunctionAgent(
-            "a", leave_a_trace_and_hang, isolate="process", timeout=timeout, retry=RetryPolicy(attempts=1, backoff=0.0)
+            "a", leave_a_trace_and_hang, isolate="process", timeout=timeout, retry=RetryPolicy(times=1, backoff=0.0)
         )
         result, events = anyio.run(run, agent, str(trace))
         assert failure_of(result)[0] == "timeout"

@@ -315,7 +315,12 @@ async def test_a_file_comes_before_the_cache_point_of_its_message() -> None:  # 
 
 
 async def test_an_image_of_an_mcp_server_reaches_the_model() -> None:  # L-A-4
-    server = McpTool(command=sys.executable, args=(str(ROOT / "tests" / "agents" / "picture_server.py"),))
+    server = McpTool(
+        command=(
+            sys.executable,
+            str(ROOT / "tests" / "agents" / "picture_server.py"),
+        )
+    )
     eyes = Eyes(ToolCallPart("draw", {"word": "cat"}), "a cat")
     agent = ModelAgent("looker", model=eyes.model, tools=[McpSpec(mcp=server)])
     async with Engine("memory") as engine:

@@ -106,7 +106,7 @@ async def test_a_server_that_can_not_be_reached_is_reported_with_the_reason_of_t
         ):
             model = ServerModel(url=f"http://{host}:{taken.getsockname()[1]}/v1", name="tiny")
             with pytest.raises(ServiceError, match=f"^The model 'tiny' can't be reached: {reason}$"):
-                await ModelAgent("m", model=model, retry=RetryPolicy(attempts=0)).respond(Turn("Go."), Recording().ctx)
+                await ModelAgent("m", model=model, retry=RetryPolicy(times=0)).respond(Turn("Go."), Recording().ctx)
 
 
 @pytest.mark.parametrize(

@@ -273,7 +273,7 @@ def test_a_link_under_the_name_of_a_draft_is_not_written_to(tmp_path: Path, what
 
 async def test_the_tools_come_as_a_group_and_as_an_agent_declares_them(tmp_path: Path) -> None:
     ctx = cast("Context", Recording(owned=owning("a")))
-    box = Toolbox([FilesSpec(files=FilesTool(root=str(tmp_path)))])
+    box = Toolbox([FilesSpec(files=FilesTool(folder=str(tmp_path)))])
     async with box.open(ctx) as tools:
         assert [offer.name for offer in tools.definitions] == list(NAMES)
         assert all(offer.description for offer in tools.definitions)
@@ -284,7 +284,7 @@ async def test_the_tools_come_as_a_group_and_as_an_agent_declares_them(tmp_path:
             tools.validate("write_file", {"path": "b"})
     async with box.open(ctx, allow=["read_file"]) as tools:
         assert [offer.name for offer in tools.definitions] == ["read_file"]
-    assert box.specs == [FilesSpec(files=FilesTool(root=str(tmp_path)))]
+    assert box.specs == [FilesSpec(files=FilesTool(folder=str(tmp_path)))]
 
 
 async def test_without_a_root_it_is_the_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -307,7 +307,7 @@ async def test_a_write_that_has_begun_ends_before_its_step_does(
 
     monkeypatch.setattr(file_tools, "_write_atomically", slowly)
     with anyio.move_on_after(0.05):
-        source = FilesSource(FilesTool(root=str(tmp_path)))
+        source = FilesSource(FilesTool(folder=str(tmp_path)))
         await source.call("write_file", {"path": "a", "content": "x"}, ToolContext("k", "p", FREE))
     assert (tmp_path / "a").exists()
 
@@ -340,7 +340,7 @@ def writer(name: str, *paths: str, root: Path) -> ScriptedAgent:
     """A member that writes its name to these files, and returns the results."""
     rules = [Rule(tool=ToolRule(name="write_file", args={"path": path, "content": name}), times=1) for path in paths]
     rules += [Rule(match="is not this step's to write", reply="refused"), Rule(reply="written")]
-    return ScriptedAgent(name, rules, tools=[FilesSpec(files=FilesTool(root=str(root)))])
+    return ScriptedAgent(name, rules, tools=[FilesSpec(files=FilesTool(folder=str(root)))])
 
 
 async def test_steps_of_a_plan_write_what_they_own_and_nothing_else(tmp_path: Path) -> None:  # Z-05
@@ -361,18 +361,18 @@ def test_a_manifest_may_say_where_the_files_are(tmp_path: Path) -> None:
     (tmp_path / "replies.yaml").write_text("[{reply: done}]")
     (tmp_path / "team.yaml").write_text(
         "agents:\n"
-        "  a: {model: scripted:replies.yaml, tools: [{files: {root: site}}]}\n"
+        "  a: {model: scripted:replies.yaml, tools: [{files: {folder: site}}]}\n"
         "  b: {model: scripted:replies.yaml, tools: [pages]}\n"
         "  c: {model: scripted:replies.yaml, tools: [files], confirm: {tools: [write_file]}}\n"
         "teams: {t: {members: [a, b, c]}}\n"
-        "tools: {pages: {files: {root: ../pages}}}\n"
+        "tools: {pages: {files: {folder: ../pages}}}\n"
     )
     team = load_team(tmp_path / "team.yaml", allow_roots=[tmp_path.parent / "pages"])
     sources = [source for member in team.members for source in cast("ScriptedAgent", member).toolbox.sources]
     roots = [source.settings for source in sources if isinstance(source, FilesSource)]
     assert roots == [
-        FilesTool(root=str(tmp_path / "site")),
-        FilesTool(root=str(tmp_path.parent / "pages")),
+        FilesTool(folder=str(tmp_path / "site")),
+        FilesTool(folder=str(tmp_path.parent / "pages")),
         FilesTool(),
     ]
 

@@ -124,7 +124,7 @@ async def test_questions_of_one_round_and_of_the_next_are_asked_until_the_answer
 async def test_a_server_that_was_restarted_meanwhile_gets_the_answers_that_it_asked_for(tmp_path: Path) -> None:
     """It lives as long as its run, and seals its state with a key of its process: the call begins again."""
     notes = tmp_path / "notes"
-    program = McpSpec(mcp=McpTool(command=sys.executable, args=(PROGRAM, str(notes))))
+    program = McpSpec(mcp=McpTool(command=(sys.executable, PROGRAM, str(notes))))
     result, asked = await through(clerk(program, "delete", name="x"), Answer(text="yes"))
     assert (result.output, len(asked)) == ("deleted x (about x)", 1)
     done = [json.loads(line) for line in notes.read_text().splitlines()]
@@ -155,7 +155,7 @@ async def test_only_a_server_that_asks_in_its_results_hears_that_people_answer(s
     """One of an earlier revision would ask while its call waits, and no person answers so fast."""
     assert (await through(clerk(server, "declared")))[0].output == "elicitation"
     args = ("-S", "-m", "tests.agents.small_arithmetic_server", str(tmp_path / "notes"))
-    earlier = McpSpec(mcp=McpTool(command=sys.executable, args=args, env={"PYTHONPATH": str(ROOT)}))
+    earlier = McpSpec(mcp=McpTool(command=(sys.executable,), args=args, env={"PYTHONPATH": str(ROOT)}))
     result, _ = await through(clerk(earlier, "where"))
     assert "'declared': {}" in (result.output or "")
 

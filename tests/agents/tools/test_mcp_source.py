@@ -136,7 +136,7 @@ async def test_a_tool_that_a_server_lists_twice_is_offered_once_with_a_warning()
         async def request(self, label: str, send: object) -> object:
             return listed
 
-    server = McpServer("twice", McpTool(command="x"), cast("McpConnection", Listing()), 1000)
+    server = McpServer("twice", McpTool(command=("x",)), cast("McpConnection", Listing()), 1000)
     (only,) = await server.definitions(Recording().ctx)
     assert (only.name, only.description) == ("add", "one")
     assert server.warnings == ("the MCP server 'twice' lists the tool 'add' more than once; the first is used",)
@@ -144,7 +144,7 @@ async def test_a_tool_that_a_server_lists_twice_is_offered_once_with_a_warning()
 
 def test_a_folder_that_is_not_there_is_a_mistake_in_a_manifest(tmp_path: Path) -> None:
     (tmp_path / "here").mkdir()
-    text = "agents: {a: {model: local, tools: [{mcp: {command: x, cwd: %s}}]}}"
+    text = "agents: {a: {model: local, tools: [{mcp: {command: x, folder: %s}}]}}"
     (problem,) = problems(tmp_path, text % "nowhere")
     assert problem.message == "agent 'a': there is no folder 'nowhere' to start the server in"
     assert problem.column == text.index("%s") + 1
@@ -196,7 +196,7 @@ async def test_a_server_that_breaks_the_protocol_is_reported_in_our_words_and_wi
     breaks: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(logging.root, "handlers", [])  # as in a program that does not configure logging
-    broken = McpSpec(mcp=McpTool(command=sys.executable, args=("-c", BROKEN_SERVER, breaks)))
+    broken = McpSpec(mcp=McpTool(command=(sys.executable, "-c", BROKEN_SERVER, breaks)))
     with pytest.raises(AgentError) as raised:
         async with Toolbox([("broken", broken)]).open(Recording().ctx) as tools:
             await tools.call_recorded("look", {}, key="tool-1")
@@ -211,17 +211,17 @@ async def test_a_server_that_breaks_the_protocol_is_reported_in_our_words_and_wi
 
 async def test_an_mcp_server_that_cannot_start_is_reported_clearly(notes: Path) -> None:
     for wrong, why in (
-        (McpTool(command="no-such-program"), "there is no command 'no-such-program'; check it, or install it"),
-        (McpTool(command=sys.executable, cwd="/no/such"), "there is no folder '/no/such'; check its cwd"),
+        (McpTool(command=("no-such-program",)), "there is no command 'no-such-program'; check it, or install it"),
+        (McpTool(command=(sys.executable,), folder="/no/such"), "there is no folder '/no/such'; check its  folder"),
     ):
         with pytest.raises(ToolError, match=f"'mcp-1' can't be started: {why}") as raised:
             async with Toolbox([McpSpec(mcp=wrong)]).open(Recording().ctx):
                 pass
         assert (raised.value.kind, raised.value.retryable) == ("tool", False)
-    assert McpSource("far", McpTool(command="x", cwd="/no/such")).problems() == [
-        "The MCP server 'far' can't be started: there is no folder '/no/such'; check its cwd."
+    assert McpSource("far", McpTool(command=("x",), folder="/no/such")).problems() == [
+        "The MCP server 'far' can't be started: there is no folder '/no/such'; check its  folder."
     ]
-    broken = McpSpec(mcp=McpTool(command=sys.executable, args=("-c", "raise SystemExit('no database')")))
+    broken = McpSpec(mcp=McpTool(command=(sys.executable, "-c", "raise SystemExit('no database')")))
     with pytest.raises(ServiceError, match=r"'mcp-1' did not answer .*no database"):
         async with Toolbox([broken]).open(Recording().ctx):
             pass
@@ -431,7 +431,7 @@ async def test_a_server_starts_in_its_folder_with_few_variables(
 ) -> None:
     for name in ("SHOP_KEY", "SHOP_NAME", "SHOP_REGION"):
         monkeypatch.setenv(name, "a-very-private-value-1")
-    server = arithmetic(notes, cwd=str(tmp_path), env={"SHOP_NAME": "x"})
+    server = arithmetic(notes, folder=str(tmp_path), env={"SHOP_NAME": "x"})
     async with Toolbox([server]).open(Recording().ctx) as tools:
         found = await tools.call_recorded("where", {}, key="tool-1")
     assert isinstance(found, dict)
@@ -452,7 +452,7 @@ async def test_paths_of_a_server_are_relative_to_the_manifest(
     (folder / "replies.yaml").write_text("rules: [{tool: {name: where}, times: 1}, {reply: done}]\n")
     (folder / "team.yaml").write_text(
         "agents:\n  a: {model: scripted:replies.yaml, tools: [sums]}\n"
-        "tools: {sums: {mcp: {command: bin/serve, args: [notes]}}}\nteams: {t: {members: [a]}}\n"
+        "tools: {sums: {mcp: {command: [bin/serve, notes]}}}\nteams: {t: {members: [a]}}\n"
     )
     monkeypatch.chdir(tmp_path)
     async with Engine(MemoryJournal()) as engine:
@@ -463,7 +463,7 @@ async def test_paths_of_a_server_are_relative_to_the_manifest(
 
 async def test_a_server_that_does_not_answer_in_time_is_reported(notes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mcp_connection, "START_SECONDS", 0.2)
-    silent = McpSpec(mcp=McpTool(command=sys.executable, args=("-c", "import sys; sys.stdin.read()")))
+    silent = McpSpec(mcp=McpTool(command=(sys.executable, "-c", "import sys; sys.stdin.read()")))
     with pytest.raises(ServiceError, match=r"'mcp-1' did not answer within 0\.2 s"):
         async with Toolbox([silent]).open(Recording().ctx):
             pass

@@ -87,7 +87,7 @@ async def test_a_command_that_is_ended_is_an_error_with_the_reason(tmp_path: Pat
 
 async def test_a_recorded_command_is_not_run_again(tmp_path: Path) -> None:
     rules = [Rule(tool=ToolRule(name="run_command", args={"command": "echo ran >> log"}), times=1), Rule(reply="done")]
-    tool = ShellSpec(shell=ShellTool(root=str(tmp_path), sandbox="none"))
+    tool = ShellSpec(shell=ShellTool(folder=str(tmp_path), sandbox="none"))
     team = Team("t", members=[ScriptedAgent("dev", rules, tools=[tool])])
     journal = MemoryJournal()
     async with Engine(journal) as engine:
@@ -136,7 +136,7 @@ async def test_a_machine_without_a_sandbox_is_one_error_before_anything_starts(
 
 
 def test_a_folder_that_is_missing_is_a_problem(tmp_path: Path) -> None:
-    [problem] = ShellSource(ShellTool(root=str(tmp_path / "gone"), sandbox="none")).problems()
+    [problem] = ShellSource(ShellTool(folder=str(tmp_path / "gone"), sandbox="none")).problems()
     assert "there is no folder" in problem
 
 
@@ -144,9 +144,9 @@ def test_settings_are_checked_and_their_folders_move_with_the_manifest(tmp_path:
     with pytest.raises(InvalidValue, match="seconds"):
         SandboxSettings(seconds=0)
     assert sandbox_settings("none") == SandboxSettings(backend="none")
-    moved = ShellKind().relocate({"root": "a", "sandbox": {"readable": ["b"], "env": {}}}, lambda one: f"../{one}")
-    assert moved == {"root": "../a", "sandbox": {"readable": ["../b"], "env": {}}}
-    spec = ShellSpec(shell=ShellTool(root="a", sandbox=SandboxSettings(writable=("b",))))
+    moved = ShellKind().relocate({"folder": "a", "sandbox": {"readable": ["b"], "env": {}}}, lambda one: f"../{one}")
+    assert moved == {"folder": "../a", "sandbox": {"readable": ["../b"], "env": {}}}
+    spec = ShellSpec(shell=ShellTool(folder="a", sandbox=SandboxSettings(writable=("b",))))
     resolved = ShellKind().resolve(spec, lambda one: tmp_path / one)
     assert isinstance(resolved, ShellSpec)
     assert resolved.shell.root == str(tmp_path / "a")

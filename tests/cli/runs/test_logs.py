@@ -39,7 +39,7 @@ async def test_retries_and_failures_are_weighed() -> None:  # P-02
     async def flaky(turn: Turn) -> str:
         raise AgentTimeout("too slow")
 
-    agent = FunctionAgent("b", flaky, retry=RetryPolicy(attempts=1, backoff=0.001))
+    agent = FunctionAgent("b", flaky, retry=RetryPolicy(times=1, backoff=0.001))
     inner = Team("inner", members=[agent])
     async with Engine("memory") as engine:
         await engine.run(Team("outer", members=[inner]), "go", run_id="r")

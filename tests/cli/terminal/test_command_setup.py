@@ -33,7 +33,7 @@ MANIFEST = """
 agents:
   f: {{function: "{module}:answer"}}
   m: {{model: scripted:replies.yaml, tools: [{{function: "{module}:look"}}, lookup, server]}}
-  n: {{model: scripted:replies.yaml, tools: [{{mcp: {{command: touch, args: ["{mark}"]}}}}]}}
+  n: {{model: scripted:replies.yaml, tools: [{{mcp: {{command: [touch, "{mark}"]}}}}]}}
 tools:
   lookup: "{module}:look"
   server: {{mcp: {{url: "http://127.0.0.1:9/mcp"}}}}

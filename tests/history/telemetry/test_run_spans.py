@@ -40,7 +40,7 @@ def caller(name: str, fails: int = 0, *, usage: Usage | None = None, kind: str =
         return Returned("said", usage or Usage(requests=1, input_tokens=100, output_tokens=20, usd=0.5))
 
     async def respond(turn: Turn, ctx: Context) -> str:
-        retry = RetryPolicy(attempts=3, backoff=0.0)
+        retry = RetryPolicy(times=3, backoff=0.0)
         effect = Effect(kind, "openai:gpt-x", turn.digest, call, retry=retry)  # pyright: ignore[reportArgumentType]
         return str((await ctx.effect("request-1", effect)).value)
 

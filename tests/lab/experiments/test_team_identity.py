@@ -14,8 +14,8 @@ TEAM = """\
 agents:
   clerk: {model: 'scripted:replies.yaml', tools: [ways, notes]}
 tools:
-  ways: {skills: {folders: [ways]}}
-  notes: {files: {root: notes}}
+  ways: {skills: {folder: [ways]}}
+  notes: {files: {folder: notes}}
 """
 
 

@@ -22,7 +22,7 @@ from teamwright.values.turns.turn import Reply, Turn
 
 FAILED = "!"
 """The prefix of an answer that is a failure; the kind of error follows."""
-ONCE_MORE = RetryPolicy(attempts=1, backoff=0.02)
+ONCE_MORE = RetryPolicy(times=1, backoff=0.02)
 
 
 def http_member(url: str, name: str, calls: int = 1, to: str | None = None, **more: Any) -> FunctionAgent:

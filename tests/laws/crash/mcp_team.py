@@ -20,7 +20,7 @@ SERVER = ("-S", "-m", "tests.laws.crash.tool_server")
 def mcp_team(url: str) -> Team:
     """A model agent with an MCP server, between two plain members."""
     model = ServerModel(url=f"{url.removesuffix('/call')}/v1", name=WEIGHS)
-    scales = McpSpec(mcp=McpTool(command=sys.executable, args=(*SERVER, url), env={"PYTHONPATH": str(ROOT)}))
+    scales = McpSpec(mcp=McpTool(command=(sys.executable, *SERVER, url), env={"PYTHONPATH": str(ROOT)}))
     agent = ModelAgent("modeller", model=model, tools=[("scales", scales)])
     return Team("with-tools", members=[http_member(url, "a"), agent, http_member(url, "z")])
 

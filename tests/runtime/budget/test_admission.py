@@ -36,7 +36,7 @@ def test_a_waiter_for_a_model_keeps_no_budget_from_others() -> None:
     async def main() -> None:
         resting = Provider(lambda number: RateLimited("slow", retry_after=60) if number == 1 else 1.0)
         other = Provider()
-        again = RetryPolicy(attempts=1, backoff=0)
+        again = RetryPolicy(times=1, backoff=0)
         members = [
             Caller("told", resting, ONE, "a", retry=again),
             Caller("waits", resting, ONE, "a"),
@@ -72,7 +72,7 @@ def test_what_can_never_fit_is_refused_at_once_though_the_model_rests() -> None:
     async def main() -> None:
         provider = Provider(lambda number: RateLimited("slow", retry_after=60))
         members = [Caller("told", provider, ONE), Caller("greedy", provider, ONE, cap=5000)]
-        members[0].retry = RetryPolicy(attempts=0)
+        members[0].retry = RetryPolicy(times=0)
         result, events = await run(bounded(side_by_side("t", members), tokens=300))
         assert result.output == "Failure Failure"
         assert [event.fact.needed for event in events if isinstance(event.fact, BudgetRefused)] == [356]
@@ -218,7 +218,7 @@ def test_budgets_and_slots_never_lock_each_other(
             f"m{load.model}",
             load.times,
             load.cap,
-            retry=RetryPolicy(attempts=1, backoff=1),
+            retry=RetryPolicy(times=1, backoff=1),
             own_limits=Limits(tokens=tokens[2]),
             own=lambda attempt: ServiceError("once") if load.fails and attempt == 1 else load.takes,
         )

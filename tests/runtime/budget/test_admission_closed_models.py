@@ -145,7 +145,7 @@ def test_a_wait_beyond_what_may_be_outlasted_fails_as_before(error: type[RateLim
 def test_a_call_gives_up_once_all_its_waits_together_reach_the_limit() -> None:
     async def main() -> None:
         provider, journal = Provider(lambda number: ServiceError("later", retry_after=2.5 * HOURS)), MemoryJournal()
-        team = team_of(Caller("a", provider, retry=RetryPolicy(attempts=0, outlast=6 * HOURS)))
+        team = team_of(Caller("a", provider, retry=RetryPolicy(times=0, outlast=6 * HOURS)))
         ended, _ = await run(team, journal)
         async with Engine(journal, wall=now) as engine:
             for _ in range(2):
@@ -159,7 +159,7 @@ def test_a_call_gives_up_once_all_its_waits_together_reach_the_limit() -> None:
 def test_a_limit_without_a_time_is_outlasted_with_waits_that_double() -> None:
     async def main() -> None:
         provider, journal = closed_until(1 * HOURS, named=False), MemoryJournal()
-        team = team_of(Caller("a", provider, retry=RetryPolicy(attempts=1, backoff=2, outlast=2 * HOURS)))
+        team = team_of(Caller("a", provider, retry=RetryPolicy(times=1, backoff=2, outlast=2 * HOURS)))
         ended, _ = await run(team, journal)
         async with Engine(journal, wall=now) as engine:
             while ended.status == "paused":

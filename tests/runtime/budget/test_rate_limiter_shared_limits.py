@@ -15,7 +15,7 @@ from teamwright.agents.scripted import Rule
 from teamwright.errors import RateLimited, ServiceError
 from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.teams.team_loader import load_team
-from teamwright.values.call_limits import RetryPolicy
+from teamwright.values.call_limits import Backoff, RetryPolicy
 from teamwright.values.events.agent import AgentCalled
 from teamwright.values.events.budget import BudgetEased, BudgetThrottled
 from teamwright.values.events.event import Event
@@ -24,7 +24,7 @@ from teamwright.values.people import Question
 from tests.kit.records import cut
 from tests.runtime.virtual_time import Caller, Provider, in_virtual_time, most_in_a_minute, now, run, side_by_side
 
-AT_ONCE = RetryPolicy(attempts=9, backoff=0.0)
+AT_ONCE = RetryPolicy(times=9, backoff=0.0)
 
 
 def test_all_branches_of_a_run_share_the_limits_of_a_model() -> None:
@@ -229,7 +229,7 @@ def test_a_storm_of_refusals_narrows_it_to_what_the_provider_takes() -> None:  #
     async def main() -> None:
         provider = Provider()
         provider.answer = lambda number: RateLimited("slow") if provider.out > 3 else 1.0
-        retry = RetryPolicy(attempts=20, backoff=1.0, longest=5.0)
+        retry = RetryPolicy(times=20, backoff=Backoff(min=1.0, max=5.0))
         members = [Caller(f"c{n}", provider, retry=retry) for n in range(300)]
         result, events = await run(side_by_side("t", members))
         assert result.output == " ".join(["Reply"] * 300)
@@ -244,7 +244,7 @@ def test_a_storm_of_refusals_narrows_it_to_what_the_provider_takes() -> None:  #
 def test_a_provider_that_only_ever_refuses_is_not_hammered() -> None:
     async def main() -> None:
         provider = Provider(lambda number: RateLimited("slow"))
-        members = [Caller(f"c{n}", provider, retry=RetryPolicy(attempts=3)) for n in range(40)]
+        members = [Caller(f"c{n}", provider, retry=RetryPolicy(times=3)) for n in range(40)]
         result, _ = await run(side_by_side("t", members))
         assert result.output == " ".join(["Failure"] * 40)
         assert len(provider.began) == 160

@@ -35,7 +35,7 @@ RATE = Rate(input=1_250_000, output=10_000_000)
 
 def served(url: str, tokens: int = 10_000, **settings: object) -> Team:
     model = ServerModel(url=url, name="tiny", price=Price(input=1, output=10))
-    agent = ModelAgent("a", model=model, retry=RetryPolicy(attempts=3, backoff=0), **settings)  # pyright: ignore[reportArgumentType]
+    agent = ModelAgent("a", model=model, retry=RetryPolicy(times=3, backoff=0), **settings)  # pyright: ignore[reportArgumentType]
     return Team("t", members=[agent], limits=Limits(tokens=tokens, usd=1.0))
 
 

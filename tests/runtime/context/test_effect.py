@@ -16,7 +16,7 @@ from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.runtime.handle import Handle
 from teamwright.strategies import Outcome, Task
 from teamwright.strategies.protocol import Members
-from teamwright.values.call_limits import RetryPolicy
+from teamwright.values.call_limits import Backoff, RetryPolicy
 from teamwright.values.events.agent import RUN_KIND, AgentCalled, AgentCallFailed
 from teamwright.values.events.budget import BudgetExceeded, BudgetRefused
 from teamwright.values.events.event import Delta, Event
@@ -26,7 +26,7 @@ from tests.kit.records import cut, cut_and_resume
 from tests.kit.strategies import FunctionStrategy
 
 Call = Callable[[Attempt], Awaitable[Returned]]
-AT_ONCE = RetryPolicy(attempts=2, backoff=0.0)
+AT_ONCE = RetryPolicy(times=2, backoff=0.0)
 USAGE = Usage(requests=1, input_tokens=5, output_tokens=5)
 
 
@@ -208,7 +208,7 @@ async def test_the_wait_before_a_retry_is_kept_across_a_crash() -> None:
             raise RateLimited("slow down", retry_after=30.0)
         return Returned("fine", USAGE)
 
-    team = team_of(Model("m", limited, retry=RetryPolicy(attempts=1, backoff=0.0)))
+    team = team_of(Model("m", limited, retry=RetryPolicy(times=1, backoff=0.0)))
     async with Engine("memory", wall=lambda: now) as engine:
         handle = await engine.start(team, "go", run_id="r")
         await failed.wait()
@@ -242,7 +242,7 @@ async def test_whatever_a_call_does_wrong_is_a_recorded_failure(error: BaseExcep
     async def wrong(attempt: Attempt) -> Returned:
         raise error
 
-    result, events, _ = await run(team_of(Model("m", wrong, retry=RetryPolicy(attempts=0))))
+    result, events, _ = await run(team_of(Model("m", wrong, retry=RetryPolicy(times=0))))
     assert result.status == "failed"
     assert len(facts(events, AgentCallFailed)) == 1
 
@@ -392,7 +392,7 @@ async def test_what_is_said_of_a_wait_is_what_is_waited(monkeypatch: pytest.Monk
 
     class Named(Model):
         async def respond(self, turn: Turn, ctx: Context) -> Reply:
-            policy = RetryPolicy(attempts=2, backoff=0.01, longest=0.1)
+            policy = RetryPolicy(times=2, backoff=Backoff(min=0.01, max=0.1))
             effect = Effect("model", "m", "request", call, 84, 1, 100, policy, model="m")
             return Reply.of(self.name, str((await ctx.effect("request", effect)).value))
 

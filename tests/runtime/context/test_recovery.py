@@ -19,7 +19,7 @@ from teamwright.values.events.run import RunPaused
 from teamwright.values.turns.messages import Message
 from tests.kit.records import cut_and_resume
 
-AT_ONCE = RetryPolicy(attempts=1, backoff=0)
+AT_ONCE = RetryPolicy(times=1, backoff=0)
 
 
 class FailingMembers:
@@ -104,7 +104,7 @@ async def test_a_team_sets_fallback_and_retries_for_members_that_set_none() -> N
         calls.append("call")
         raise ServiceError("down")
 
-    recovery = Recovery(retry=RetryPolicy(attempts=2, backoff=0), fallback="b")
+    recovery = Recovery(retry=RetryPolicy(times=2, backoff=0), fallback="b")
     team = Team("t", members=[FunctionAgent("a", flaky)], helpers=[fakes.says("b")], recovery=recovery)
     result, events, _ = await run(team)
     assert result.output == "b said"
@@ -226,9 +226,9 @@ def test_pieces_are_bounded_and_lose_nothing(sizes: list[int]) -> None:
 
 MANIFEST = """
 agents:
-  a: {model: scripted:a.yaml, retry: {attempts: 0}, fallback: b}
+  a: {model: scripted:a.yaml, retry: {times: 0}, fallback: b}
   b: {model: scripted:b.yaml}
-  c: {model: scripted:a.yaml, retry: {attempts: 0}, fallback: {model: "scripted:b.yaml"}, too_long: fail}
+  c: {model: scripted:a.yaml, retry: {times: 0}, fallback: {model: "scripted:b.yaml"}, too_long: fail}
 teams:
   t: {members: [a, c], recovery: {fallback: b, too_long: fallback}}
 """

@@ -59,7 +59,7 @@ def waiting_team(kind: Kind, seconds: float, reached: Callable[[], None]) -> Tea
         return Returned("awake")
 
     async def call(turn: Turn, ctx: Context) -> str:
-        policy = RetryPolicy(attempts=1, backoff=0.0)
+        policy = RetryPolicy(times=1, backoff=0.0)
         return str((await ctx.effect("call", Effect("function", "limited", "", limited, retry=policy))).value)
 
     if kind == "timer":

@@ -25,7 +25,7 @@ from teamwright.values.turns.turn import Turn
 from tests.laws.random_programs import RUN_ID, TASK, log_of
 
 GRACE = 0.4
-NEVER = RetryPolicy(attempts=0)
+NEVER = RetryPolicy(times=0)
 
 
 class Hanging:

@@ -16,7 +16,7 @@ from teamwright.journal.sqlite.journal import SqliteJournal
 MANIFEST = """\
 agents:
   first: {function: "orders:first"}
-  second: {model: scripted:replies.yaml, tools: [{files: {root: data}}], confirm: {before: true}}
+  second: {model: scripted:replies.yaml, tools: [{files: {folder: data}}], confirm: {before: true}}
   third: {function: "orders:last", confirm: {before: true}}
 teams:
   shop: {members: [first, second, third]}
@@ -58,7 +58,7 @@ async def test_a_run_whose_folder_is_gone_says_so_and_how_to_go_on(tmp_path: Pat
 
 async def test_a_folder_of_files_that_is_gone_is_noticed_before_a_tool_is_called(tmp_path: Path) -> None:
     (tmp_path / "replies.yaml").write_text("rules: [{reply: said, times: 9}]\n")
-    file = written(tmp_path / "shop", "agents: {second: {tools: [{files: {root: data}}], confirm: {before: true}}}\n")
+    file = written(tmp_path / "shop", "agents: {second: {tools: [{files: {folder: data}}], confirm: {before: true}}}\n")
     async with Engine(tmp_path / "j.db") as engine:
         await engine.run(load_team(file, model=f"scripted:{tmp_path / 'replies.yaml'}"), "go", run_id="r")
         (tmp_path / "shop").rename(tmp_path / "renamed")

@@ -30,7 +30,7 @@ def team_of(folder: Path, address: str, token: str = "none") -> Team:
 agents:
   far:
     a2a: {{url: "{address}", headers: {{Authorization: "Bearer ${{A2A_TOKEN}}"}}}}
-    retry: {{attempts: 1, backoff: 0.01}}
+    retry: {{times: 1, backoff: 0.01}}
 teams:
   local: {{members: [far]}}
 """

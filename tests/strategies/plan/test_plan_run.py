@@ -96,7 +96,7 @@ async def test_an_ending_by_time_names_the_setting_that_gives_more() -> None:
 async def test_waits_for_a_provider_are_no_time_of_the_team_and_survive_a_crash() -> None:  # K-11
     left = [RateLimited("slow down", retry_after=0.5), None]
     fakes = FakeMembers()
-    busy = fakes.member("z", lambda _: left.pop(0) if left else None, retry=RetryPolicy(attempts=2, backoff=0.01))
+    busy = fakes.member("z", lambda _: left.pop(0) if left else None, retry=RetryPolicy(times=2, backoff=0.01))
     team = Team("t", members=[busy], strategy="expert", options={"timeout": 0.4})
     journal = MemoryJournal()
     async with Engine(journal) as engine:

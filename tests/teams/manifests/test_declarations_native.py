@@ -19,7 +19,7 @@ def test_a_full_manifest_becomes_values(tmp_path: Path) -> None:
         tools:
           search: my.tools:search
           count: {function: my.tools:count, description: Counts words.}
-          files: {mcp: {command: files-server, args: [--read-only], tools: [read]}}
+          files: {mcp: {command: [files-server, --read-only], tools: [read]}}
         agents:
           researcher:
             description: Finds facts
@@ -31,7 +31,7 @@ def test_a_full_manifest_becomes_values(tmp_path: Path) -> None:
             settings: {temperature: 0.2}
             max_tokens: 500
             timeout: 30
-            retry: {attempts: 1}
+            retry: {times: 1}
             limits: {tokens: 5000, calls: 4, seconds: 60}
           near: {model: near}
           here: {model: local}
@@ -109,7 +109,7 @@ def test_anchors_may_live_in_extra_blocks(tmp_path: Path) -> None:
         ("tools: {terminate: 'a:b'}", "'terminate' is a built-in tool", 1, 9),
         ("tools: {t: {mcp: {}}}", "an MCP server needs either 'command' or 'url'", 1, 18),
         ("tools: {t: {mcp: {url: 'http://x', args: [a]}}}", "'args' goes with 'command', which is not there", 1, 36),
-        ("tools: {t: {mcp: {url: 'http://x', cwd: .}}}", "'cwd' goes with 'command', which is not there", 1, 36),
+        ("tools: {t: {mcp: {url: 'http://x', folder: .}}}", "'folder' goes with 'command', which is not there", 1, 36),
         ("tools: {t: {mcp: {command: x, share: team}}}", "'run' or 'engine', and this is the text 'team'", 1, 38),
         ("tools: {t: {mcp: {command: x, heders: {A: b}}}}", "(did you mean 'headers'?)", 1, 31),
         ("tools: {t: {mcp: {url: nowhere}}}", "'nowhere' is not an http address", 1, 24),

@@ -14,7 +14,17 @@ def test_references_are_replaced_everywhere() -> None:
     manifest = Manifest(
         agents={"a": AgentSpec(model="${MODEL}", instructions="Hi ${WHO}, pay $5 or $${WHO}")},
         models={"m": ServerModel(url="http://${HOST}/v1", name="x", api_key="${KEY}")},
-        tools={"t": McpSpec(mcp=McpTool(command="run", args=("--place=${HOST}",), env={"PLACE": "${HOST}"}))},
+        tools={
+            "t": McpSpec(
+                mcp=McpTool(
+                    command=(
+                        "run",
+                        "--place=${HOST}",
+                    ),
+                    env={"PLACE": "${HOST}"},
+                )
+            )
+        },
     )
     environment = {"MODEL": "openai:x", "WHO": "Ann", "HOST": "h", "KEY": "s3cret"}
     resolved, secrets = resolve_secrets(manifest, environment)
@@ -114,7 +124,7 @@ def test_plain_variables_are_settings_and_secrets_are_known_by_name_or_by_field(
             "t": McpSpec(
                 mcp=McpTool(url="http://x", headers={"X-Shop": "a ${CODE}", "Accept": "${KIND}"}),
             ),
-            "u": McpSpec(mcp=McpTool(command="run", env={"DB_PASSWORD": "${PLAIN}", "PLACE": "${HOST}"})),
+            "u": McpSpec(mcp=McpTool(command=("run",), env={"DB_PASSWORD": "${PLAIN}", "PLACE": "${HOST}"})),
         },
     )
     environment = {
@@ -135,7 +145,7 @@ def test_more_secrets_than_can_be_searched_for_are_refused() -> None:
 
 
 def test_a_secret_that_is_passed_on_to_an_mcp_server_is_known() -> None:
-    server = McpSpec(mcp=McpTool(command="run", env={"A": "${SHOP_KEY}", "B": "${SHOP_REGION}"}))
+    server = McpSpec(mcp=McpTool(command=("run",), env={"A": "${SHOP_KEY}", "B": "${SHOP_REGION}"}))
     environment = {"SHOP_KEY": "s3cret-of-the-shop", "SHOP_REGION": "north"}
     assert resolve_secrets(Manifest(tools={"t": server}), environment)[1] == {"s3cret-of-the-shop"}
 
@@ -164,7 +174,7 @@ def test_a_connection_string_is_a_secret_by_its_value_and_never_part_of_a_prompt
     with pytest.raises(ManifestError, match="may not read 'PLACE', which holds a password") as caught:
         resolve_secrets(Manifest(agents={"a": AgentSpec(instructions="Look at ${PLACE}")}), {"PLACE": value})
     assert "pa55word" not in str(caught.value)
-    server = McpSpec(mcp=McpTool(command="run", env={"PLACE": "${PLACE}"}))
+    server = McpSpec(mcp=McpTool(command=("run",), env={"PLACE": "${PLACE}"}))
     _, secrets = resolve_secrets(Manifest(tools={"t": server}), {"PLACE": value})
     assert secrets == {value}
 
@@ -172,7 +182,7 @@ def test_a_connection_string_is_a_secret_by_its_value_and_never_part_of_a_prompt
 @pytest.mark.parametrize("name", ["TEAMWRIGHT_JOURNAL", "TEAMWRIGHT_REDIS", "TEAMWRIGHT_WEBHOOK"])
 def test_no_manifest_reads_the_variables_of_teamwright_itself(name: str) -> None:
     model = ServerModel(url=f"https://x.example/${{{name}}}", name="x", api_key=f"${{{name}}}")
-    server = McpSpec(mcp=McpTool(command="run", env={"A": f"${{{name}}}"}))
+    server = McpSpec(mcp=McpTool(command=("run",), env={"A": f"${{{name}}}"}))
     with pytest.raises(ManifestError) as caught:
         resolve_secrets(Manifest(models={"m": model}, tools={"t": server}), {name: "postgresql://a:b@c/d"})
     places = ["models.m.url", "models.m.api_key", "tools.t.mcp.env.A"]

@@ -14,7 +14,7 @@ from tests.teams.manifests.manifests import loaded
 GOOD = """\
 x-shared: &shared {model: primary, timeout: 5}
 models: {primary: "openai:x", near: {url: "http://localhost/v1", name: y}}
-tools: {search: "m:f", files: {mcp: {command: run, args: [a]}}}
+tools: {search: "m:f", files: {mcp: {command: [run, a]}}}
 agents:
   a: {<<: *shared, instructions: "Be brief.", tools: [search, terminate], settings: {temperature: 0.5}}
   b: {model: near, output_schema: {type: object, properties: {x: {type: string}}}}

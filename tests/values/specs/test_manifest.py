@@ -22,10 +22,10 @@ def test_an_agent_declares_both_schemas_and_how_it_is_called() -> None:  # P-01
             "settings": {"temperature": 0.3},
             "max_tokens": 100,
             "timeout": 5,
-            "retry": {"attempts": 1, "backoff": 0},
+            "retry": {"times": 1, "backoff": 0},
         }
     )
-    assert spec.retry == RetryPolicy(attempts=1, backoff=0)
+    assert spec.retry == RetryPolicy(times=1, backoff=0)
     assert AgentSpec.model_validate_json(spec.model_dump_json()) == spec
 
 

@@ -1,7 +1,7 @@
 """A coding agent as a member, over the Agent Client Protocol: Claude Code, Codex, Gemini CLI, and others.
 
 Nothing that it asks a model for is counted here. A turn is one effect, or one more after each of its requests for
-permission that a person decides; a budget holds its ceiling meanwhile. It changes files in the tree of its turn.
+permission that a person decides; a budget holds what it may spend meanwhile. It changes files in the tree of its turn.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ MOST_DECISIONS = 100
 TOOL_KINDS = ("read", "edit", "delete", "move", "search", "execute", "think", "fetch", "switch_mode", "other")
 """The kinds of tool calls for which a coding agent may ask permission, as the protocol names them."""
 GO_ON = "You asked for permission, and were interrupted. Your request was {}. Go on with the task."
-GAP = "a turn is charged what its agent reports, also beyond its `ceiling`; what it does besides files may happen twice"
+GAP = "a turn is charged what its agent reports, also beyond its limits; what it does besides files may happen twice"
 """What of our promises does not hold for coding agents."""
 CUT = {"max_tokens": "its model reached the longest output", "max_turn_requests": "it made as many requests as it may"}
 """Why an agent stopped before it was done."""
@@ -162,18 +162,18 @@ class AgentTurn:
         """Return the record of the next part of the turn, from the record where it has one."""
         agent, ctx, number = self._agent, self._ctx, len(self._decisions)
         earlier = [f"{about} {approved}" for about, approved in self._decisions]
-        retry = agent.policy.retry
+        retry, limits = agent.policy.retry, agent.policy.limits
         effect = Effect(
             kind="function",
             name=agent.name,
-            request=digest(agent.command.command, self._instructions, self._turn.digest, *earlier),
+            request=digest(*agent.command.command, self._instructions, self._turn.digest, *earlier),
             call=self._call,
             retry=None if retry is DEFAULT_RETRY else retry,
             timeout=agent.timeout,
             default_timeout=SECONDS,
             max_bytes=RECORD_FACTOR * self._most_bytes,
             in_doubt=None if agent.command.idempotent else InDoubtPolicy(repeat=False),
-            ceiling=Spend(tokens=0, usd=0) if self._is_charged_in_full else agent.command.ceiling or Spend(),
+            ceiling=Spend(tokens=0, usd=0) if self._is_charged_in_full else (limits and limits.message) or Spend(),
         )
         try:
             returned = await ctx.effect(f"part-{number}" if number else "call", effect)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shlex
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
@@ -128,15 +127,12 @@ def command_of(label: str, declared: AcpCommand) -> list[str]:
     """Return a command as a list; raises `InvalidRequest` if it can't be read, or its program is not there."""
     if (problem := command_problem(declared)) is not None:
         raise InvalidRequest(f"The coding agent {label!r} can't be started: {problem}.")
-    return shlex.split(declared.command)
+    return [*declared.command]
 
 
 def command_problem(declared: AcpCommand) -> str | None:
     """Return why a command can't be started; `None` if its program is there."""
-    try:
-        program = (shlex.split(declared.command) or [""])[0]
-    except ValueError as error:
-        return f"the command {declared.command!r} can't be read ({error})"
+    program = declared.command[0]
     if shutil.which(program, path=declared.env.get("PATH")) is None:
         return f"there is no command {program!r}; check it, or install it"
     return None

@@ -57,11 +57,11 @@ def wait_before_retry(policy: RetryPolicy | None, failures: int, error: AgentErr
 
     The backoff doubles each time; a wait that the provider requests is honoured up to the longest allowed.
     """
-    if policy is None or not error.retryable or failures > policy.attempts:
+    if policy is None or not error.retryable or failures > policy.times:
         return None
-    wait = policy.backoff * 2 ** (failures - 1)
+    wait = policy.waits.min * 2 ** (failures - 1)
     wait += wait * JITTER * chance
-    return min(policy.longest, max(wait, error.retry_after or 0.0))
+    return min(policy.waits.max, max(wait, error.retry_after or 0.0))
 
 
 def wait_to_outlast(
@@ -76,12 +76,12 @@ def wait_to_outlast(
     if policy is None or not policy.outlast:
         return None
     left = policy.outlast - outlasted
-    if (asked := error.retry_after or 0.0) > policy.longest:
-        asked += policy.backoff * JITTER * chance
+    if (asked := error.retry_after or 0.0) > policy.waits.max:
+        asked += policy.waits.min * JITTER * chance
         return asked if asked <= left else None
-    if not isinstance(error, RateLimited) or failures <= policy.attempts or left <= 0:
+    if not isinstance(error, RateLimited) or failures <= policy.times or left <= 0:
         return None
-    return min(left, max(policy.longest, policy.backoff, outlasted, SHORTEST_PAUSE))
+    return min(left, max(policy.waits.max, policy.waits.min, outlasted, SHORTEST_PAUSE))
 
 
 def recorded_error(kind: str, message: str) -> AgentError:

@@ -203,17 +203,17 @@ class FilesSource(MethodSource):
     methods = Files
 
     def __init__(self, settings: FilesTool, spec: str | ToolSpec | None = None) -> None:
-        self.settings, self.uses_tree = settings, settings.root is None
+        self.settings, self.uses_tree = settings, settings.folder is None
         self.spec = spec if spec is not None else FilesSpec(files=settings)
 
     def bind(self, context: ToolContext) -> Files:
         """Create the tools of one call below the root."""
-        root = Path(self.settings.root) if self.settings.root else context.folder
+        root = Path(self.settings.folder) if self.settings.folder else context.folder
         return Files(root, context.owned, context.idempotency_key)
 
 
 class FilesKind(ToolKind[FilesTool]):
-    """`files`, or `{files: {root: …}}`."""
+    """`files`, or `{files: {folder: …}}`."""
 
     name = FILES
     model = FilesTool
@@ -229,11 +229,11 @@ class FilesKind(ToolKind[FilesTool]):
 
     def relocate(self, settings: JsonValue, move: Callable[[str], str]) -> JsonValue:
         """Move the root."""
-        return moved_folders(settings, "root", move)
+        return moved_folders(settings, "folder", move)
 
     def resolve(self, spec: ToolSpec, folder: Callable[[str], Path]) -> ToolSpec:
         """Make the root absolute."""
-        return FilesSpec(files=resolved_folders(spec.files, "root", folder)) if isinstance(spec, FilesSpec) else spec
+        return FilesSpec(files=resolved_folders(spec.files, "folder", folder)) if isinstance(spec, FilesSpec) else spec
 
 
 @contextmanager

@@ -200,7 +200,7 @@ class McpSession:
         reason = self.stderr_tail() or (f"{type(error).__name__}: {error}" if error is not None else "it was stopped")
         command = self._settings.command
         if isinstance(error, OSError) and command is not None:
-            absent = f"there is no command {command!r}; check it, or install it"
+            absent = f"there is no command {command[0]!r}; check it, or install it"
             found = absent if isinstance(error, FileNotFoundError) else error.strerror or reason
             return ServerNotStarted(label, missing_folder(self._settings) or found)
         return ServiceError(f"The MCP server {label!r} did not answer ({reason}).")

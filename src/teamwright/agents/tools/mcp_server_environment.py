@@ -36,17 +36,18 @@ def server_parameters(settings: McpTool) -> StdioServerParameters:
 
     program, *arguments = confined_command(settings)
     return StdioServerParameters(
-        command=program, args=arguments, env=server_variables(settings, os.environ), cwd=settings.cwd
+        command=program, args=arguments, env=server_variables(settings, os.environ), cwd=settings.folder
     )
 
 
 def confined_command(settings: McpTool) -> list[str]:
     """Return the command of a server with its arguments, in its sandbox if it has one."""
-    command = [_program(settings), *settings.args]
+    program, *arguments = settings.command or ("",)
+    command = [_program(program, settings), *arguments]
     if settings.sandbox is None:
         return command
     sandbox = sandbox_settings(settings.sandbox)
-    return find_sandbox(sandbox).confined(command, Path(settings.cwd or ".").resolve(), sandbox)
+    return find_sandbox(sandbox).confined(command, Path(settings.folder or ".").resolve(), sandbox)
 
 
 def server_variables(settings: McpTool, environ: Mapping[str, str]) -> dict[str, str]:
@@ -59,14 +60,13 @@ def server_variables(settings: McpTool, environ: Mapping[str, str]) -> dict[str,
 
 def missing_folder(settings: McpTool) -> str | None:
     """Return what to say about the folder in which a server starts, if it is not there."""
-    if settings.cwd is None or Path(settings.cwd).is_dir():
+    if settings.folder is None or Path(settings.folder).is_dir():
         return None
-    return f"there is no folder {settings.cwd!r}; check its cwd"
+    return f"there is no folder {settings.folder!r}; check its  folder"
 
 
-def _program(settings: McpTool) -> str:
-    """Return the command; one with a relative path is relative to `cwd`."""
-    command = settings.command or ""
-    if settings.cwd is None or Path(command).name == command:
+def _program(command: str, settings: McpTool) -> str:
+    """Return the program; one with a relative path is relative to `folder`."""
+    if settings.folder is None or Path(command).name == command:
         return command
-    return str(Path(settings.cwd) / command)
+    return str(Path(settings.folder) / command)

@@ -6,6 +6,7 @@ A server starts at its first use, so that a replay may never start it.
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from importlib.util import find_spec
@@ -35,7 +36,7 @@ from teamwright.agents.tools.protocol import (
     ToolKind,
     ToolSource,
 )
-from teamwright.documents.nodes import Fields, ProblemReport, shown
+from teamwright.documents.nodes import Fields, Items, ProblemReport, Scalar, shown
 from teamwright.documents.schema_check import check_secrets, check_web_address
 from teamwright.errors import CallInDoubt, MissingExtra, ServiceError, ToolError, UsageError, nearest
 from teamwright.values.call_limits import MAX_BYTES
@@ -135,18 +136,21 @@ class McpKind(ToolKind[McpTool]):
         for name in ("env", "headers"):
             check_secrets(server.get(name), name, owner, report)
         check_web_address(server.text("url"), owner, report)
-        if (cwd := server.text("cwd")) and "${" not in str(cwd.value):
-            beside = Path(cwd.place.file).parent
-            if not _is_folder(beside / str(cwd.value)):
-                message = f"{owner}: there is no folder {shown(str(cwd.value))} to start the server in"
-                report.problem(cwd.place, message, f"it is relative to {str(beside)!r}")
+        if (folder := server.text("folder")) and "${" not in str(folder.value):
+            beside = Path(folder.place.file).parent
+            if not _is_folder(beside / str(folder.value)):
+                message = f"{owner}: there is no folder {shown(str(folder.value))} to start the server in"
+                report.problem(folder.place, message, f"it is relative to {str(beside)!r}")
 
     def check_imports(self, fields: Fields, owner: str, report: ProblemReport) -> None:
         """Warn if the extra is not installed, and about a command that is not there."""
         server = fields.get("mcp")
-        command = server.text("command") if isinstance(server, Fields) else None
-        if command and BARE_COMMAND.fullmatch(str(command.value)) and which(str(command.value)) is None:
-            message = f"{owner}: there is no command {shown(str(command.value))} on this machine"
+        command = server.get("command") if isinstance(server, Fields) else None
+        program = str(command.value).split(" ")[0] if isinstance(command, Scalar) else ""
+        if isinstance(command, Items) and isinstance(first := command.items[0], Scalar):
+            program = str(first.value)
+        if command and BARE_COMMAND.fullmatch(program) and which(program) is None:
+            message = f"{owner}: there is no command {shown(program)} on this machine"
             report.warning(command.place, message, "install it, or write its path")
         if server is not None and find_spec("mcp") is None:
             report.warning(server.place, f"{owner}: {MissingExtra('mcp', 'An MCP server')}")
@@ -154,20 +158,19 @@ class McpKind(ToolKind[McpTool]):
     def relocate(self, settings: JsonValue, move: Callable[[str], str]) -> JsonValue:
         """Move the folder in which the server starts: without one, the folder of the manifest."""
         match settings:
-            case {"command": str()} if "cwd" not in settings:
-                settings = {**settings, "cwd": "."}
+            case {"command": str() | list()} if "folder" not in settings:
+                settings = {**settings, "folder": "."}
             case _:
                 pass
-        return moved_folders(settings, "cwd", move)
+        return moved_folders(settings, "folder", move)
 
     def resolve(self, spec: ToolSpec, folder: Callable[[str], Path]) -> ToolSpec:
         """Make the folder in which the server starts absolute."""
-        return McpSpec(mcp=resolved_folders(spec.mcp, "cwd", folder)) if isinstance(spec, McpSpec) else spec
+        return McpSpec(mcp=resolved_folders(spec.mcp, "folder", folder)) if isinstance(spec, McpSpec) else spec
 
     def code(self, settings: McpTool) -> Iterable[tuple[str, str]]:
         """Return the command or the URL of the server."""
-        command = " ".join((settings.command, *settings.args)) if settings.command else None
-        yield "MCP server", command or settings.url or ""
+        yield "MCP server", shlex.join(settings.command) if settings.command else settings.url or ""
 
 
 class McpServer(PausingSource):
@@ -183,7 +186,7 @@ class McpServer(PausingSource):
     def identity(self) -> str:
         """A digest of the server's command or URL, without secrets."""
         settings = self._settings
-        return digest(settings.command or "", *settings.args, settings.url or "")
+        return digest(*(settings.command or ("",)), settings.url or "")
 
     async def definitions(self, ctx: Context) -> Sequence[ToolDefinition]:
         """Return the allowed tools of the server; its list is recorded, so that a replay needs no server."""

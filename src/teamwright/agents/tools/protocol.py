@@ -257,7 +257,7 @@ class CallPolicy:
     @property
     def retry(self) -> RetryPolicy:
         """The retry policy of the effect."""
-        return RetryPolicy(attempts=self.retries) if self.retries else NO_RETRY
+        return RetryPolicy(times=self.retries) if self.retries else NO_RETRY
 
     @property
     def repeats_in_doubt(self) -> bool:

@@ -109,7 +109,7 @@ class ShellSource(MethodSource):
     methods = Shell
 
     def __init__(self, settings: ShellTool, spec: str | ToolSpec | None = None) -> None:
-        self.settings, self.uses_tree = settings, settings.root is None
+        self.settings, self.uses_tree = settings, settings.folder is None
         self.sandbox: SandboxSettings | None = sandbox_settings(settings.sandbox or AUTO)
         self._confined = self.sandbox
         self.spec = spec if spec is not None else ShellSpec(shell=settings)
@@ -117,8 +117,8 @@ class ShellSource(MethodSource):
     def problems(self) -> Sequence[str]:
         """Return why there is no sandbox here that does what is asked, or that the folder is missing."""
         found = list(filter(None, [sandbox_problem(self._confined)]))
-        if self.settings.root is not None and not Path(self.settings.root).is_dir():
-            found.append(f"there is no folder {self.settings.root!r} for the tool 'shell'; create it")
+        if self.settings.folder is not None and not Path(self.settings.folder).is_dir():
+            found.append(f"there is no folder {self.settings.folder!r} for the tool 'shell'; create it")
         return found
 
     async def definitions(self, ctx: Context) -> Sequence[ToolDefinition]:
@@ -128,12 +128,12 @@ class ShellSource(MethodSource):
 
     def bind(self, context: ToolContext) -> Shell:
         """Create the tool of one call in the folder."""
-        folder = Path(self.settings.root) if self.settings.root else context.folder or Path.cwd()
+        folder = Path(self.settings.folder) if self.settings.folder else context.folder or Path.cwd()
         return Shell(folder.resolve(), self._confined, context)
 
 
 class ShellKind(ToolKind[ShellTool]):
-    """`shell`, or `{shell: {root: …, sandbox: …}}`."""
+    """`shell`, or `{shell: {folder: …, sandbox: …}}`."""
 
     name = SHELL
     model = ShellTool
@@ -149,11 +149,11 @@ class ShellKind(ToolKind[ShellTool]):
 
     def relocate(self, settings: JsonValue, move: Callable[[str], str]) -> JsonValue:
         """Move the root, and the folders of the sandbox."""
-        return moved_folders(settings, "root", move)
+        return moved_folders(settings, "folder", move)
 
     def resolve(self, spec: ToolSpec, folder: Callable[[str], Path]) -> ToolSpec:
         """Make the folders absolute."""
-        return ShellSpec(shell=resolved_folders(spec.shell, "root", folder)) if isinstance(spec, ShellSpec) else spec
+        return ShellSpec(shell=resolved_folders(spec.shell, "folder", folder)) if isinstance(spec, ShellSpec) else spec
 
     def code(self, settings: ShellTool) -> Iterable[tuple[str, str]]:
         """Return that a model writes the commands, and what confines them."""

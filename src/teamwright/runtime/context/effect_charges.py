@@ -209,7 +209,7 @@ class EffectRecord(Struct, eq=False):
         throttled: BudgetThrottled | None = None
         if (slot := permit.slot) is not None:
             # Who waits for a slot is to find out that the model is closed, so it does not cool down then.
-            longest = policy.longest if policy is not None else None
+            longest = policy.waits.max if policy is not None else None
             throttled = slot.failed(error, wait, longest) if outlast is None else slot.failed(error, None, 0.0)
             # The call can't be sent before the model has cooled down, whatever its retry policy says.
             wait = None if wait is None else max(wait, round(slot.cooldown, 3))

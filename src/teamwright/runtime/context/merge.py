@@ -170,7 +170,7 @@ class MergeRounds:
         """Give refused changes back, and return the reply that resolves why."""
         reason, files = found["reason"], convert(found["files"], tuple[RefusedFile, ...])
         who = self._trees.merger or self._member if reason in (CONFLICT, "unresolved") else self._member
-        is_last = self._refusals == self._trees.workspace.attempts
+        is_last = self._refusals == self._trees.workspace.revisions
         self._refusals += 1
         fact = WorkspaceRefused(
             member=self._member.name,

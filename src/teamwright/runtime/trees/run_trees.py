@@ -52,7 +52,7 @@ def trees_of(run_id: str, record: RunRecord, team: Team, read_patch: ReadPatch, 
         raise NotResumable(
             f"Run {run_id!r} works on files, and the team {team.name!r} has no `workspace` now; add it again."
         )
-    merger = workspace.merger
+    merger = workspace.agent
     return RunTrees(
         RunRepository(run_folder(run_id)),
         workspace,

@@ -51,7 +51,7 @@ def code_of_agent(agent: AgentSpec, owner: str) -> Iterator[Code]:
     if agent.function is not None:
         yield Code("function", agent.function, owner)
     if agent.acp is not None:
-        yield Code("coding agent", agent.acp.command, owner)
+        yield Code("coding agent", shlex.join(agent.acp.command), owner)
     if isinstance(agent.instructions, InstructionsByFunction):
         yield Code("function", agent.instructions.function, owner)
     for check in filter(None, (agent.check_input, agent.check_output)):

@@ -13,7 +13,7 @@ from pydantic import Field, JsonValue, model_validator
 from pydantic_core import to_json
 
 from teamwright.values.specs.sandbox import AnySandbox
-from teamwright.values.specs.tools import AgentName, Name
+from teamwright.values.specs.tools import AgentName, Command, Name
 from teamwright.values.text.timed_regex import pattern_problem
 from teamwright.values.turns.messages import digest
 from teamwright.values.value import Value
@@ -52,9 +52,7 @@ class Criterion(Value):
     function: str | None = Field(
         default=None, description="module:function that gets the text and returns true, false, a score, or a pair"
     )
-    command: tuple[str, ...] | None = Field(
-        default=None, min_length=1, description="a program that gets the text on stdin and exits with 0"
-    )
+    command: Command | None = Field(default=None, description="a program that gets the text on stdin and exits with 0")
     judge: str | None = Field(default=None, min_length=1, description="a question that the judge answers")
     sandbox: AnySandbox | None = Field(
         default=None,

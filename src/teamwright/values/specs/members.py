@@ -16,10 +16,11 @@ from teamwright.values.call_limits import (
     RetryPolicy,
     TooLong,
 )
-from teamwright.values.limits import Limits, Spend
+from teamwright.values.limits import Limits
 from teamwright.values.names import is_web_address
 from teamwright.values.people import Confirm
 from teamwright.values.specs.models import AnyModel
+from teamwright.values.specs.tools import Command
 from teamwright.values.text.display import cut
 from teamwright.values.value import Value
 
@@ -92,10 +93,10 @@ class TeamWorkspace(Value):
     folder: str | None = Field(
         default=None, description="a plain folder, relative to the manifest, which the team works on a copy of"
     )
-    merger: str | None = Field(
+    agent: str | None = Field(
         default=None, description="the member that resolves conflicts; the author of the changes by default"
     )
-    attempts: int = Field(
+    revisions: int = Field(
         default=2, ge=0, le=10, description="how often refused changes are given back before the work fails"
     )
 
@@ -129,13 +130,9 @@ class RemoteAddress(Value):
 class AcpCommand(Value):
     """How a coding agent is started, which speaks the Agent Client Protocol over its input and output."""
 
-    command: str = Field(description="the program and its arguments, such as `gemini --acp`")
+    command: Command = Field(description="the program and its arguments, such as `gemini --acp`")
     env: dict[str, str] = Field(
         default={}, description="variables of the agent, besides a short list that it inherits; ${NAME} passes one on"
-    )
-    ceiling: Spend | None = Field(
-        default=None,
-        description="what is reserved of the budget before each turn; half of a share of what remains by default",
     )
     idempotent: bool = Field(
         default=True, description="whether a turn is taken again that failed or that a crash left in doubt"
@@ -143,7 +140,7 @@ class AcpCommand(Value):
 
     def mistakes(self) -> Iterable[str]:
         """Return a command that is none."""
-        if not self.command.strip():
+        if not self.command[0]:
             yield "command: is empty"
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable
 from typing import Annotated, Literal, Self
 
-from pydantic import ConfigDict, Field, StringConstraints, model_validator
+from pydantic import BeforeValidator, ConfigDict, Field, StringConstraints, WithJsonSchema, model_validator
 from pydantic.json_schema import SkipJsonSchema
 from pydantic_core import PydanticKnownError
 
@@ -43,6 +44,24 @@ UNSAFE_RETRIES = "retries repeat a call that must not be made twice"
 SAFE_RETRIES = "add  check  or  idempotent: true"
 
 
+def _words(command: object) -> object:
+    if not isinstance(command, str):
+        return command
+    try:
+        return tuple(shlex.split(command))
+    except ValueError as error:
+        raise ValueError(f"the command {command!r} can't be read ({error})") from None
+
+
+Command = Annotated[
+    tuple[str, ...],
+    Field(min_length=1),
+    BeforeValidator(_words),
+    WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}, "minItems": 1}]}),
+]
+"""A program with its arguments, which may be written as a shell reads them."""
+
+
 class FunctionTool(Value):
     """A Python function, by import path."""
 
@@ -72,16 +91,15 @@ class FunctionTool(Value):
         return self
 
 
-MCP_NEEDS = {"args": "command", "cwd": "command", "env": "command", "sandbox": "command", "headers": "url"}
+MCP_NEEDS = {"folder": "command", "env": "command", "sandbox": "command", "headers": "url"}
 """Settings of an MCP server that have an effect only with another one."""
 
 
 class McpTool(Value):
     """An MCP server, by command or URL."""
 
-    command: str | None = Field(default=None, description="the program that is the server")
-    args: tuple[str, ...] = Field(default=(), description="the arguments of the program")
-    cwd: str | None = Field(
+    command: Command | None = Field(default=None, description="the program that is the server, with its arguments")
+    folder: str | None = Field(
         default=None, description="the folder in which the command starts; that of the manifest by default"
     )
     env: dict[str, str] = Field(
@@ -111,9 +129,9 @@ class McpSpec(Value):
 
 
 class FilesTool(Value):
-    """File tools below one folder; without a root, below the current folder of the driver's process."""
+    """File tools below one folder; without a folder, below the current one of the driver's process."""
 
-    root: str | None = Field(default=None, description="the folder, relative to that of the manifest")
+    folder: str | None = Field(default=None, description="the folder, relative to that of the manifest")
 
 
 class FilesSpec(Value):
@@ -123,9 +141,9 @@ class FilesSpec(Value):
 
 
 class ShellTool(Value):
-    """A tool that runs commands in one folder, in a sandbox; without a root, in the current folder of the driver."""
+    """A tool that runs commands in one folder, in a sandbox; without a folder, in the current one of the driver."""
 
-    root: str | None = Field(default=None, description="the folder, relative to that of the manifest")
+    folder: str | None = Field(default=None, description="the folder, relative to that of the manifest")
     sandbox: AnySandbox | None = Field(default=None, description=f"{SANDBOX}, else `auto`")
 
 

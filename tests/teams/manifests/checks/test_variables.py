@@ -25,7 +25,7 @@ agents:
 teams:
   t: {members: [a]}
 tools:
-  s: {mcp: {command: serve, args: [now]}}
+  s: {mcp: {command: [serve, now]}}
 """
 
 
@@ -85,7 +85,7 @@ def test_a_setting_may_stand_in_any_text(variable: str, old: str, new: str, tmp_
         ("name: n", "name: n, api_key: '${SHOP_API_KEY}'"),
         ("https://x.example/v1", "https://u:${DB_PASS}@x.example/v1"),
         ("args: [now]", "env: {ANYTHING: '${DB_PASS}'}"),
-        ("command: serve, args: [now]", "url: 'https://x.example/?k=${DB_PASS}', headers: {X-Any: '${DB_PASS}'}"),
+        ("command: [serve, now]", "url: 'https://x.example/?k=${DB_PASS}', headers: {X-Any: '${DB_PASS}'}"),
         ("model: main", "model: {url: 'https://x.example', name: n, api_key: '${DB_PASS}'}"),
         ("Do it.", "x, tools: [{mcp: {url: 'https://x.example', headers: {A: '${DB_PASS}'}}}]"),
         ("{members: [a]}", "{members: [a], notify: {webhook: 'https://x.example/${DB_PASS}'}}"),
