@@ -21,7 +21,7 @@ from teamwright import Engine, ModelAgent, Team
 from teamwright.agents import AcpAgent, AcpCommand
 from teamwright.agents.contract.agent import Agent
 from teamwright.testing import CallTools, ChatRequest, ModelServer, Say
-from teamwright.values.limits import Limits, Spend
+from teamwright.values.limits import Limits, MessageLimits
 from teamwright.values.specs.members import TeamWorkspace
 from teamwright.values.turns.results import FINAL
 from tests.guests.members import INSTALLED, LOOKED_UP_FILE, MAKERS, call, named_model, results
@@ -53,7 +53,9 @@ def team_of(url: str, folder: Path, tokens: int | None = None) -> Team:
     """Return the team, whose members know each other by the names of their models."""
     variables = {"MODEL": url, "PIDS": str(folder / "pids")}
     command = shlex.join([sys.executable, "-I", "-S", str(AGENT)])
-    coder = AcpAgent(CODER, AcpCommand(command=command, env=variables, ceiling=Spend(tokens=CEILING)))
+    coder = AcpAgent(
+        CODER, AcpCommand(command=command, env=variables), limits=Limits(message=MessageLimits(tokens=CEILING))
+    )
     guests: list[Agent] = [MAKERS[name](name, named_model(url, name)) for name in FRAMEWORKS]
     ours = ModelAgent(OURS, model=named_model(url, OURS))
     steps: list[dict[str, JsonValue]] = [{"id": one.name} for one in (coder, *guests, ours)]

@@ -181,7 +181,7 @@ def _graph(draws: TeamDraw, names: list[str]) -> Parts:
             edges.append({"from": one, "to": names[0], "when": draw(st.sampled_from(["'again' in text", "data.ok"]))})
         if draw(st.booleans()):
             edges.append({"from": one, "to": other, "when": "error is not none"})
-        edges.append({"from": one, "to": other, "transform": draw(st.sampled_from([None, "Now {{ text }}"]))})
+        edges.append({"from": one, "to": other, "task": draw(st.sampled_from([None, "Now {{ text }}"]))})
     if not edges or draw(st.booleans()):
         edges.append({"from": names[-1], "to": names[0], "when": "'again' in text or error == 'refused'"})
     return {"edges": edges}, [], {"max_turns": draw(st.integers(2, 5)), "on_max_turns": _at_the_end(draws)}
@@ -235,8 +235,8 @@ def _reactive(draws: TeamDraw, names: list[str]) -> Parts:
         subscriptions.append({"agent": name, "on": on, "emits": emits})
     options: dict[str, Any] = {
         "subscriptions": subscriptions,
-        "max_events": draw(st.integers(2, 6)),
-        "max_depth": draw(st.integers(1, 4)),
+        "max_iterations": draw(st.integers(2, 6)),
+        "depth": draw(st.integers(1, 4)),
         "max_parallel": draw(st.integers(1, 3)),
         "goal": draw(st.sampled_from([None, None, "'done' in emitted", "state.n | default(0) == 1"])),
     }

@@ -303,9 +303,7 @@ class TestGraphByEnvelopes(ByEnvelopes, TestGraph):
     settings = Settings(
         share="a2a_lite",
         max_turns=9,
-        options={
-            "edges": [EDGES[0], EDGES[1], {"from": "member-2", "to": "member-1", "transform": "{{ text }} " + TASK}]
-        },
+        options={"edges": [EDGES[0], EDGES[1], {"from": "member-2", "to": "member-1", "task": "{{ text }} " + TASK}]},
     )
 
 

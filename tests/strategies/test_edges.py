@@ -80,11 +80,11 @@ def test_a_transform_changes_the_task_and_nothing_else() -> None:
     way = route(OPEN)
     way.record("a", Reply.of("a", "seen"))
     turn = Turn("the task", number=2)
-    assert OPEN.with_transform(turn, way.variables) is turn
-    changed = Edge(source="a", to="b", transform="{{ text }}: {{ task }}").with_transform(turn, way.variables)
+    assert OPEN.with_task(turn, way.variables) is turn
+    changed = Edge(source="a", to="b", task="{{ text }}: {{ task }}").with_task(turn, way.variables)
     assert (changed.task, changed.number, changed.purpose) == ("seen: the task", 2, "work")
 
 
 def test_each_mistake_stands_at_its_place() -> None:
-    edges = [OPEN, Edge(source="a", to="b", when="1 +", transform="{{ x }}")]
-    assert [flaw.at for flaw in edge_flaws(edges)] == [("edges", 1, "when"), ("edges", 1, "transform")]
+    edges = [OPEN, Edge(source="a", to="b", when="1 +", task="{{ x }}")]
+    assert [flaw.at for flaw in edge_flaws(edges)] == [("edges", 1, "when"), ("edges", 1, "task")]

@@ -134,7 +134,7 @@ async def test_the_record_holds_what_was_handed_over_beside_the_whole_reply() ->
 async def test_conditions_see_the_whole_reply_and_templates_only_its_envelope() -> None:  # Z-03
     fakes = FakeMembers()
     edges: list[JsonValue] = [
-        {"from": "a", "to": "b", "when": f"'{MARK}' in text", "transform": "On: {{ text }}"},
+        {"from": "a", "to": "b", "when": f"'{MARK}' in text", "task": "On: {{ text }}"},
         {"from": "a", "to": "never"},
     ]
     team = lite(fakes, "a b never", strategy="graph", options={"edges": edges})

@@ -21,10 +21,10 @@ from tests.kit.members import FakeMembers
 from tests.kit.runs import TASK, contents, run, speakers
 
 
-def edge(way: str, when: str | None = None, transform: str | None = None) -> Edge:
+def edge(way: str, when: str | None = None, task: str | None = None) -> Edge:
     """An edge from a way like `a>b`."""
     source, _, to = way.partition(">")
-    return Edge(source=source, to=to, when=when, transform=transform)
+    return Edge(source=source, to=to, when=when, task=task)
 
 
 def team(members: list[FunctionAgent], *edges: Edge, **more: Any) -> Team:
@@ -56,7 +56,7 @@ async def test_all_members_receive_the_conversation_and_the_task_last() -> None:
 
 async def test_with_the_output_alone_the_output_of_one_is_the_input_of_the_next() -> None:  # P-03
     fakes = FakeMembers()
-    await run(team(fakes.members("a b c"), edge("a>b"), edge("b>c", transform="Shorten: {{ text }}"), share="output"))
+    await run(team(fakes.members("a b c"), edge("a>b"), edge("b>c", task="Shorten: {{ text }}"), share="output"))
     assert [(turn.task, len(turn.history)) for turn in fakes.turns] == [
         (TASK, 0),
         ("a is done", 0),
@@ -106,7 +106,7 @@ async def test_a_transform_makes_the_task_of_the_next_member() -> None:  # R-06
     fakes = FakeMembers()
     a = fakes.member("a", Reply.of("a", "…", data={"points": ["one", "two"]}))
     transform = "{{ task }} Mind {{ data.points | join(' and ') }}."
-    await run(team([a, *fakes.members("b c")], edge("a>b", transform=transform), edge("b>c")))
+    await run(team([a, *fakes.members("b c")], edge("a>b", task=transform), edge("b>c")))
     assert fakes.last_turn("b").task == f"{TASK} Mind one and two."
     assert contents(fakes.last_turn("b").history) == ["…"]
     assert fakes.last_turn("c").task == TASK
@@ -149,7 +149,7 @@ async def test_a_way_that_ends_at_the_limit_has_not_reached_it() -> None:  # R-0
 
 
 @pytest.mark.parametrize(
-    ("when", "transform", "words"),
+    ("when", "task", "words"),
     [
         ("data.ok", None, "the condition 'data.ok' can't be evaluated: data.ok is missing"),
         ("text", None, "text is the text 'a is done', neither true nor false"),
@@ -157,9 +157,9 @@ async def test_a_way_that_ends_at_the_limit_has_not_reached_it() -> None:  # R-0
     ],
 )
 async def test_what_cannot_be_worked_out_fails_the_team_and_names_the_edge(
-    when: str | None, transform: str | None, words: str
+    when: str | None, task: str | None, words: str
 ) -> None:  # R-06
-    result, _ = await run(team(FakeMembers().members("a b"), edge("a>b", when, transform)))
+    result, _ = await run(team(FakeMembers().members("a b"), edge("a>b", when, task)))
     assert (result.status, result.stop_reason, speakers(result)) == ("failed", "error", ["a"])
     assert result.failure is not None
     assert result.failure.error == "expression"
@@ -237,7 +237,7 @@ async def test_a_nested_team_stands_in_it_like_any_member() -> None:  # R-09
         ([{"from": "a", "to": "b"}, {"from": "a", "to": "c"}], "'a' has more than one outgoing edge"),
         ([{"from": "a", "to": "b"}, {"from": "a", "to": "c", "when": "'x' in text"}], "more than one outgoing edge"),
         ([{"from": "a", "to": "b", "when": "dat.x"}, {"from": "a", "to": "c"}], "did you mean 'data'?"),
-        ([{"from": "a", "to": "b", "transform": "{{ x }}"}, {"from": "b", "to": "c"}], "'x' is not known here"),
+        ([{"from": "a", "to": "b", "task": "{{ x }}"}, {"from": "b", "to": "c"}], "'x' is not known here"),
         (
             [{"from": "a", "to": "b"}, {"from": "b", "to": "c"}, {"from": "c", "to": "b"}],
             "'graph' needs max_turns, since its edges lead back: b → c → b",
@@ -274,7 +274,7 @@ def test_edges_are_written_in_a_manifest_as_in_python() -> None:
         "when": "data.x",
     }
     made = team(FakeMembers().members("a b"), one)
-    assert made.spec.options["edges"] == [{"from": "a", "to": "b", "when": "data.x", "transform": None}]
+    assert made.spec.options["edges"] == [{"from": "a", "to": "b", "when": "data.x", "task": None}]
 
 
 ways = st.lists(st.tuples(st.sampled_from("abcd"), st.sampled_from("abcd"), st.integers(0, 3)), min_size=1, max_size=8)

@@ -256,8 +256,8 @@ async def test_edges_narrow_the_choice() -> None:  # R-06
 async def test_an_edge_may_transform_the_task_of_the_chosen_member() -> None:
     fakes = FakeMembers()
     edges = [
-        {"from": "a", "to": "b", "transform": "Check: {{ text }}"},
-        {"from": "a", "to": "c", "transform": "Print {{ text }}"},
+        {"from": "a", "to": "b", "task": "Check: {{ text }}"},
+        {"from": "a", "to": "c", "task": "Print {{ text }}"},
     ]
     await run(team(fakes, "a", "c", options={"edges": edges}))
     assert fakes.last_turn("c").task == "Print a is done"

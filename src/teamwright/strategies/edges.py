@@ -21,7 +21,7 @@ from teamwright.values.value import Value
 ERROR, TASK = "error", "task"
 Variables = Mapping[str, JsonValue]
 VARIABLES = ("text", "data", ERROR, TASK, "state", "workspace")
-"""The variables that conditions and transforms of edges may read."""
+"""The variables that conditions and tasks of edges may read."""
 
 
 class Edge(Value):
@@ -37,7 +37,7 @@ class Edge(Value):
         default=None,
         description="a condition on `text`, `data`, `error`, `task`, `state` and `workspace`; without one, always",
     )
-    transform: str | None = Field(
+    task: str | None = Field(
         default=None, description="a template over the same variables that renders the task of the next member"
     )
 
@@ -53,12 +53,12 @@ class Edge(Value):
         except ExpressionFailed as error:
             raise ExpressionFailed(f"the edge from {self.source!r} to {self.to!r}: {error}") from error
 
-    def with_transform(self, turn: Turn, variables: Callable[[], Variables]) -> Turn:
-        """Return the turn of the next member, with the task that the transform renders."""
-        if self.transform is None:
+    def with_task(self, turn: Turn, variables: Callable[[], Variables]) -> Turn:
+        """Return the turn of the next member, with the task of the edge."""
+        if self.task is None:
             return turn
         try:
-            template = Template(self.transform)
+            template = Template(self.task)
             files = turn.attachments if turn.attachments and TASK in template.uses else ()
             return Turn(template.render(variables()), turn.history, turn.number, attachments=files)
         except ExpressionFailed as error:
@@ -66,13 +66,13 @@ class Edge(Value):
 
 
 def edge_flaws(edges: Sequence[Edge]) -> list[Issue]:
-    """Return the problems in the conditions and transforms of edges."""
+    """Return the problems in the conditions and tasks of edges."""
     found: list[Issue] = []
     for index, edge in enumerate(edges):
         if edge.when is not None and (problem := Condition(edge.when).problem(VARIABLES)):
             found.append(Issue(problem, ("edges", index, "when")))
-        if edge.transform is not None and (problem := Template(edge.transform).problem(VARIABLES)):
-            found.append(Issue(problem, ("edges", index, "transform")))
+        if edge.task is not None and (problem := Template(edge.task).problem(VARIABLES)):
+            found.append(Issue(problem, ("edges", index, "task")))
     return found
 
 
@@ -129,7 +129,7 @@ class RouteHistory:
         return self._variables(self._last_reply.full, replies)
 
     def shared_variables(self) -> Variables:
-        """Return the variables of transforms: only what other members may see of replies."""
+        """Return the variables of tasks of edges: only what other members may see of replies."""
         return self._variables(self._last_reply, {name: _as_value(reply) for name, reply in self._replies.items()})
 
     def _variables(self, last_reply: Reply, replies: dict[str, JsonValue]) -> Variables:

@@ -113,7 +113,7 @@ class Graph(Strategy):
                 return stop_at_limit(talk, task.settings, f"{limit} turns")
             try:
                 turn = talk.turn(number, closing=member.name == closer)
-                turn = edge.with_transform(turn, route.shared_variables) if edge else turn
+                turn = edge.with_task(turn, route.shared_variables) if edge else turn
                 reply = await ctx.ask(member, handoffs.with_targets(member, turn), key=f"turn-{number}/{member.name}")
                 if is_unaffordable(reply) and closer not in (None, member.name):
                     talk.cut_short(reply)

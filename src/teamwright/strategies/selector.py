@@ -348,7 +348,7 @@ class SelectorRun:
 
     def turn(self, number: int, edge: Edge | None) -> Turn:
         turn = self.talk.turn(number)
-        return edge.with_transform(turn, self._route.shared_variables) if edge else turn
+        return edge.with_task(turn, self._route.shared_variables) if edge else turn
 
     def record(self, member: str, reply: Reply | Failure) -> Outcome | None:
         """Record the result of a turn; return the outcome if it ends the team."""

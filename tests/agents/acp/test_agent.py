@@ -20,7 +20,7 @@ from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.values.events.agent import AgentCalled, AgentProgressed, AgentReturned
 from teamwright.values.events.event import Delta, ThinkingDelta
-from teamwright.values.limits import Limits, Usage
+from teamwright.values.limits import Limits, MessageLimits, Usage
 from teamwright.values.people import Answer, Confirm, Question
 from teamwright.values.specs.members import TeamWorkspace
 from teamwright.values.turns.results import RunResult

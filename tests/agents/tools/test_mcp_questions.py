@@ -155,7 +155,7 @@ async def test_only_a_server_that_asks_in_its_results_hears_that_people_answer(s
     """One of an earlier revision would ask while its call waits, and no person answers so fast."""
     assert (await through(clerk(server, "declared")))[0].output == "elicitation"
     args = ("-S", "-m", "tests.agents.small_arithmetic_server", str(tmp_path / "notes"))
-    earlier = McpSpec(mcp=McpTool(command=(sys.executable,), args=args, env={"PYTHONPATH": str(ROOT)}))
+    earlier = McpSpec(mcp=McpTool(command=(sys.executable, *args), env={"PYTHONPATH": str(ROOT)}))
     result, _ = await through(clerk(earlier, "where"))
     assert "'declared': {}" in (result.output or "")
 

@@ -232,9 +232,9 @@ async def test_an_mcp_server_that_cannot_start_is_reported_clearly(notes: Path) 
 
 def test_settings_of_a_server_that_have_no_effect_are_refused_in_python() -> None:
     with pytest.raises(InvalidValue) as raised:
-        McpTool(url="ftp://far", args=("a",), env={"A": "b"})
+        McpTool(url="ftp://far", folder="a", env={"A": "b"})
     assert str(raised.value) == (
-        "McpTool: args: goes with 'command', which is not there; env: goes with 'command', which is not there;"
+        "McpTool: folder: goes with 'command', which is not there; env: goes with 'command', which is not there;"
         " url: 'ftp://far' is not an http address."
     )
     with pytest.raises(InvalidValue, match=r"McpSpec: mcp.headers: goes with 'url', which is not there"):

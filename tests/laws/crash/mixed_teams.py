@@ -66,7 +66,7 @@ def reactive(url: str) -> Team:
         {"agent": "bad", "on": "go", "when": "depth == 1"},
         {"agent": "d", "on": "agent.error", "when": "data.member == 'bad'"},
     ]
-    options: dict[str, JsonValue] = {"subscriptions": subscriptions, "max_events": 4}
+    options: dict[str, JsonValue] = {"subscriptions": subscriptions, "max_iterations": 4}
     return Team("network", members=http_members(url, "a b bad d"), strategy="reactive", options=options)
 
 
@@ -121,7 +121,7 @@ def mixed(url: str) -> Team:
     )
     steps: list[JsonValue] = [{"id": "one"}, {"id": "two"}, {"id": "d", "needs": ["one", "two"]}]
     plan = Team("plan", members=[one, two, http_member(url, "d")], strategy="dag", options={"steps": steps})
-    edges: list[JsonValue] = [{"from": "plan", "to": "z", "transform": "Judge {{ text }}"}]
+    edges: list[JsonValue] = [{"from": "plan", "to": "z", "task": "Judge {{ text }}"}]
     return Team("mixed", members=[plan, http_member(url, "z")], strategy="graph", options={"edges": edges})
 
 

@@ -161,7 +161,7 @@ def _selector(url: str) -> Team:
 def _graph(url: str) -> Team:
     """A loop of two iterations with a transformed task, and then the exit."""
     edges: list[JsonValue] = [
-        {"from": "a", "to": "b", "when": "state.turns.a < 3", "transform": "Go on from {{ text }}"},
+        {"from": "a", "to": "b", "when": "state.turns.a < 3", "task": "Go on from {{ text }}"},
         {"from": "a", "to": "z"},
         {"from": "b", "to": "a"},
     ]

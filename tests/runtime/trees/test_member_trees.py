@@ -202,7 +202,7 @@ def test_only_the_outermost_team_has_a_workspace_and_its_merger_is_a_member(repo
     with pytest.raises(ManifestError, match="'inner' can't have a `workspace` within 'outer'"):
         Team("outer", members=[inner])
     with pytest.raises(ManifestError, match="the merger 'tow' is no member"):
-        Team("t", members=[coder("two", says("x"))], workspace=TeamWorkspace(git=str(repository), merger="tow"))
+        Team("t", members=[coder("two", says("x"))], workspace=TeamWorkspace(git=str(repository), agent="tow"))
 
 
 def hostile(*commands: str) -> ScriptedAgent:
@@ -272,7 +272,7 @@ async def test_a_named_merger_resolves_what_others_can_not(repository: Path) -> 
     members = [coder(name, edit, says("done")) for name, edit in zip("xy", edits, strict=True)]
     merger = coder("merger", calls("write_file", path="a.py", content="A = 12\n"), says("merged"))
     steps: list[JsonValue] = [{"id": one.name, "agent": one.name} for one in members]
-    workspace = TeamWorkspace(git=str(repository), merger="merger")
+    workspace = TeamWorkspace(git=str(repository), agent="merger")
     team = Team(
         "team", members=[*members], helpers=[merger], strategy="dag", options={"steps": steps}, workspace=workspace
     )

@@ -49,7 +49,7 @@ def make_team(folder: Path, drawn: list[list[tuple[str, int, bool]]], *, in_orde
     for number, one in enumerate(coders):
         needs: list[JsonValue] = [coders[number - 1].name] if in_order and number else []
         steps.append({"id": one.name, "agent": one.name, "needs": needs})
-    workspace = TeamWorkspace(git=str(folder), attempts=0)
+    workspace = TeamWorkspace(git=str(folder), revisions=0)
     return Team("team", members=coders, strategy="dag", options={"steps": steps}, workspace=workspace)
 
 

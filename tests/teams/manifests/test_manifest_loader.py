@@ -22,7 +22,7 @@ teams:
   t: {strategy: round-robin, members: [a, u], max_turns: 2, limits: {tokens: 10}}
   u: {members: [b, b], share: output}
   w: {strategy: selector, max_turns: 3, members: [a, b], selector: {model: near, edges: [{from: a, to: b, when: "1"}]}}
-  x: {strategy: graph, members: [a, b], graph: {edges: [{from: a, to: b, transform: "{{ text }}"}]}}
+  x: {strategy: graph, members: [a, b], graph: {edges: [{from: a, to: b, task: "{{ text }}"}]}}
   y: {strategy: fan-out, members: [a], fan-out: {splitter: b, max_parallel: 2}}
   z: {strategy: hierarchical, members: [a], hierarchical: {lead: u}}
 ---

@@ -190,7 +190,7 @@ def test_no_yaml_error_shows_the_text_of_the_parser(tmp_path: Path, text: str) -
 )
 def test_no_error_in_a_condition_shows_the_text_of_the_parser(tmp_path: Path, when: str) -> None:  # M-10
     agents = {name: {"model": "local"} for name in "ab"}
-    for field in ("when", "transform"):
+    for field in ("when", "task"):
         texts = [
             when,
             "{% if a %}",
@@ -202,7 +202,7 @@ def test_no_error_in_a_condition_shows_the_text_of_the_parser(tmp_path: Path, wh
             "{% raw %}",
             f"{{{{ {when} }}}}",
         ]
-        for text in texts if field == "transform" else [when]:
+        for text in texts if field == "task" else [when]:
             edge = {"from": "a", "to": "b", field: text}
             read(
                 tmp_path / "t.yaml",

@@ -354,7 +354,7 @@ def test_a_member_without_a_step_is_reported(tmp_path: Path) -> None:  # M-09
     assert warning.line
 
 
-@pytest.mark.parametrize("files", ["{}", "{merger: a}", "{git: ., folder: .}"])
+@pytest.mark.parametrize("files", ["{}", "{agent: a}", "{git: ., folder: .}"])
 def test_a_workspace_is_either_a_repository_or_a_folder(tmp_path: Path, files: str) -> None:
     problem = only_problem(tmp_path, AGENTS + f"teams: {{t: {{members: [a], workspace: {files}}}}}")
     assert problem.message == "team 't': 'workspace' needs either 'git' or 'folder'"

@@ -41,8 +41,8 @@ def written(folder: Path, text: str) -> Path:
     [
         ("Do it.", "'Use ${NAME} now'", "agent 'a': instructions", 4),
         ("name: n", "name: '${NAME}'", "model 'main': name", 2),
-        ("[now]", "[a, '--key=${NAME}']", "tool 's': mcp.args", 8),
-        ("command: serve", "command: '${NAME}'", "tool 's': mcp.command", 8),
+        ("now]", "'--key=${NAME}']", "tool 's': mcp.command", 8),
+        ("[serve, now]", "'${NAME}'", "tool 's': mcp.command", 8),
         ("{members: [a]}", "{members: [a], description: '${NAME}'}", "team 't': description", 6),
         ("Do it.", "x, description: '${NAME}'", "agent 'a': description", 4),
         (
@@ -73,7 +73,12 @@ def test_a_secret_is_refused_with_its_place(
 @pytest.mark.parametrize("variable", ["MODEL", "WHO", "MAX_TOKENS", "AUTHOR"])
 @pytest.mark.parametrize(
     ("old", "new"),
-    [("Do it.", "'Use ${NAME}'"), ("name: n", "name: '${NAME}'"), ("[now]", "['${NAME}']"), ("serve", "'${NAME}'")],
+    [
+        ("Do it.", "'Use ${NAME}'"),
+        ("name: n", "name: '${NAME}'"),
+        ("now]", "'${NAME}']"),
+        ("[serve, now]", "'serve ${NAME}'"),
+    ],
 )
 def test_a_setting_may_stand_in_any_text(variable: str, old: str, new: str, tmp_path: Path) -> None:
     load([written(tmp_path, TEAM.replace(old, new.replace("NAME", variable)))])
@@ -84,7 +89,7 @@ def test_a_setting_may_stand_in_any_text(variable: str, old: str, new: str, tmp_
     [
         ("name: n", "name: n, api_key: '${SHOP_API_KEY}'"),
         ("https://x.example/v1", "https://u:${DB_PASS}@x.example/v1"),
-        ("args: [now]", "env: {ANYTHING: '${DB_PASS}'}"),
+        ("[serve, now]", "serve, env: {ANYTHING: '${DB_PASS}'}"),
         ("command: [serve, now]", "url: 'https://x.example/?k=${DB_PASS}', headers: {X-Any: '${DB_PASS}'}"),
         ("model: main", "model: {url: 'https://x.example', name: n, api_key: '${DB_PASS}'}"),
         ("Do it.", "x, tools: [{mcp: {url: 'https://x.example', headers: {A: '${DB_PASS}'}}}]"),
@@ -127,11 +132,11 @@ def test_the_documents_of_ark_are_checked_alike(tmp_path: Path) -> None:
     ["--api-key=a1b2c3d4", "postgres://bob:hunter2@db/x", "sk_live_abcdefgh12345678", "https://h/?token=abc"],
 )
 def test_a_secret_that_is_written_on_a_command_line_is_refused(argument: str, tmp_path: Path) -> None:
-    file = written(tmp_path, TEAM.replace("[now]", f"[a, '{argument}']"))
+    file = written(tmp_path, TEAM.replace("now]", f"'{argument}']"))
     with pytest.raises(ManifestError) as caught:
         load([file])
     [problem] = caught.value.problems
-    assert problem.message.startswith("tool 's': mcp.args holds a secret")
+    assert problem.message.startswith("tool 's': mcp.command holds a secret")
     assert "a1b2c3d4" not in problem.message
     assert (problem.line, problem.suggestion) == (8, "put it under env, and let the server read it from there")
 
@@ -150,7 +155,7 @@ def test_a_recorded_manifest_is_refused_as_well(tmp_path: Path, monkeypatch: pyt
     ("before", "after"),
     [
         ("Do it.", "'${TEAMWRIGHT_JOURNAL}'"),
-        ("args: [now]", "env: {ANYTHING: '${TEAMWRIGHT_JOURNAL}'}"),
+        ("[serve, now]", "serve, env: {ANYTHING: '${TEAMWRIGHT_JOURNAL}'}"),
         ("https://x.example/v1", "https://x.example/${TEAMWRIGHT_JOURNAL}"),
     ],
 )

@@ -41,7 +41,7 @@ from teamwright.values.text.secret_patterns import secret_spans
 
 MODELS = frozenset(("model", "economy", "stronger", "fallback"))
 """The fields of an agent that declare models."""
-ON_COMMAND_LINES = frozenset(("command", "args"))
+ON_COMMAND_LINES = frozenset(("command",))
 OWN_HINT = "it holds an address or a secret of Teamwright itself, which no manifest may use"
 SECRETS_HINT = "secrets go into api_key, headers, env, url and webhook; if it is not a secret, rename the variable"
 FULL_ADDRESS = "write it in full, for example http://localhost:8000/v1"
