@@ -5,8 +5,8 @@ import time
 from collections.abc import Callable, Mapping
 
 from bench.workload import WrongAnswer
-from teamwright.strategies.plan.schedule.schedule import diagnose, validate_schedule
-from teamwright.strategies.plan.schedule.scheduler import PlannerSettings, make_schedule
+from teamwright.strategies.plan.schedule import diagnose, validate_schedule
+from teamwright.strategies.plan.scheduler import PlannerSettings, make_schedule
 from teamwright.values.specs.plan import Plan, Step
 
 WIDTH, WIDE = 8, 100

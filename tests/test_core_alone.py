@@ -15,7 +15,7 @@ from tests.core_alone import CHOICES, copy_without, main, run_tests_without
 from tests.paths import ROOT
 
 SAMPLE = (
-    "tests/agents/test_evaluators_registry.py", "tests/teams/manifests/checks/test_evaluations.py",
+    "tests/agents/test_evaluators_registry.py", "tests/teams/manifests/test_evaluation_checks.py",
     "tests/teams/manifests/test_manifest_loader_experts.py",
     "tests/cli/test_new.py::test_a_new_team_runs_at_once_with_the_command_it_says",
 )  # fmt: skip

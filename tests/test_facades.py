@@ -29,7 +29,7 @@ NOT_AT_FIRST = {
     "teamwright.agents.functions.agent", "teamwright.agents.functions.imports", "teamwright.agents.model.agent",
     "teamwright.agents.scripted",
     "teamwright.agents.tools.toolbox", "teamwright.documents", "teamwright.history", "teamwright.journal.sqlite",
-    "teamwright.teams.manifests", "teamwright.strategies.plan.schedule.schedule", "teamwright.lab.topology",
+    "teamwright.teams.manifests", "teamwright.strategies.plan.schedule", "teamwright.lab.topology",
     "teamwright.runtime.context", "teamwright.runtime.run", "teamwright.runtime.webhooks",
     "teamwright.strategies.envelopes", "teamwright.strategies.expressions", "teamwright.strategies.plan",
     "teamwright.teams.builder",

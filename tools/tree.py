@@ -37,7 +37,6 @@ SMALL = {
     "collector_pauses.py": "all layers use it, and importing a facade must stay cheap",
     "lab/jobs.py": "runs in other processes of a server, which import nothing of HTTP",
     "server/error_statuses.py": "runs in other processes of a server, which import nothing of HTTP",
-    "strategies/plan/presets.py": "the names that people look for, each a few lines",
     "values/specs/plan.py": "the vocabulary of plans, which everything about them imports",
 }
 """Files of the package that are short for a reason, besides facades and the `wing.py` of each wing."""

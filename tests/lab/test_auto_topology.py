@@ -16,8 +16,8 @@ from teamwright.lab.auto_topology import auto_source, auto_team, choose, orchest
 from teamwright.lab.topology_decision import OwnRuns
 from teamwright.lab.topology_model import EvaluationSettings, evaluate
 from teamwright.lab.topology_profiles import TOPOLOGIES, Topology
-from teamwright.strategies.plan.schedule.schedule import envelopes_tokens, validate_schedule
-from teamwright.strategies.plan.schedule.scheduler import PlannerSettings, prepare
+from teamwright.strategies.plan.schedule import envelopes_tokens, validate_schedule
+from teamwright.strategies.plan.scheduler import PlannerSettings, prepare
 from teamwright.teams.team_loader import read_manifest, source_of, team_from_source
 from teamwright.values.events.team import TeamPlanned
 from teamwright.values.limits import Limits

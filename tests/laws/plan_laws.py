@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from teamwright.strategies.plan.changes.difference import step_fields
+from teamwright.strategies.plan.change import step_fields
 from teamwright.values.events.agent import AgentAsked, AgentCalled, AgentCallFailed, AgentFailed, AgentReturned
 from teamwright.values.events.event import Event
 from teamwright.values.events.run import PersonAnswered, RunApplied, RunIntervened, RunRefused

@@ -9,10 +9,9 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from teamwright.strategies.plan.changes.change import PlanChange, change_between
-from teamwright.strategies.plan.changes.difference import plan_difference, step_fields
-from teamwright.strategies.plan.changes.versions import read_edit
+from teamwright.strategies.plan.change import PlanChange, change_between, plan_difference, step_fields
 from teamwright.strategies.plan.options import ANSWER
+from teamwright.strategies.plan.versions import read_edit
 from teamwright.values.events.agent import AgentAsked, AgentCalled, AgentReplied
 from teamwright.values.events.event import Event
 from teamwright.values.events.run import RunApplied

@@ -16,7 +16,7 @@ from teamwright.agents.contract.effect import Effect, Returned
 from teamwright.strategies.fan_out import FanOut
 from teamwright.strategies.graph import Graph
 from teamwright.strategies.hierarchical import Hierarchical
-from teamwright.strategies.plan.presets import Dag, LeadSubagent, MeshTeam, Single, StarTeam
+from teamwright.strategies.plan.engine import Dag, LeadSubagent, MeshTeam, Single, StarTeam
 from teamwright.strategies.protocol import Members, Settings, Strategy, Task
 from teamwright.strategies.reactive import Reactive
 from teamwright.strategies.round_robin import RoundRobin

@@ -6,7 +6,7 @@ import pytest
 from pydantic import Field, JsonValue
 
 from teamwright import FunctionAgent
-from teamwright.strategies.plan.presets import Single
+from teamwright.strategies.plan.engine import Single
 from teamwright.strategies.protocol import Members, Settings
 from teamwright.strategies.registry import (
     find_strategy,

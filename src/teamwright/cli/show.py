@@ -79,7 +79,7 @@ def draw(
 
 def _report_variables(manifest: Manifest) -> list[JsonValue]:
     """Print which environment variables a run would send where, and return them as data."""
-    from teamwright.teams.manifests.checks.variables import sent_variables
+    from teamwright.teams.manifests.variable_checks import sent_variables
 
     found = sent_variables(manifest)
     for one in found[:MOST_VARIABLES]:

@@ -17,9 +17,9 @@ from typing import NamedTuple, Self
 from pydantic import JsonValue
 
 from teamwright.errors import ManifestError, NotResumable, UsageError
-from teamwright.teams.manifests.checks.variables import PROMPT, destinations, variable_uses
 from teamwright.teams.manifests.environment_variables import resolve_secrets
 from teamwright.teams.manifests.manifest_loader import LOCAL, relocate
+from teamwright.teams.manifests.variable_checks import PROMPT, destinations, variable_uses
 from teamwright.values.provider_keys import (
     ALLOW_HOSTS,
     PROVIDER_KEYS,

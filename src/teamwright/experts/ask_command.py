@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple, cast
 
 import typer
+from pydantic import JsonValue
 
 from teamwright.cli.terminal.command_setup import require_task, run_on_loop
 from teamwright.cli.terminal.options import (
@@ -25,8 +27,16 @@ from teamwright.cli.terminal.options import (
     read_task,
     run_limits,
 )
-from teamwright.cli.terminal.output import Json, Out, check_out, redirect_prints, say
+from teamwright.cli.terminal.output import Json, Out, check_out, clean, columns, redirect_prints, say
+from teamwright.cli.views.result_wording import formation_rows
+from teamwright.experts.formation import PART_ID
 from teamwright.experts.template_commands import DEFAULT, Folder, open_templates
+from teamwright.strategies.plan.options import PlanOptions
+from teamwright.strategies.registry import find_strategy
+from teamwright.values.events.event import Event
+from teamwright.values.events.team import TeamEvaluationResult
+from teamwright.values.specs.manifest import Source
+from teamwright.values.turns.verdicts import EvaluationVerdict
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -40,6 +50,94 @@ if TYPE_CHECKING:
     from teamwright.values.people import Question
     from teamwright.values.specs.manifest import Source
     from teamwright.values.specs.models import AnyModel
+
+
+LABEL = 10
+"""The width of the first column."""
+
+
+def overview(source: Source) -> str:
+    """Return a formed team as lines: its experts, its plan, its review, and warnings about how it was formed."""
+    if source.formation is None:
+        return _labelled("agent", [f"{source.team} answers alone"])
+    spec = source.manifest.teams[source.team]
+    model = cast("type[PlanOptions]", find_strategy(spec.strategy).options)
+    options = model.model_validate(spec.options)
+    parts = {
+        "team": columns(formation_rows(source)).split("\n"),
+        "plan": list(_plan(options)),
+        "review": [_review(options)],
+        "warning": list(source.formation.warnings),
+    }
+    return clean("\n".join(_labelled(name, lines) for name, lines in parts.items() if lines))
+
+
+def _labelled(name: str, lines: Sequence[str]) -> str:
+    return "\n".join(f"{'' if number else name:<{LABEL}}{line}" for number, line in enumerate(lines))
+
+
+def _plan(options: PlanOptions) -> Iterator[str]:
+    """Yield what is done, in order."""
+    if not options.steps:
+        yield f"{options.lead} plans the steps, hands them out, and answers"
+        return
+    *first, last = options.steps
+    if first:
+        verb = "work on the task at once" if len(first) > 1 else "works on the task"
+        yield f"1  {', '.join(str(step.role) for step in first)} {verb}"
+    yield f"2  {last.role} puts the results together into the answer" if first else f"1  {last.role} answers"
+
+
+def _review(options: PlanOptions) -> str:
+    """Return what is reviewed, by whom, by how many criteria, and how often it may be revised."""
+    declared = next((step.evaluate for step in options.steps if step.evaluate is not None), options.evaluate)
+    if declared is None or not declared.reviews:
+        return "none"
+    what = "the answer" if options.steps else "each step and the answer"
+    asked = [one.id for one in declared.criteria if one.judge is not None]
+    parts = sum(one.startswith(PART_ID) for one in asked)
+    of_task = f", {parts} of them parts of the task" if parts else ""
+    most = declared.revisions
+    again = "one revision" if most == 1 else f"{most} revisions"
+    return f"{what}, by {declared.judge}: {len(asked)} criteria{of_task}; at most {again}"
+
+
+class RunReview(NamedTuple):
+    """Who judged the work of a run, how often, and the last verdict; without a judge it is not reviewed."""
+
+    judges: tuple[str, ...]
+    author: str
+    attempts: int
+    verdict: EvaluationVerdict | None = None
+
+    def __str__(self) -> str:
+        if self.verdict is None or not self.judges or self.verdict.outcome == "auto_pass_with_warning":
+            why = f": {self.verdict.feedback}" if self.verdict is not None and self.verdict.feedback else ""
+            return f"not reviewed{why}"
+        passed = sum(one.passed for one in self.verdict.criteria)
+        word = "passes" if self.verdict.outcome == "pass" else "does not pass"
+        again = f" in attempt {self.attempts}" if self.attempts > 1 else ""
+        text = f"{' and '.join(self.judges)} judged the answer of {self.author}: it {word}{again}"
+        return clean(f"{text}, {passed} of {len(self.verdict.criteria)} criteria, score {self.verdict.score or 0:.2f}")
+
+    def to_json(self) -> dict[str, JsonValue]:
+        return {
+            "judges": list(self.judges),
+            "author": self.author,
+            "attempts": self.attempts,
+            "outcome": "not_reviewed" if self.verdict is None else self.verdict.outcome,
+            "score": None if self.verdict is None else self.verdict.score,
+        }
+
+
+def review_of_run(events: Sequence[Event]) -> RunReview:
+    """Return the last review in the record of a run."""
+    results = [event.fact for event in events if isinstance(event.fact, TeamEvaluationResult)]
+    last = next((one for one in reversed(results) if one.verdict.outcome != "not_reviewed"), None)
+    if last is None:
+        return RunReview((), "", 0)
+    judges = tuple(dict.fromkeys(one.member for one in last.verdict.judges))
+    return RunReview(judges, last.member, last.attempt, last.verdict)
 
 
 Task = Annotated[
@@ -141,7 +239,7 @@ def ask(
 async def _ask(options: AskOptions, shown: ViewOptions) -> int:
     from teamwright.cli.foreground_run import drive, local_hint, report_end
     from teamwright.cli.terminal.command_setup import new_engine
-    from teamwright.experts.ask_overview import review_of_run
+    from teamwright.experts.ask_command import review_of_run
     from teamwright.experts.router import parse_request
     from teamwright.runtime.recorded.identity import require_same_task
     from teamwright.teams.preflight import check_ready
@@ -213,7 +311,7 @@ def _can_prompt(shown: ViewOptions) -> bool:
 
 async def _overview(router: Router, routed: RoutedTask) -> str:
     """Return who works on the task, how, and what it is expected to cost, as an aligned table."""
-    from teamwright.experts.ask_overview import overview
+    from teamwright.experts.ask_command import overview
     from teamwright.runtime.people.confirmation import forecast_text
     from teamwright.teams.team_loader import team_from_source
     from teamwright.wings import hooks

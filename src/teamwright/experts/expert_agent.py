@@ -35,8 +35,8 @@ from teamwright.errors import InvalidValue, UsageError
 from teamwright.experts.skills import read_skills
 from teamwright.experts.templates import SKILLS, TEMPLATE, ExpertTemplate, ExpertTemplates, as_node, templates_beside
 from teamwright.strategies.protocol import Members
-from teamwright.teams.manifests.checks.references import ANSWERERS
 from teamwright.teams.manifests.declarations import Declaration, Declarations
+from teamwright.teams.manifests.reference_checks import ANSWERERS
 from teamwright.values.specs.members import EXPERT_NAME, EXPERT_NAME_FORM, ExpertProfile, check_expert_name
 from teamwright.values.specs.model_settings import ModelSettings
 from teamwright.values.specs.models import AnyModel

@@ -25,8 +25,7 @@ from teamwright.lab.topology_profiles import (
     TopologyProfile,
     TopologyProfiles,
 )
-from teamwright.strategies.plan.schedule.graph import StepGraph, StepNode
-from teamwright.strategies.plan.schedule.schedule import critical_path
+from teamwright.strategies.plan.schedule import StepGraph, StepNode, critical_path
 from teamwright.values.specs.plan import Plan
 from teamwright.values.value import Record
 

@@ -37,7 +37,7 @@ from teamwright.lab.topology_profiles import (
     WorkloadProfile,
     plain_topology,
 )
-from teamwright.strategies.plan.schedule.scheduler import PlannerSettings
+from teamwright.strategies.plan.scheduler import PlannerSettings
 from teamwright.values.specs.plan import Plan
 from teamwright.values.value import Record, Value
 

@@ -1,16 +1,13 @@
-from teamwright.strategies.expressions.conditions_and_templates import (
-    Condition as Condition,
-    Template as Template,
-)
+from teamwright.strategies.expressions import Condition as Condition, Template as Template
 from teamwright.strategies.plan.engine import PlanStrategy as PlanStrategy
 from teamwright.strategies.plan.options import options_with as options_with
-from teamwright.strategies.plan.schedule.schedule import (
+from teamwright.strategies.plan.schedule import (
     batch_envelopes as batch_envelopes,
     diagnose as diagnose,
     envelopes_tokens as envelopes_tokens,
     validate_schedule as validate_schedule,
 )
-from teamwright.strategies.plan.schedule.scheduler import make_schedule as make_schedule
+from teamwright.strategies.plan.scheduler import make_schedule as make_schedule
 from teamwright.strategies.protocol import (
     Arrow as Arrow,
     Diagram as Diagram,

@@ -12,7 +12,7 @@ from pydantic import ConfigDict, Field, JsonValue
 
 from teamwright.agents.contract.agent import Workspace
 from teamwright.errors import ExpressionFailed
-from teamwright.strategies.expressions.conditions_and_templates import Condition, Template
+from teamwright.strategies.expressions import Condition, Template
 from teamwright.strategies.protocol import Arrow, Issue, Members, Task, condition_label
 from teamwright.values.specs.tools import MemberName
 from teamwright.values.turns.turn import Failure, Reply, Turn

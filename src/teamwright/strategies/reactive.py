@@ -16,7 +16,7 @@ from pydantic import JsonValue
 from teamwright.agents.contract.agent import Branches, Context
 from teamwright.errors import ExpressionFailed
 from teamwright.strategies.envelopes import limits_of, shorten_texts
-from teamwright.strategies.expressions.conditions_and_templates import Condition
+from teamwright.strategies.expressions import Condition
 from teamwright.strategies.part_results import result_of
 from teamwright.strategies.protocol import Diagram, Issue, Members, Settings, Strategy, Task
 from teamwright.strategies.reactive_events import (

@@ -13,7 +13,7 @@ from typing import Annotated, NamedTuple, cast
 from pydantic import AfterValidator, AliasChoices, ConfigDict, Field, JsonValue, TypeAdapter, model_validator
 from pydantic_core import to_json
 
-from teamwright.strategies.expressions.conditions_and_templates import Condition
+from teamwright.strategies.expressions import Condition
 from teamwright.strategies.part_results import FailurePolicy
 from teamwright.strategies.protocol import Arrow, Diagram, Issue, Node, condition_label
 from teamwright.strategies.reply_parsing import ParseFailure, candidate_values, read_answer

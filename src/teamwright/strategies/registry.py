@@ -33,13 +33,13 @@ BUILT_IN_STRATEGIES = {
     "graph": "teamwright.strategies.graph:Graph",
     "fan_out": "teamwright.strategies.fan_out:FanOut",
     "plan": "teamwright.strategies.plan.engine:PlanStrategy",
-    "dag": "teamwright.strategies.plan.presets:Dag",
+    "dag": "teamwright.strategies.plan.engine:Dag",
     "hierarchical": "teamwright.strategies.hierarchical:Hierarchical",
     "reactive": "teamwright.strategies.reactive:Reactive",
-    "single": "teamwright.strategies.plan.presets:Single",
-    "lead_subagent": "teamwright.strategies.plan.presets:LeadSubagent",
-    "star_team": "teamwright.strategies.plan.presets:StarTeam",
-    "mesh_team": "teamwright.strategies.plan.presets:MeshTeam",
+    "single": "teamwright.strategies.plan.engine:Single",
+    "lead_subagent": "teamwright.strategies.plan.engine:LeadSubagent",
+    "star_team": "teamwright.strategies.plan.engine:StarTeam",
+    "mesh_team": "teamwright.strategies.plan.engine:MeshTeam",
 }
 
 

@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, TypeAdapter
 from teamwright.agents.contract.agent import Context, Workspace
 from teamwright.errors import ExpressionFailed
 from teamwright.strategies.edges import Edge, RouteHistory, arrows_of, edge_flaws
-from teamwright.strategies.expressions.conditions_and_templates import Template
+from teamwright.strategies.expressions import Template
 from teamwright.strategies.protocol import (
     Arrow,
     Diagram,

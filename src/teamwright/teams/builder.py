@@ -27,7 +27,7 @@ from teamwright.agents.scripted import Script, ScriptedAgent
 from teamwright.agents.tools.agent_tool import AgentSource
 from teamwright.agents.tools.registry import ToolLike, kind_of
 from teamwright.errors import ManifestError, NotResumable, Problem, UnknownName, UsageError
-from teamwright.strategies.expressions.conditions_and_templates import Template
+from teamwright.strategies.expressions import Template
 from teamwright.strategies.registry import find_strategy, named_agents
 from teamwright.teams.sandboxes import confined_evaluation, confined_options, confined_tool, team_sandboxes, unconfined
 from teamwright.teams.team import Team

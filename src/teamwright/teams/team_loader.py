@@ -15,9 +15,9 @@ from teamwright.agents.contract.agent import Agent
 from teamwright.agents.functions.imports import modules_of
 from teamwright.errors import UsageError
 from teamwright.teams.builder import SCRIPTED, Builder, allowed_roots, replace_models
-from teamwright.teams.manifests.checks.references import MODEL
 from teamwright.teams.manifests.environment_variables import resolve_secrets
 from teamwright.teams.manifests.manifest_loader import Loaded, load
+from teamwright.teams.manifests.reference_checks import MODEL
 from teamwright.teams.team import Team
 from teamwright.values.limits import Limits
 from teamwright.values.names import is_web_address

@@ -108,7 +108,7 @@ Duration = Annotated[
 """Seconds, which may be written with a unit."""
 
 
-class Backoff(Value):
+class RetryWaits(Value):
     """The shortest and the longest wait before a retry."""
 
     min: float = Field(default=2.0, ge=0, allow_inf_nan=False, description="seconds before the second attempt")
@@ -124,7 +124,7 @@ class RetryPolicy(Value):
     """How many times, and with which backoff, a failed call is retried."""
 
     times: int = Field(default=3, ge=0, le=20, description="retries after the first attempt")
-    backoff: Annotated[float, Field(ge=0, allow_inf_nan=False)] | Backoff = Field(
+    backoff: Annotated[float, Field(ge=0, allow_inf_nan=False)] | RetryWaits = Field(
         default=2.0, description="seconds before the second attempt, doubled each time; or {min, max}"
     )
     outlast: Duration = Field(
@@ -135,9 +135,9 @@ class RetryPolicy(Value):
     )
 
     @property
-    def waits(self) -> Backoff:
+    def waits(self) -> RetryWaits:
         """The shortest and the longest wait."""
-        return self.backoff if isinstance(self.backoff, Backoff) else Backoff(min=self.backoff)
+        return self.backoff if isinstance(self.backoff, RetryWaits) else RetryWaits(min=self.backoff)
 
 
 DEFAULT_RETRY = RetryPolicy.model_construct()

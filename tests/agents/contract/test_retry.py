@@ -7,7 +7,7 @@ from hypothesis import given, strategies as st
 
 from teamwright.agents.contract.retry import ERRORS, recorded_error, wait_before_retry
 from teamwright.errors import AgentError, AgentTimeout, ContextTooLong, RateLimited, Refused, ServiceError
-from teamwright.values.call_limits import Backoff, RetryPolicy
+from teamwright.values.call_limits import RetryPolicy, RetryWaits
 
 POLICY = RetryPolicy()
 
@@ -35,7 +35,7 @@ def test_a_wait_that_the_provider_asks_for_is_honoured_up_to_the_longest(asked: 
 
 
 def test_no_wait_is_longer_than_the_longest() -> None:
-    assert wait_before_retry(RetryPolicy(times=20, backoff=Backoff(max=5.0)), 15, ServiceError("x"), 1.0) == 5.0
+    assert wait_before_retry(RetryPolicy(times=20, backoff=RetryWaits(max=5.0)), 15, ServiceError("x"), 1.0) == 5.0
 
 
 @pytest.mark.parametrize("error", [AgentError("x"), Refused("x"), ContextTooLong("x")])

@@ -9,9 +9,9 @@ from typing import ClassVar, cast
 from pydantic import JsonValue
 
 from teamwright.errors import ExpressionFailed
-from teamwright.strategies.expressions.conditions_and_templates import Condition, Template
-from teamwright.strategies.expressions.evaluator import MOST_OUTPUT
-from teamwright.strategies.expressions.filters import FILTERS, TESTS
+from teamwright.strategies.expression_evaluator import MOST_OUTPUT
+from teamwright.strategies.expression_parser import FILTERS, TESTS
+from teamwright.strategies.expressions import Condition, Template
 from tests.fuzz.case import Outcome, Violation
 from tests.fuzz.mutation import mutated_text
 from tests.fuzz.odd_values import odd_number, odd_text, odd_value

@@ -18,7 +18,7 @@ from teamwright.journal.sqlite.journal import SqliteJournal
 from teamwright.runtime.engine import Engine
 from teamwright.runtime.people.webhook import TIMEOUT, Webhook, post
 from teamwright.teams.team import Team
-from teamwright.values.call_limits import Backoff, RetryPolicy
+from teamwright.values.call_limits import RetryPolicy, RetryWaits
 from teamwright.values.events.event import Event
 from teamwright.values.specs.models import ServerModel
 from teamwright.values.turns.results import RunResult
@@ -41,7 +41,7 @@ PATIENCE = 1.0
 """Seconds that one request may take."""
 ALL_THE_TIME = 15.0
 """The same for a right answer, which has to be taken on a busy machine as well."""
-RETRY = RetryPolicy(times=1, backoff=Backoff(min=0.01, max=0.02))
+RETRY = RetryPolicy(times=1, backoff=RetryWaits(min=0.01, max=0.02))
 SCHEMA: JsonValue = {"type": "object", "required": ["score"], "properties": {"score": {"type": "integer"}}}
 MOST_REPLY = 5 << 20
 RUN = "run"

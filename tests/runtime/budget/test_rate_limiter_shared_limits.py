@@ -15,7 +15,7 @@ from teamwright.agents.scripted import Rule
 from teamwright.errors import RateLimited, ServiceError
 from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.teams.team_loader import load_team
-from teamwright.values.call_limits import Backoff, RetryPolicy
+from teamwright.values.call_limits import RetryPolicy, RetryWaits
 from teamwright.values.events.agent import AgentCalled
 from teamwright.values.events.budget import BudgetEased, BudgetThrottled
 from teamwright.values.events.event import Event
@@ -229,7 +229,7 @@ def test_a_storm_of_refusals_narrows_it_to_what_the_provider_takes() -> None:  #
     async def main() -> None:
         provider = Provider()
         provider.answer = lambda number: RateLimited("slow") if provider.out > 3 else 1.0
-        retry = RetryPolicy(times=20, backoff=Backoff(min=1.0, max=5.0))
+        retry = RetryPolicy(times=20, backoff=RetryWaits(min=1.0, max=5.0))
         members = [Caller(f"c{n}", provider, retry=retry) for n in range(300)]
         result, events = await run(side_by_side("t", members))
         assert result.output == " ".join(["Reply"] * 300)

@@ -16,7 +16,7 @@ from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.runtime.handle import Handle
 from teamwright.strategies import Outcome, Task
 from teamwright.strategies.protocol import Members
-from teamwright.values.call_limits import Backoff, RetryPolicy
+from teamwright.values.call_limits import RetryPolicy, RetryWaits
 from teamwright.values.events.agent import RUN_KIND, AgentCalled, AgentCallFailed
 from teamwright.values.events.budget import BudgetExceeded, BudgetRefused
 from teamwright.values.events.event import Delta, Event
@@ -392,7 +392,7 @@ async def test_what_is_said_of_a_wait_is_what_is_waited(monkeypatch: pytest.Monk
 
     class Named(Model):
         async def respond(self, turn: Turn, ctx: Context) -> Reply:
-            policy = RetryPolicy(times=2, backoff=Backoff(min=0.01, max=0.1))
+            policy = RetryPolicy(times=2, backoff=RetryWaits(min=0.01, max=0.1))
             effect = Effect("model", "m", "request", call, 84, 1, 100, policy, model="m")
             return Reply.of(self.name, str((await ctx.effect("request", effect)).value))
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from teamwright.lab.calibration import Calibration
     from teamwright.lab.topology_model import EvaluationSettings, TopologyReport
     from teamwright.lab.topology_profiles import Topology
-    from teamwright.strategies.plan.schedule.scheduler import PlannerSettings, Prepared
+    from teamwright.strategies.plan.scheduler import PlannerSettings, Prepared
     from teamwright.values.limits import Limits
     from teamwright.values.specs.manifest import Source, TeamSpec
     from teamwright.values.specs.plan import Plan
@@ -49,7 +49,7 @@ class TopologyChange:
         """Return the source with its team in the chosen topology, and print the choice with its reason."""
         from teamwright.lab.auto_topology import auto_source, plan_of
         from teamwright.lab.calibration import read_profile
-        from teamwright.strategies.plan.schedule.scheduler import PlannerSettings
+        from teamwright.strategies.plan.scheduler import PlannerSettings
 
         spec = source.manifest.teams.get(source.team)
         plan = None if spec is None else plan_of(spec)

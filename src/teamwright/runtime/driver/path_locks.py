@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from teamwright.errors import NotOwned
 from teamwright.runtime.driver.delivery import Lane, OrderedDelivery, update_timers
-from teamwright.strategies.plan.schedule.key_locks import Claim, LockTable
+from teamwright.strategies.plan.scheduler import Claim, LockTable
 from teamwright.values.events.team import StepHeldUp
 from teamwright.values.owned_paths import Owned, keys_text
 

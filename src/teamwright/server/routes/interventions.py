@@ -24,8 +24,8 @@ from teamwright.server.masked_json import contains_mask, masked, unmasked
 from teamwright.server.overview import WaitingQuestion
 from teamwright.server.routes.runs import check_raise
 from teamwright.server.state import MAY_READ, Answerer, Reader, Runner, Server, ServerState
-from teamwright.strategies.plan.changes.difference import plan_after
-from teamwright.strategies.plan.changes.versions import NO_PLAN
+from teamwright.strategies.plan.change import plan_after
+from teamwright.strategies.plan.versions import NO_PLAN
 from teamwright.values.events.run import PersonAnswered
 from teamwright.values.limits import Limits
 from teamwright.values.people import Answer, Answered, check_answer

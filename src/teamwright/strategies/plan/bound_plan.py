@@ -8,12 +8,12 @@ from teamwright.agents.contract.agent import Agent
 from teamwright.agents.evaluators import Evaluator, dependence_of
 from teamwright.errors import UsageError
 from teamwright.strategies.plan.bound_roles import NO_ROLE, BoundRole, RoleBinding, bind_roles
-from teamwright.strategies.plan.changes.present_members import PresentMembers
 from teamwright.strategies.plan.options import FailureLadder, PlanOptions, has_states
 from teamwright.strategies.plan.plan_check import EMPTY, own_judge_text, own_judges, steps_flaws
 from teamwright.strategies.plan.state import PlanState
-from teamwright.strategies.plan.steps.step_options import EVALUATE, STEPS, declaration_problems, evaluator_among
-from teamwright.strategies.plan.steps.step_work import StepAssignment
+from teamwright.strategies.plan.step_options import EVALUATE, STEPS, declaration_problems, evaluator_among
+from teamwright.strategies.plan.step_work import StepAssignment
+from teamwright.strategies.plan.versions import PresentMembers
 from teamwright.strategies.protocol import Issue, Members
 from teamwright.values.specs.evaluation import Evaluate
 from teamwright.values.specs.plan import CreatedRole, Plan, Role, Roster, Step

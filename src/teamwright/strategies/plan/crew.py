@@ -12,22 +12,16 @@ from teamwright.agents.review import ask_evaluated, reviewed_turn
 from teamwright.strategies.part_results import WORK, PartWork
 from teamwright.strategies.plan.bound_plan import BoundPlan, evaluator_of_step
 from teamwright.strategies.plan.bound_roles import has_capability
-from teamwright.strategies.plan.closing import closer_of
-from teamwright.strategies.plan.debate_decision import decision_of
+from teamwright.strategies.plan.closing import closer_of, decision_of
+from teamwright.strategies.plan.conflicts import ConflictResolver
+from teamwright.strategies.plan.discussion import Discussion, Exchange
 from teamwright.strategies.plan.planner import Planner
+from teamwright.strategies.plan.rounds import BriefedRounds, Floor, Lead, OneConversation, WorkerPool
+from teamwright.strategies.plan.shared_steps import SharedStep
 from teamwright.strategies.plan.state import ANSWER, PlanState
-from teamwright.strategies.plan.steps.shared_steps import SharedStep
-from teamwright.strategies.plan.steps.step_board import StepBoard, with_role
-from teamwright.strategies.plan.steps.step_outputs import StepInput
-from teamwright.strategies.plan.steps.step_queue import Skip
-from teamwright.strategies.plan.steps.step_runner import Prelude, StepRunner
-from teamwright.strategies.plan.steps.step_work import StepAssignment, Work
-from teamwright.strategies.plan.talk.conflicts import ConflictResolver
-from teamwright.strategies.plan.talk.discussion import Discussion
-from teamwright.strategies.plan.talk.exchange import Exchange
-from teamwright.strategies.plan.talk.lead import Lead
-from teamwright.strategies.plan.talk.rounds import BriefedRounds
-from teamwright.strategies.plan.workers import Floor, OneConversation, WorkerPool
+from teamwright.strategies.plan.step_board import StepBoard, StepInput, with_role
+from teamwright.strategies.plan.step_runner import Prelude, Skip, StepRunner
+from teamwright.strategies.plan.step_work import StepAssignment, Work
 from teamwright.strategies.reply_parsing import ParseFailure
 from teamwright.values.events.team import StepSkipped
 from teamwright.values.specs.plan import Part, Step

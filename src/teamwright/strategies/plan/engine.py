@@ -20,36 +20,109 @@ from teamwright.strategies.plan.bound_plan import (
     own_judge_flaws,
     risk_flaws,
 )
-from teamwright.strategies.plan.bound_roles import (
-    effective_roles,
-    possible_members,
-    role_of_step,
-    steps_of_roles,
-)
-from teamwright.strategies.plan.changes.versions import edit_problem
+from teamwright.strategies.plan.bound_roles import effective_roles, possible_members, role_of_step, steps_of_roles
 from teamwright.strategies.plan.closing import ANSWER_KEY, closer_of
-from teamwright.strategies.plan.diagram import drawn_steps, drawn_team
-from teamwright.strategies.plan.options import ANSWER, PlanOptions
+from teamwright.strategies.plan.options import ANSWER, LEAD, PlanOptions, options_with
 from teamwright.strategies.plan.plan_check import own_judges, steps_flaws
 from teamwright.strategies.plan.plan_run import SCOPE, PlanRun
 from teamwright.strategies.plan.planned_steps import example_answer
-from teamwright.strategies.plan.steps.shared_steps import merge_port
-from teamwright.strategies.plan.steps.step_options import EVALUATE
+from teamwright.strategies.plan.schedule import StepGraph
+from teamwright.strategies.plan.scheduler import nodes_of
+from teamwright.strategies.plan.shared_steps import merge_port
+from teamwright.strategies.plan.step_options import EVALUATE
+from teamwright.strategies.plan.versions import edit_problem
 from teamwright.strategies.protocol import (
     STEERABLE,
+    Arrow,
     Diagram,
     ExpectedAsks,
     Issue,
     Members,
+    Node,
     Settings,
     Strategy,
     Task,
+    chain_arrows,
+    condition_label,
+    places,
 )
 from teamwright.values.limits import ClosingAsk
 from teamwright.values.people import TeamChange
 from teamwright.values.specs.plan import Role, Step
 from teamwright.values.turns.results import Outcome
 from teamwright.values.turns.turn import Turn
+
+
+def drawn_team(options: PlanOptions, members: Members, roles: Mapping[str, Role], steps: Sequence[Step]) -> Diagram:
+    """Draw the lead and those who work for it, with what goes between them."""
+    lead = Node(id="lead", agent=options.lead_name(members), about=_duties(options))
+    if options.handout == "none":
+        lead = lead.changed(label="decide" if options.decide == "stepwise" else "plan")
+        nodes = tuple(Node(id=name, agent=role.agent or "", label=name) for name, role in roles.items())
+        arrows = tuple(Arrow(source=lead.id, to=node.id) for node in nodes)
+        return Diagram(nodes=(lead, *nodes), arrows=arrows, notes=_notes(options, members))
+    nodes, with_all = places(options.workers_of(members)), options.talk == "all"
+    up = tuple(Arrow(source=node.id, to=lead.id) for node in nodes)
+    notes = (f"{len(steps)} steps, one at a time",)
+    if options.handout != "step":
+        rounds = len(options.schedule_for(members).batches)
+        notes = (f"{len(steps)} steps in {rounds} rounds", f"{options.width_for(members)} at once")
+    if with_all:
+        among = (Arrow(source=one.id, to=other.id) for one in nodes for other in nodes if one is not other)
+        return Diagram(nodes=(*nodes, lead), arrows=(*among, *up), notes=notes)
+    label = "hands over" if options.handout == "step" else "hands out to"
+    down = (Arrow(source=lead.id, to=node.id, label=label) for node in nodes)
+    return Diagram(nodes=(lead, *nodes), arrows=(*down, *up), notes=notes)
+
+
+def _duties(options: PlanOptions) -> str:
+    """Return what the lead does."""
+    if options.handout == "step":
+        return "hands over each step, and answers"
+    if options.handout == "batch":
+        return "puts the answer together" if options.talk == "all" else "hands out rounds, rules, and answers"
+    plans = "decides step by step" if options.decide == "stepwise" else "plans"
+    settles = ["settles what a discussion does not"] if options.talks else []
+    return ", ".join((plans, *settles, *(["answers"] if options.lead_answers else ())))
+
+
+def drawn_steps(options: PlanOptions, members: Members, steps: Sequence[Step], workers: Mapping[str, str]) -> Diagram:
+    """Draw the steps and their dependencies, and the lead that answers; in one conversation they stand in a line."""
+    by_id, graph = {step.id: step for step in steps}, StepGraph.from_nodes(nodes_of(steps))
+    nodes = [
+        Node(id=id_, agent=workers.get(id_, ""), label=by_id[id_].title, about=_about(by_id[id_], options, workers))
+        for id_ in graph.order
+    ]
+    if options.sees == "all" and not options.talks:
+        arrows = list(chain_arrows(nodes))
+    else:
+        arrows = [Arrow(source=need, to=id_) for id_ in graph.order for need in graph.needs[id_]]
+    if options.lead_answers:
+        lead = Node(id=ANSWER, agent=options.lead_name(members), about="answers")
+        arrows += [Arrow(source=id_, to=lead.id) for id_ in graph.order if not graph.dependents[id_]]
+        nodes.append(lead)
+    return Diagram(nodes=tuple(nodes), arrows=tuple(arrows), notes=_notes(options, members))
+
+
+def _notes(options: PlanOptions, members: Members) -> tuple[str, ...]:
+    if options.has_one_worker:
+        return (f"all by {options.workers_of(members)[0].name}",)
+    reviewed = options.evaluate is not None or any(step.evaluate is not None for step in options.steps)
+    risk = f"{options.risk} risk" if reviewed and options.keeps_states else ""
+    most = f"at most {options.max_steps} steps" if options.is_planned_by_lead else ""
+    return tuple(filter(None, (risk, most, f"{options.width_for(members)} at once", options.time_note)))
+
+
+def _about(step: Step, options: PlanOptions, workers: Mapping[str, str]) -> str:
+    who = ", ".join(step.experts) if step.is_shared else ""
+    how = {"serial": "", "subtask_parallel": "in parts", "competitive_parallel": f"compete, {step.merge}"}
+    role = step.role if step.role is not None and step.role not in (step.id, workers.get(step.id)) else ""
+    owns = f"owns {', '.join(step.owns)}" if step.owns and options.sees != "all" else ""
+    gives = "gives the answer" if step.id == options.answer else ""
+    gate = "milestone" if step.evaluate is not None and options.evaluate is None and options.keeps_states else ""
+    as_role = f"as {role}" if role else ""
+    return " · ".join(filter(None, (who, how[step.parallel], as_role, condition_label(step.when), owns, gives, gate)))
+
 
 FEWEST_TALKERS = 2
 """How many members it takes to talk with each other."""
@@ -305,3 +378,54 @@ def _idle(steps: Sequence[Step], members: Members) -> Iterator[Issue]:
         if name not in busy:
             text = f"no step is assigned to the member {name!r}; assign one, or remove the member"
             yield Issue(text, is_warning=True)
+
+
+class Dag(PlanStrategy):
+    """Each step starts as soon as its needs are settled; a skipped step emits an event.
+
+    With `share: transcript` a step gets the results of the steps it needs, under their ids, and then the task. With
+    `share: output` it gets only those results; a step without needs gets the task.
+    """
+
+    name = "dag"
+
+
+class Single(PlanStrategy):
+    """Runs the steps in topological order in one conversation: earlier steps and their results precede each step.
+
+    The one member does all steps, whichever agents they name: the first of the pool, or of the team.
+    """
+
+    name = "single"
+    options = options_with("SingleOptions", sees="all", pool="first", max_parallel=1)
+
+
+class LeadSubagent(PlanStrategy):
+    """Each step is a round: a briefing to the worker, and the result back. One worker does all steps."""
+
+    name = "lead_subagent"
+    options = options_with(
+        "LeadSubagentOptions", answer=LEAD, pool="first", talk="lead", handout="step", max_parallel=1
+    )
+    share = "a2a_lite"
+
+
+class StarTeam(PlanStrategy):
+    """Rounds are the batches of the schedule, without barriers: a step waits only for its own inputs.
+
+    In a round each worker gets the envelope of its batch and the briefing of the lead, and its result goes to the lead.
+    """
+
+    name = "star_team"
+    options = options_with("StarOptions", answer=LEAD, pool=True, talk="lead", handout="batch", max_parallel=None)
+    share = "a2a_lite"
+    peers = True
+
+
+class MeshTeam(PlanStrategy):
+    """Rounds are the batches of the schedule. The lead hands them out and gives the answer."""
+
+    name = "mesh_team"
+    options = options_with("MeshOptions", answer=LEAD, pool=True, talk="all", handout="batch", max_parallel=None)
+    share = "a2a_lite"
+    peers = True

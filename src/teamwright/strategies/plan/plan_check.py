@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from teamwright.errors import nearest
-from teamwright.strategies.expressions.conditions_and_templates import Template, literal_template
+from teamwright.strategies.expressions import Template, literal_template
 from teamwright.strategies.plan.options import ANSWER, PlanOptions
-from teamwright.strategies.plan.schedule.graph import MOST_SUGGESTIONS
-from teamwright.strategies.plan.steps.step_options import (
+from teamwright.strategies.plan.schedule import MOST_SUGGESTIONS
+from teamwright.strategies.plan.step_options import (
     STEP_VARIABLES,
     STEPS,
     plan_flaws,

@@ -10,16 +10,14 @@ from teamwright.agents.contract.agent import Context
 from teamwright.errors import AgentTimeout
 from teamwright.strategies.plan.bound_plan import plan_problems_of
 from teamwright.strategies.plan.bound_roles import steps_of_roles
-from teamwright.strategies.plan.changes.change_decision import confirm_plan
-from teamwright.strategies.plan.changes.plan_changes import SCOPE, PlanChanges
-from teamwright.strategies.plan.changes.present_members import PresentMembers
-from teamwright.strategies.plan.changes.versions import PlanVersions
 from teamwright.strategies.plan.closing import PlanAnswer, planning_outcome
 from teamwright.strategies.plan.crew import StepCrew
 from teamwright.strategies.plan.options import PlanOptions, own_key
+from teamwright.strategies.plan.plan_changes import SCOPE, PlanChanges, confirm_plan
 from teamwright.strategies.plan.planned_steps import ReadSteps
 from teamwright.strategies.plan.planner import Planner
 from teamwright.strategies.plan.state import PlanState
+from teamwright.strategies.plan.versions import PlanVersions, PresentMembers
 from teamwright.strategies.protocol import Members, Task
 from teamwright.values.events.team import LifeState, TeamLife, TeamPlanned
 from teamwright.values.limits import Limits

@@ -15,9 +15,9 @@ from typing import Any, Literal, NamedTuple, TypeVar, cast
 from pydantic import AliasChoices, ConfigDict, Field, JsonValue, TypeAdapter, model_validator
 
 from teamwright.errors import InvalidName, InvalidValue, nearest
-from teamwright.strategies.expressions.conditions_and_templates import literal_template
-from teamwright.strategies.plan.changes.change import PlanChange
-from teamwright.strategies.plan.schedule.scheduler import plan_faults
+from teamwright.strategies.expressions import literal_template
+from teamwright.strategies.plan.change import PlanChange
+from teamwright.strategies.plan.scheduler import plan_faults
 from teamwright.strategies.reply_parsing import MOST_CHARACTERS, ParseFailure, candidate_values, read_answer
 from teamwright.values.names import NAME, suggest_name
 from teamwright.values.specs.evaluation import Criterion, Evaluate

@@ -12,8 +12,7 @@ from functools import partial
 from teamwright.agents.contract.agent import Agent, Context
 from teamwright.agents.review import REVIEW_EXCEEDED
 from teamwright.strategies.plan.bound_plan import bind_steps, plan_problems_of
-from teamwright.strategies.plan.changes.change import PlanChange, apply_change
-from teamwright.strategies.plan.changes.difference import plan_difference, step_line
+from teamwright.strategies.plan.change import PlanChange, apply_change, plan_difference, step_line
 from teamwright.strategies.plan.options import own_key
 from teamwright.strategies.plan.plan_check import crowd_problems, size_problems
 from teamwright.strategies.plan.planned_steps import (

@@ -15,7 +15,7 @@ from pydantic import JsonValue
 
 from teamwright.agents.contract.agent import Agent, agent_spec_of, is_package_class, same_name_fallbacks
 from teamwright.errors import ManifestError, NotResumable, Problem, UsageError
-from teamwright.teams.manifests.checks.variables import (
+from teamwright.teams.manifests.variable_checks import (
     FULL_ADDRESS,
     OWN_HINT,
     SECRETS_HINT,

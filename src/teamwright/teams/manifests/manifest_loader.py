@@ -22,12 +22,11 @@ from teamwright.documents.reader import mapping_form, read_file
 from teamwright.errors import ManifestError, Problem
 from teamwright.teams.manifests.ark_documents import ArkReader, is_ark, is_kubernetes
 from teamwright.teams.manifests.ark_fields import ArkNames
-from teamwright.teams.manifests.checks.imports import check_imports
-from teamwright.teams.manifests.checks.references import ANSWERERS, check, check_model_settings, default_model
-from teamwright.teams.manifests.checks.variables import check_environment, check_variables
 from teamwright.teams.manifests.declarations import SECTIONS, Declaration, Declarations, Query, read_native
 from teamwright.teams.manifests.environment_variables import misdirected_keys_in
 from teamwright.teams.manifests.plans import TASKS, team_for_tasks
+from teamwright.teams.manifests.reference_checks import ANSWERERS, check, check_model_settings, default_model
+from teamwright.teams.manifests.variable_checks import check_environment, check_imports, check_variables
 from teamwright.values.names import plain_strategy_name
 from teamwright.values.specs.manifest import Manifest
 from teamwright.values.specs.sandbox import moved_sandboxes

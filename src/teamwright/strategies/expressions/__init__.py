@@ -1,1 +1,0 @@
-"""Expressions of conditions and templates: a bounded subset of Jinja."""

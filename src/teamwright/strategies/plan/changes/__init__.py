@@ -1,1 +1,0 @@
-"""How plans and teams change: differences, versions, decisions, members."""

@@ -1,1 +1,0 @@
-"""What the lead and the members of a plan say to each other."""
