@@ -194,7 +194,7 @@ def _reactive(answer: Answer) -> Team:
     rows = [row("a", "workflow.started", "x"), row("b", "x", "y", when="depth < 2"), row("c", "x", "z")]
     rows += [row("trouble", "z"), row("a", "agent.error", "x"), row("c", "y")]
     members = [member(name, answer, seconds=0.2 if name == "b" else 0.0) for name in ("a", "b", "c", "trouble")]
-    options: dict[str, JsonValue] = {"subscriptions": rows, "depth": 6, "state": {"n": 0}}
+    options: dict[str, JsonValue] = {"subscriptions": rows, "max_depth": 6, "state": {"n": 0}}
     return Team("network", members=members, strategy="reactive", options=options)
 
 

@@ -235,8 +235,8 @@ def _reactive(draws: TeamDraw, names: list[str]) -> Parts:
         subscriptions.append({"agent": name, "on": on, "emits": emits})
     options: dict[str, Any] = {
         "subscriptions": subscriptions,
-        "max_iterations": draw(st.integers(2, 6)),
-        "depth": draw(st.integers(1, 4)),
+        "max_events": draw(st.integers(2, 6)),
+        "max_depth": draw(st.integers(1, 4)),
         "max_parallel": draw(st.integers(1, 3)),
         "goal": draw(st.sampled_from([None, None, "'done' in emitted", "state.n | default(0) == 1"])),
     }

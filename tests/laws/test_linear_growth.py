@@ -125,7 +125,7 @@ def _reactive(turns: int) -> Team:
     subscriptions: list[JsonValue] = [
         {"agent": "a", "on": on, "emits": [{"type": "go"}]} for on in ("workflow.started", "go")
     ]
-    options: dict[str, JsonValue] = {"subscriptions": subscriptions, "max_iterations": turns, "depth": turns}
+    options: dict[str, JsonValue] = {"subscriptions": subscriptions, "max_events": turns, "max_depth": turns}
     return Team("t", members=[FunctionAgent("a", speak)], strategy="reactive", options=options)
 
 

@@ -311,13 +311,13 @@ async def test_a_member_that_terminates_ends_it() -> None:  # R-08
 async def test_a_storm_of_events_ends_and_says_what_did_not_happen() -> None:  # P-07
     fakes = FakeMembers(numbered)
     members: list[Agent] = [emitting(fakes, "a", *[{"type": "drop"}] * 500), fakes.member("b")]
-    result, facts = await recorded(network(members, on("a", START), on("b", "drop"), options={"max_iterations": 10}))
+    result, facts = await recorded(network(members, on("a", START), on("b", "drop"), options={"max_events": 10}))
     assert (result.status, result.stop_reason) == ("completed", "max_turns")
     assert fakes.calls == ["a"] + ["b"] * 9
     (warning,) = result.warnings
     assert warning == (
-        "t: stopped at its limit of 10 events (max_iterations: 10; 491 did not happen, the first 'drop' from 'a', in"
-        " the chain workflow.started → drop)"
+        "t: stopped at its limit of 10 events (max_events: 10; 491 did not happen, the first 'drop' from 'a', in the"
+        " chain workflow.started → drop)"
     )
     assert [fact for fact in facts if isinstance(fact, TeamBounded)] == [
         TeamBounded(limit="max_events", most=10, type="drop", by="a", chain=(START, "drop"))
@@ -327,7 +327,7 @@ async def test_a_storm_of_events_ends_and_says_what_did_not_happen() -> None:  #
 async def test_a_storm_that_feeds_itself_ends() -> None:  # P-07
     fakes = FakeMembers(numbered)
     member = emitting(fakes, "a", *[{"type": "drop"}] * 3)
-    options = {"max_iterations": 50, "depth": 1000}
+    options = {"max_events": 50, "max_depth": 1000}
     result = await run(network([member], on("a", START), on("a", "drop"), options=options))
     assert (result.stop_reason, len(fakes.calls)) == ("max_turns", 50)
 
@@ -336,12 +336,12 @@ async def test_a_loop_ends_and_is_reported_as_one() -> None:  # P-07
     fakes = FakeMembers(numbered)
     members: list[Agent] = [fakes.member("a"), fakes.member("b")]
     rows = (on("a", START, "ping"), on("b", "ping", "pong"), on("a", "pong", "ping"))
-    result, facts = await recorded(network(members, *rows, options={"depth": 6}))
+    result, facts = await recorded(network(members, *rows, options={"max_depth": 6}))
     assert (result.status, result.stop_reason) == ("completed", "max_turns")
     assert fakes.calls == ["a", "b", "a", "b", "a", "b", "a"]
     (warning,) = result.warnings
     assert warning == (
-        "t: stopped at its limit of 6 events that follow from each other (depth: 6; 1 did not happen, the first"
+        "t: stopped at its limit of 6 events that follow from each other (max_depth: 6; 1 did not happen, the first"
         " 'ping' from 'a', in the loop ping → pong → ping)"
     )
     assert sum(isinstance(fact, TeamBounded) for fact in facts) == 1
@@ -352,7 +352,7 @@ async def test_a_chain_that_is_too_deep_ends_and_the_rest_continues() -> None:  
     chain = [on("a", START, "e1", "other"), *(on("a", f"e{n}", f"e{n + 1}") for n in range(1, 9))]
     members: list[Agent] = [fakes.member("a"), fakes.member("b"), fakes.member("c")]
     rows = (*chain, on("b", "other", "more"), on("c", "more"))
-    result = await run(network(members, *rows, options={"depth": 4}))
+    result = await run(network(members, *rows, options={"max_depth": 4}))
     assert result.stop_reason == "max_turns"
     assert "e1 → e2 → e3 → e4 → e5" in result.warnings[0]
     assert fakes.calls.count("a") == 5
@@ -362,10 +362,10 @@ async def test_a_chain_that_is_too_deep_ends_and_the_rest_continues() -> None:  
 async def test_a_goal_that_is_reached_beside_a_limit_is_an_end_with_a_warning() -> None:
     fakes = FakeMembers(numbered)
     members: list[Agent] = [emitting(fakes, "a", *[{"type": "x"}] * 9), emitting(fakes, "b", state={"ok": True})]
-    options = {"max_iterations": 3, "goal": "state.ok", "state": {"ok": False}}
+    options = {"max_events": 3, "goal": "state.ok", "state": {"ok": False}}
     result = await run(network(members, on("a", START), on("b", "x"), options=options))
     assert (result.status, result.stop_reason) == ("degraded", "done")
-    assert "max_iterations: 3" in result.warnings[0]
+    assert "max_events: 3" in result.warnings[0]
 
 
 async def test_a_limit_may_be_a_failure_that_keeps_the_messages() -> None:
@@ -381,7 +381,7 @@ async def test_a_deadline_ends_what_no_other_limit_ends() -> None:  # P-07
         await anyio.sleep(0.001)
         return "tick"
 
-    options = {"max_iterations": 1_000_000, "depth": 1_000_000}
+    options = {"max_events": 1_000_000, "max_depth": 1_000_000}
     rows = (on("a", START, "x"), on("a", "x", "x"))
     result = await run(network([FunctionAgent("a", slowly)], *rows, options=options, limits=Limits(seconds=0.1)))
     assert (result.status, result.stop_reason) == ("timeout", "deadline")
@@ -427,7 +427,7 @@ def test_what_cannot_work_is_refused_before_anything_runs() -> None:  # R-11
         ([on("c", START)], {}, "'c' is not a member"),
         ([on("a", "no good name")], {}, "on: 'no good name' is no name"),
         ([], {}, "subscriptions"),
-        ([on("a", START)], {"max_turns": 3}, "set max_iterations and depth"),
+        ([on("a", START)], {"max_turns": 3}, "set max_events and max_depth"),
     ):
         with pytest.raises(ManifestError, match=words):
             network([a], *rows, **more)
@@ -457,7 +457,7 @@ def test_any_network_ends_within_its_limits_and_a_resumed_one_has_the_same_resul
     rows: list[dict[str, Any]], limit: int, fails_at: int, policy: str, cut: float
 ) -> None:  # P-07
     starts = [on(f"member-{number}", START, "k1") for number in (1, 2, 3)]
-    bounds: dict[str, Any] = {"max_parallel": limit, "max_iterations": 8, "depth": 4, "on_failure": policy}
+    bounds: dict[str, Any] = {"max_parallel": limit, "max_events": 8, "max_depth": 4, "on_failure": policy}
     options: dict[str, Any] = {"subscriptions": [*starts, *rows], **bounds}
     trial = StrategyTrial(Reactive, Settings(options=options))
 

@@ -184,4 +184,4 @@ def test_a_manifest_shows_mistakes_with_their_lines(
 
 def test_the_limits_have_defaults() -> None:  # P-07
     options = ReactiveOptions.model_validate({"subscriptions": [{"agent": "a", "on": "workflow.started"}]})
-    assert (options.max_iterations, options.depth, options.max_parallel, options.on_failure) == (100, 20, 10, "fail")
+    assert (options.max_events, options.max_depth, options.max_parallel, options.on_failure) == (100, 20, 10, "fail")

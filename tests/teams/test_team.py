@@ -323,7 +323,7 @@ async def test_a_run_that_fails_keeps_the_warnings_of_its_teams_also_on_a_replay
 @pytest.mark.parametrize("strategy", ["round_robin", "reactive"])
 async def test_only_its_limit_is_no_reason_to_call_a_nested_team_degraded(strategy: str) -> None:  # M-01
     rows: list[JsonValue] = [{"agent": "a", "on": kind, "emits": [{"type": "x"}]} for kind in ("workflow.started", "x")]
-    options: dict[str, JsonValue] = {"subscriptions": rows, "max_iterations": 3} if strategy == "reactive" else {}
+    options: dict[str, JsonValue] = {"subscriptions": rows, "max_events": 3} if strategy == "reactive" else {}
     turns = 1 if strategy == "round_robin" else None
     member = FakeMembers().member("a", "said")
     inner = Team("inner", members=[member], strategy=strategy, max_turns=turns, options=options)

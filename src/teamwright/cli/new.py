@@ -131,7 +131,7 @@ TEMPLATES = {
       subscriptions:
         - {agent: researcher, on: workflow.started, emits: [{type: facts.found}]}
         - {agent: writer, on: facts.found}
-      max_iterations: 10
+      max_events: 10
 """,
     ),
     "single": TeamTemplate(

@@ -40,8 +40,6 @@ from teamwright.values.turns.results import Outcome
 from teamwright.values.turns.turn import Failure, Reply, Turn
 
 EventLimit = Literal["max_events", "max_depth"]
-OPTIONS: dict[EventLimit, str] = {"max_events": "max_iterations", "max_depth": "depth"}
-"""The option that sets each limit."""
 
 
 class Reactive(Strategy):
@@ -60,7 +58,7 @@ class Reactive(Strategy):
         idle = {member.name for member in members} - {one.agent for one in options.subscriptions}
         found += [Issue(f"the member {name!r} reacts to nothing", ("subscriptions",)) for name in sorted(idle)]
         if settings.max_turns is not None:
-            found.append(Issue("'reactive' counts events: set max_iterations and depth in its options, not max_turns"))
+            found.append(Issue("'reactive' counts events: set max_events and max_depth in its options, not max_turns"))
         return found
 
     def example_reply(self, turn: Turn) -> JsonValue:
@@ -244,16 +242,16 @@ class ReactiveRun:
 
     def _limit_reached(self, event: TeamEvent) -> EventLimit | None:
         """Return the limit that suppresses an event, if any."""
-        if event.depth > self._options.depth:
+        if event.depth > self._options.max_depth:
             return "max_depth"
-        return "max_events" if self._event_count >= self._options.max_iterations else None
+        return "max_events" if self._event_count >= self._options.max_events else None
 
     async def _suppress(self, limit: EventLimit, event: TeamEvent) -> None:
         """Count a suppressed event; only the first is recorded, so that a storm stays small."""
         if suppressed := self._suppressed.get(limit):
             self._suppressed[limit] = suppressed._replace(total=suppressed.total + 1)
             return
-        most = self._options.depth if limit == "max_depth" else self._options.max_iterations
+        most = self._options.max_depth if limit == "max_depth" else self._options.max_events
         first = TeamBounded(limit=limit, most=most, type=event.type, by=event.by, chain=event.chain())
         self._suppressed[limit] = SuppressedEvents(first)
         await self._ctx.emit(first)
@@ -288,4 +286,4 @@ def _limit_words(suppressed: SuppressedEvents) -> tuple[str, str]:
     first, total = suppressed
     limit = "events" if first.limit == "max_events" else "events that follow from each other"
     about = f"{total} did not happen, the first {first.type!r} from {first.by!r}, {first.chain_text}"
-    return f"{first.most} {limit}", f"{OPTIONS[first.limit]}: {first.most}; {about}"
+    return f"{first.most} {limit}", f"{first.limit}: {first.most}; {about}"

@@ -206,8 +206,8 @@ class ReactiveOptions(FailurePolicy):
         description="a condition over `state` and `emitted`, the types so far; the team ends when it holds",
     )
     max_parallel: int = Field(default=10, ge=1, description="how many members work at once")
-    max_iterations: int = Field(default=100, ge=1, description="how many events are processed in total")
-    depth: int = Field(default=20, ge=1, description="how long a chain of events may be")
+    max_events: int = Field(default=100, ge=1, description="how many events are processed in total")
+    max_depth: int = Field(default=20, ge=1, description="how long a chain of events may be")
 
 
 def subscription_sketch(options: ReactiveOptions, start: str) -> Diagram:
@@ -227,7 +227,7 @@ def subscription_sketch(options: ReactiveOptions, start: str) -> Diagram:
                 arrows += [
                     Arrow(source=one.agent, to=f"on {it.type}", label=condition_label(it.when)) for it in one.emits
                 ]
-    notes = [f"at most {options.max_iterations} events, {options.depth} deep"]
+    notes = [f"at most {options.max_events} events, {options.max_depth} deep"]
     if options.goal is not None:
         notes.append(f"until {options.goal}")
     return Diagram(nodes=tuple(nodes.values()), arrows=tuple(dict.fromkeys(arrows)), notes=tuple(notes))

@@ -56,7 +56,7 @@ def arithmetic(notes: Path, env: dict[str, str] | None = None, **more: object) -
     """A server of the small program."""
     args, variables = (*SMALL_SERVER, str(notes)), {"PYTHONPATH": str(ROOT), **(env or {})}
     return "arithmetic", McpSpec(
-        mcp=McpTool.model_validate({"command": sys.executable, "args": args, "env": variables, **more})
+        mcp=McpTool.model_validate({"command": (sys.executable, *args), "env": variables, **more})
     )
 
 

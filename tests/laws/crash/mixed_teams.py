@@ -66,7 +66,7 @@ def reactive(url: str) -> Team:
         {"agent": "bad", "on": "go", "when": "depth == 1"},
         {"agent": "d", "on": "agent.error", "when": "data.member == 'bad'"},
     ]
-    options: dict[str, JsonValue] = {"subscriptions": subscriptions, "max_iterations": 4}
+    options: dict[str, JsonValue] = {"subscriptions": subscriptions, "max_events": 4}
     return Team("network", members=http_members(url, "a b bad d"), strategy="reactive", options=options)
 
 
