@@ -28,7 +28,7 @@ def with_tool(tool: object) -> Manifest:
 
 
 HOSTILE = [
-    (with_tool({"mcp": {"command": "sh", "args": ["-c", "id"]}}), "--allow program:sh"),
+    (with_tool({"mcp": {"command": ["sh", "-c", "id"]}}), "--allow program:sh"),
     (manifest(tools={"x": {"mcp": {"command": "./sh"}}}), "--allow program:./sh"),
     (manifest({"model": MODEL, "evaluate": COMMAND}), "--allow program:sh"),
     (manifest(team={"evaluate": COMMAND}), "--allow program:sh"),

@@ -28,7 +28,7 @@ from teamwright.values.provider_keys import (
     is_own_destination,
 )
 from teamwright.values.specs.manifest import Manifest
-from teamwright.values.specs.tools import FILES, SHELL
+from teamwright.values.specs.tools import FILES, SHELL, program_of
 from teamwright.values.text.secret_names import SCHEMAS
 
 COMMAND, TOOLS = "command", "tools"
@@ -222,9 +222,8 @@ def _uses(data: JsonValue, key: str = "") -> Iterator[_Use]:
 
 
 def _programs(command: JsonValue) -> Iterator[_Use]:
-    first = command[0] if isinstance(command, list) and command else command
-    if isinstance(first, str):
-        yield _Use("program", first)
+    if (program := program_of(command)) is not None:
+        yield _Use("program", program)
 
 
 def _is_placed(program: str, code: Path | None) -> bool:

@@ -62,9 +62,7 @@ def arithmetic(notes: Path, env: dict[str, str] | None = None, **more: object) -
 
 def library_arithmetic(notes: Path, **more: object) -> tuple[str, McpSpec]:
     """A server of the program that uses the library."""
-    return "arithmetic", McpSpec(
-        mcp=McpTool.model_validate({"command": sys.executable, "args": (SERVER, str(notes)), **more})
-    )
+    return "arithmetic", McpSpec(mcp=McpTool.model_validate({"command": (sys.executable, SERVER, str(notes)), **more}))
 
 
 def noted(notes: Path) -> list[object]:

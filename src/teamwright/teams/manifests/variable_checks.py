@@ -35,6 +35,7 @@ from teamwright.values.provider_keys import (
     is_own_destination,
 )
 from teamwright.values.specs.manifest import Manifest
+from teamwright.values.specs.tools import program_of
 from teamwright.values.text.display import cut
 from teamwright.values.text.secret_names import (
     NAMED_BY_OTHERS,
@@ -341,8 +342,8 @@ def _receivers(fields: Mapping[str, JsonValue], models: Mapping[str, JsonValue])
         if isinstance(address := fields.get(name), str):
             yield address_destination(address)
             return
-    if isinstance(command := fields.get("command"), str):
-        yield Destination("program", command)
+    if (program := program_of(fields.get("command"))) is not None:
+        yield Destination("program", program)
         return
     named = [fields.get(name) for name in ("model", "economy", "stronger", "fallback")]
     if "model" in fields:

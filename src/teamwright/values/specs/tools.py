@@ -62,6 +62,16 @@ Command = Annotated[
 """A program with its arguments, which may be written as a shell reads them."""
 
 
+def program_of(command: object) -> str | None:
+    """Return the program of a command that need not be valid; `None` if it names none."""
+    try:
+        words = _words(command)
+    except ValueError:
+        return str(command)
+    first: object = words[0] if isinstance(words, list | tuple) and words else None
+    return first if isinstance(first, str) else None
+
+
 class FunctionTool(Value):
     """A Python function, by import path."""
 
