@@ -28,7 +28,7 @@ from teamwright.cli.terminal.options import (
     run_limits,
 )
 from teamwright.cli.terminal.output import Json, Out, check_out, clean, columns, redirect_prints, say
-from teamwright.cli.views.result_wording import formation_rows
+from teamwright.cli.terminal.result_wording import formation_rows
 from teamwright.experts.formation import PART_ID
 from teamwright.experts.template_commands import DEFAULT, Folder, open_templates
 from teamwright.strategies.plan.options import PlanOptions
