@@ -35,8 +35,12 @@ def server_options() -> dict[str, ServerOption]:
     """Return the options that name servers, that of the journal and those of wings."""
     from teamwright.wings import ServerOption, find_wings
 
-    journal = ServerOption("TEAMWRIGHT_JOURNAL", "The journal: a Postgres URL, or a file. Stands anywhere.")
-    otlp = ServerOption("OTEL_EXPORTER_OTLP_ENDPOINT", "A receiver of telemetry: the runs as traces. Stands anywhere.")
+    journal = ServerOption(
+        "TEAMWRIGHT_JOURNAL", "The journal: a Postgres URL, or a file. Goes before or after the command."
+    )
+    otlp = ServerOption(
+        "OTEL_EXPORTER_OTLP_ENDPOINT", "A receiver of telemetry: the runs as traces. Goes before or after the command."
+    )
     of_wings = {option: server for wing in find_wings() for option, server in wing.servers.items()}
     return {"--journal": journal, "--otlp": otlp} | of_wings
 

@@ -29,7 +29,9 @@ WING = Wing(
         "operations": "teamwright.cluster.routes:cluster_part",
     },
     servers={
-        "--redis": ServerOption("TEAMWRIGHT_REDIS", "Redis, for live text between processes. Stands anywhere."),
+        "--redis": ServerOption(
+            "TEAMWRIGHT_REDIS", "Redis, for live text between processes. Goes before or after the command."
+        ),
     },
     hints={
         "set_budget": "teamwright cluster budget {name} --max-usd 50 --per day",
