@@ -117,7 +117,7 @@ async def test_commands_of_servers_start_beside_their_programs(engine: Engine, t
     local = source_on_worker(prepared.team.source, tmp_path / "cache", CodeFolder(there))
     tool = local.manifest.agents["one"].tools[0]
     assert isinstance(tool, McpSpec)
-    assert tool.mcp.cwd == str(there / "teams")
+    assert tool.mcp.folder == str(there / "teams")
 
 
 async def test_a_run_of_another_version_of_a_strategy_is_left_to_others(engine: Engine, tmp_path: Path) -> None:
@@ -162,7 +162,7 @@ async def test_the_folders_that_a_record_allows_itself_are_not_allowed(engine: E
     folder.mkdir()
     secret.mkdir()
     (folder / "team.yaml").write_text(
-        f"agents: {{one: {{model: 'openai:x', tools: [{{files: {{root: '{secret}'}}}}]}}}}"
+        f"agents: {{one: {{model: 'openai:x', tools: [{{files: {{folder: '{secret}'}}}}]}}}}"
     )
     source = source_of(load([folder / "team.yaml"]), allow_roots=[secret])
     prepared = prepare_team(source, engine.models)

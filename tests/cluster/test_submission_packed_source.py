@@ -80,7 +80,7 @@ def test_skills_outside_the_folder_are_pinned_under_the_path_at_which_they_trave
     tool = packed.source.manifest.agents["one"].tools[0]
     assert not isinstance(tool, str)
     settings = (tool.model_extra or {})["skills"]
-    assert settings["folders"] == [path.removesuffix("/SKILL.md")]
+    assert settings["folder"] == [path.removesuffix("/SKILL.md")]
     assert settings["pinned"][0]["folder"] == path.removesuffix("/SKILL.md")
 
 

@@ -75,7 +75,7 @@ def test_a_root_in_the_folder_of_the_manifest_that_is_absolute_is_refused_unless
     root = tmp_path / "team" / "data"
     root.mkdir(parents=True)
     (tmp_path / "team" / "replies.yaml").write_text("rules: [{reply: fine}]\n", encoding="utf-8")
-    written = f"agents: {{one: {{model: 'scripted:replies.yaml', tools: [{{files: {{root: '{root}'}}}}]}}}}"
+    written = f"agents: {{one: {{model: 'scripted:replies.yaml', tools: [{{files: {{folder: '{root}'}}}}]}}}}"
     path = tmp_path / "team" / "team.yaml"
     path.write_text(f"{written}\nteams: {{duo: {{members: [one]}}}}\n", encoding="utf-8")
     loaded = load([path])

@@ -10,7 +10,7 @@ from tests.kit.workers import Cluster, eventually
 
 LATER = """
 agents:
-  first: {function: "tests.kit.queued_members:call_later", retry: {longest: 0.1, outlast: 1h}}
+  first: {function: "tests.kit.queued_members:call_later", retry: {backoff: {max: 0.1}, outlast: 1h}}
 teams:
   pair: {strategy: sequential, members: [first]}
 """

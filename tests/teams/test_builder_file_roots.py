@@ -34,7 +34,7 @@ def home(tmp_path: Path) -> Path:
 
 
 def manifest(home: Path, root: str, *, declared: bool = False) -> Path:
-    tool = f"{{files: {{root: '{root}'}}}}"
+    tool = f"{{files: {{folder: '{root}'}}}}"
     used = "[disk]" if declared else f"[{tool}]"
     tools = f"tools: {{disk: {tool}}}\n" if declared else ""
     file = home / "team.yaml"

@@ -110,7 +110,7 @@ def test_files_of_the_task_and_of_tools_are_replayed(tmp_path: Path, monkeypatch
 
 def test_an_mcp_server_is_neither_started_nor_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NOTES", str(notes := tmp_path / "notes"))
-    server = f"{{command: {sys.executable}, args: [-m, tests.agents.small_arithmetic_server, '${{NOTES}}']"
+    server = f"{{command: [{sys.executable}, -m, tests.agents.small_arithmetic_server, '${{NOTES}}']"
     manifest = (
         "agents: {a: {model: 'scripted:replies.yaml', tools: [arithmetic]}}\n"
         f"tools: {{arithmetic: {{mcp: {server}, env: {{PYTHONPATH: '{ROOT}'}}}}}}}}\n"

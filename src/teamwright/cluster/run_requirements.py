@@ -235,8 +235,8 @@ def check_code(source: Source, code: CodeFolder | None) -> None:
 def _programs(source: Source) -> Iterator[Path]:
     """The files that commands of MCP servers name, relative to the folder in which they start."""
     for server in _servers(source.manifest):
-        folder = Path(source.base, server.mcp.cwd or ".")
-        for text in (server.mcp.command or "", *server.mcp.args):
+        folder = Path(source.base, server.mcp.folder or ".")
+        for text in server.mcp.command or ():
             if text and not Path(text).is_absolute() and _is_file(folder / text):
                 yield folder / text
 

@@ -148,7 +148,7 @@ def _with_commands_in(manifest: Manifest, folder: Path) -> Manifest:
 def _tool_in(tool: str | ToolSpec, folder: Path) -> str | ToolSpec:
     if not isinstance(tool, McpSpec) or tool.mcp.folder is None or VARIABLE in tool.mcp.folder:
         return tool
-    return McpSpec(mcp=tool.mcp.model_copy(update={"cwd": str(folder / tool.mcp.folder)}))
+    return McpSpec(mcp=tool.mcp.model_copy(update={"folder": str(folder / tool.mcp.folder)}))
 
 
 @dataclass(frozen=True, slots=True)

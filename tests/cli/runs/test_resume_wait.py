@@ -12,8 +12,8 @@ from tests.kit.terminal import Call, write_team
 TEAM = """\
 agents:
   scout: {{model: open}}
-  writer: {{model: closed, retry: {{longest: 0.2, outlast: 6h}}}}
-  editor: {{model: closed, retry: {{longest: 0.2, outlast: 6h}}}}
+  writer: {{model: closed, retry: {{backoff: {{max: 0.2}}, outlast: 6h}}}}
+  editor: {{model: closed, retry: {{backoff: {{max: 0.2}}, outlast: 6h}}}}
 teams:
   paper: {{members: [scout, writer, editor]}}
 models:

@@ -108,7 +108,7 @@ def test_anchors_may_live_in_extra_blocks(tmp_path: Path) -> None:
         ("agents: {größe: {model: local}}", "'größe' can't name an agent", 1, 10),
         ("tools: {terminate: 'a:b'}", "'terminate' is a built-in tool", 1, 9),
         ("tools: {t: {mcp: {}}}", "an MCP server needs either 'command' or 'url'", 1, 18),
-        ("tools: {t: {mcp: {url: 'http://x', args: [a]}}}", "'args' goes with 'command', which is not there", 1, 36),
+        ("tools: {t: {mcp: {url: 'http://x', folder: a}}}", "'folder' goes with 'command', which is not there", 1, 36),
         ("tools: {t: {mcp: {url: 'http://x', folder: .}}}", "'folder' goes with 'command', which is not there", 1, 36),
         ("tools: {t: {mcp: {command: x, share: team}}}", "'run' or 'engine', and this is the text 'team'", 1, 38),
         ("tools: {t: {mcp: {command: x, heders: {A: b}}}}", "(did you mean 'headers'?)", 1, 31),

@@ -33,7 +33,7 @@ def test_references_are_replaced_everywhere() -> None:
     assert resolved.models["m"] == ServerModel(url="http://h/v1", name="x", api_key="s3cret")
     tool = resolved.tools["t"]
     assert isinstance(tool, McpSpec)
-    assert (tool.mcp.args, tool.mcp.env) == (("--place=h",), {"PLACE": "h"})
+    assert (tool.mcp.command, tool.mcp.env) == (("run", "--place=h"), {"PLACE": "h"})
     assert secrets == {"s3cret"}
     assert manifest.models["m"] == ServerModel(url="http://${HOST}/v1", name="x", api_key="${KEY}")
 
