@@ -153,7 +153,7 @@ def test_a_script_takes_the_place_of_a_model_with_all_else_as_declared(tmp_path:
     assert isinstance(agent, ScriptedAgent)
     spec = agent.spec
     assert (spec.tools, spec.input_schema, spec.output_schema) == (("terminate", FUNCTION), schema, schema)
-    assert (spec.max_tokens, spec.timeout, spec.retry.attempts, spec.limits) == (7, 2.0, 0, Limits(calls=2))
+    assert (spec.max_tokens, spec.timeout, spec.retry.times, spec.limits) == (7, 2.0, 0, Limits(calls=2))
     assert agent.policy.can_terminate
     assert (agent.policy.optional, spec.optional) == (True, True)
 

@@ -30,7 +30,7 @@ from teamwright.values.turns.turn import OUTBOX, Failure, Reply, Turn
 
 STOPPED: Final = "stopped"
 """The error of a child run that was cancelled by itself; `cancelled` would mean that the parent has decided it."""
-ONCE: Final = RetryPolicy.model_construct(attempts=0)
+ONCE: Final = RetryPolicy.model_construct(times=0)
 LARGEST_RESULT: Final = 2**31
 
 

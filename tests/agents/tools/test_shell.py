@@ -149,5 +149,5 @@ def test_settings_are_checked_and_their_folders_move_with_the_manifest(tmp_path:
     spec = ShellSpec(shell=ShellTool(folder="a", sandbox=SandboxSettings(writable=("b",))))
     resolved = ShellKind().resolve(spec, lambda one: tmp_path / one)
     assert isinstance(resolved, ShellSpec)
-    assert resolved.shell.root == str(tmp_path / "a")
+    assert resolved.shell.folder == str(tmp_path / "a")
     assert sandbox_settings(resolved.shell.sandbox or "auto").writable == (str(tmp_path / "b"),)

@@ -142,7 +142,7 @@ async def test_using_a_tool_is_one_effect_that_is_never_repeated() -> None:
         assert await tools.call_recorded("once", {}, key="tool-1") == 1
     assert times == [1]
     effect = record.effects["tool-1"]
-    assert (effect.kind, effect.name, effect.retry and effect.retry.attempts) == ("tool", "once", 0)
+    assert (effect.kind, effect.name, effect.retry and effect.retry.times) == ("tool", "once", 0)
 
 
 async def test_only_allowed_tools_are_seen_and_used() -> None:

@@ -232,7 +232,7 @@ class McpPool:
                     group.start_soon(connection.close)
 
 
-NO_RETRY = RetryPolicy.model_construct(attempts=0)
+NO_RETRY = RetryPolicy.model_construct(times=0)
 
 OutcomeCheck = Callable[[Mapping[str, JsonValue], "ToolContext"], Awaitable[ToolValue]]
 """Asks the outside world for the result of a call; `None` says that the call did not happen."""
