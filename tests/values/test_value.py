@@ -41,7 +41,7 @@ FOR_FRAMEWORKS = ("agent_framework_client", "crewai_llm", "langchain_chat_model"
         ),
         (Step, (), {"id": "a", "needs": 3}, "Step: needs: expects a list, found the number 3."),
         (Step, (), {}, "Step: id: is missing."),
-        (RetryPolicy, (), {"attempts": "x"}, "RetryPolicy: attempts: expects a whole number, found the text 'x'."),
+        (RetryPolicy, (), {"times": "x"}, "RetryPolicy: times: expects a whole number, found the text 'x'."),
     ],
 )
 def test_a_constructor_reports_what_is_wrong_without_a_word_of_a_library(
