@@ -8,7 +8,7 @@ from pydantic import ValidationError
 from teamwright.values.call_limits import RetryPolicy
 
 
-@pytest.mark.parametrize("bad", [{"attempts": -1}, {"attempts": 21}, {"backoff": -1}, {"longest": -1}])
+@pytest.mark.parametrize("bad", [{"times": -1}, {"times": 21}, {"backoff": -1}, {"backoff": {"max": -1}}])
 def test_policies_that_make_no_sense_are_refused(bad: dict[str, int]) -> None:
     with pytest.raises(ValidationError):
         RetryPolicy.model_validate(bad)

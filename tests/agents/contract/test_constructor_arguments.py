@@ -183,7 +183,7 @@ CASES: list[tuple[Maker, dict[str, object], str]] = [
     (Limits, {"tokens": "5"}, "Limits: tokens: expects a whole number, found the text '5'"),
     (Limits, {"usd": math.nan}, "usd"),
     (Limits, {"token": 5}, "did you mean 'tokens'"),
-    (RetryPolicy, {"attempts": -1}, "attempts"),
+    (RetryPolicy, {"times": -1}, "times"),
     (RetryPolicy, {"backoff": "1"}, "backoff: expects a number"),
     (Policy, {"fallback": 3}, "3 is neither a team nor an agent"),
     (Policy, {"priority": "high"}, "priority: expects a whole number"),
