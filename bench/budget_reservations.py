@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from random import Random
 from typing import Literal, NamedTuple
 
-from teamwright.agents.contract.effect import Attempt, Effect, Returned
+from teamwright.agents.effect import Attempt, Effect, Returned
 from teamwright.agents.prices_and_tokenizers import CountTokens, load_tokenizer
 from teamwright.runtime.budget.prompt_meter import PromptMeter
 from teamwright.values.limits import Usage

@@ -18,8 +18,8 @@ from pydantic import JsonValue
 
 from bench.budget_provider import ECONOMY, INPUT, OUTPUT
 from teamwright import Context, Limits, Reply, Team, Turn
-from teamwright.agents.contract.agent import Agent, Policy
-from teamwright.agents.contract.effect import Attempt, Effect, Returned
+from teamwright.agents.agent import Agent, Policy
+from teamwright.agents.effect import Attempt, Effect, Returned
 from teamwright.strategies.protocol import Strategy
 from teamwright.values.limits import CHARACTERS_PER_TOKEN, Degradation, Price, Rate, Usage, picodollars
 

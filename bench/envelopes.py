@@ -15,7 +15,7 @@ import anyio
 from pydantic import JsonValue
 
 from teamwright import Engine, ModelAgent, Team, load_team
-from teamwright.agents.contract.agent import Agent
+from teamwright.agents.agent import Agent
 from teamwright.agents.scripted import Script, ScriptedAgent
 from teamwright.testing.model_server import CallTools, ChatAnswer, ChatRequest, ModelServer, Say, ToolCall
 from teamwright.values.specs.members import Share

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from teamwright import Engine, ModelAgent, Team, load_team
-from teamwright.agents.sandbox.back_ends import sandbox_problem
+from teamwright.agents.sandbox_back_ends import sandbox_problem
 from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.journal.location import data_folder
 from teamwright.runtime.recorded.reader import read_record

@@ -44,7 +44,7 @@ IMPORTED = {
     "local": "xllamacpp, teamwright.agents.clients.local_model",
     "lab": "teamwright.lab.evaluation_report",
     "experts": "teamwright.experts.ask_command",
-    "sandbox": "teamwright.agents.sandbox.back_ends",
+    "sandbox": "teamwright.agents.sandbox_back_ends",
     "tokens": "bpe_openai, teamwright.agents.prices_and_tokenizers",
     "server": "uvicorn, teamwright.server.app",
     "postgres": "psycopg_pool, teamwright.journal.postgres.journal",

@@ -30,7 +30,7 @@ MIN_ENTRIES = 4
 SMALL = {
     "_lazy.py": "every facade begins with it, so it imports nothing else",
     "__main__.py": "what `python -m teamwright` starts",
-    "agents/contract/retry.py": "what people look for by this word",
+    "agents/effect.py": "what people look for by this word",
     "agents/registry.py": "a public class, which people look for by this word",
     "experts/routes.py": "imports FastAPI, which only a server has",
     "experts/team_templates.py": "imports the command `new`, which alone reads it",

@@ -1,4 +1,4 @@
-from teamwright.agents.contract.agent import (
+from teamwright.agents.agent import (
     Agent as Agent,
     Context as Context,
     Policy as Policy,

@@ -14,8 +14,7 @@ from teamwright.agents.model.agent import ModelAgent
 from teamwright.errors import InvalidOutput, UsageError
 from teamwright.teams.team import Team
 from teamwright.values.specs.evaluation import Evaluate
-from teamwright.values.turns.turn import Reply
-from teamwright.values.turns.verdicts import CriterionResult, EvaluationVerdict, JudgeRecord
+from teamwright.values.turns.turn import CriterionResult, EvaluationVerdict, JudgeRecord, Reply
 from tests.kit.evaluators import WordEvaluator, words
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from teamwright.agents.contract.agent import Agent, Context
+from teamwright.agents.agent import Agent, Context
 from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.agents.registry import AgentRegistry
 from teamwright.errors import DuplicateName, InvalidName, UnknownName

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from teamwright import Engine, FunctionAgent, ScriptedAgent, Team, Turn
-from teamwright.agents.reference_graph import MOST_CYCLES, MOST_FALLBACKS, MOST_NESTED, cycle_text, depths, find_cycles
+from teamwright.agents.registry import MOST_CYCLES, MOST_FALLBACKS, MOST_NESTED, cycle_text, depths, find_cycles
 from teamwright.agents.scripted import Rule
 from teamwright.cli.main import main
 from teamwright.errors import ManifestError, ServiceError

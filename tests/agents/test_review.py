@@ -7,7 +7,7 @@ from typing import Any, get_args
 import pytest
 from hypothesis import given, strategies as st
 
-from teamwright.agents.contract.agent import Context
+from teamwright.agents.agent import Context
 from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.agents.review import ask_evaluated, completed, tool_messages
 from teamwright.agents.scripted import Rule, ScriptedAgent, ToolRule
@@ -24,8 +24,15 @@ from teamwright.values.events.team import TeamEvaluationResult, TeamEvaluationSt
 from teamwright.values.people import Answer
 from teamwright.values.specs.evaluation import Criterion, Evaluate
 from teamwright.values.turns.results import Outcome, RunResult
-from teamwright.values.turns.turn import LONGEST_RESULT, Reply, ToolUse, Turn
-from teamwright.values.turns.verdicts import CriterionResult, EvaluationVerdict, VerdictOutcome
+from teamwright.values.turns.turn import (
+    LONGEST_RESULT,
+    CriterionResult,
+    EvaluationVerdict,
+    Reply,
+    ToolUse,
+    Turn,
+    VerdictOutcome,
+)
 from tests.kit.evaluators import AnyEvaluator, WordEvaluator, evaluated, words
 from tests.kit.members import FakeMembers
 from tests.kit.records import cut_and_resume

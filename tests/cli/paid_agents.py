@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from teamwright import Context, Reply, Turn
-from teamwright.agents.contract.effect import Attempt, Effect, Returned
+from teamwright.agents.effect import Attempt, Effect, Returned
 from teamwright.errors import Refused
 from teamwright.values.limits import Usage
 

@@ -1,6 +1,6 @@
 """Agents for tests of the command line, found by import path."""
 
-from teamwright.agents.contract.agent import Context
+from teamwright.agents.agent import Context
 from teamwright.values.people import Question
 from teamwright.values.turns.turn import Turn
 

@@ -11,7 +11,7 @@ from uuid import uuid4
 from teamwright.cluster.shared_limits import ClusterLimits, ModelShare, model_digest
 from teamwright.errors import JournalUnavailable
 from teamwright.journal.postgres.connection import Connection, DatabaseAddress, connect
-from teamwright.journal.postgres.layout import migrate
+from teamwright.journal.postgres.journal import migrate
 from teamwright.journal.postgres.rate_limits import PostgresPaces
 from teamwright.runtime.budget.rate_limiter import RateLimiter, Slot
 from teamwright.values.limits import Pace

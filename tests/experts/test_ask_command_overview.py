@@ -11,7 +11,7 @@ from teamwright.experts.router import Router
 from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.runtime.engine import Engine
 from teamwright.values.specs.manifest import Source
-from teamwright.values.turns.verdicts import CriterionResult, EvaluationVerdict
+from teamwright.values.turns.turn import CriterionResult, EvaluationVerdict
 
 
 def formed(tmp_path: Path, names: list[str], strategy: str = "expert", task: str = "") -> Source:

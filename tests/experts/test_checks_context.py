@@ -10,7 +10,7 @@ import pytest
 
 from teamwright import Engine, FunctionAgent, Reply, Team, Turn
 from teamwright.agents import Criterion, Evaluate, ToolUse
-from teamwright.agents.contract.agent import Context
+from teamwright.agents.agent import Context
 from teamwright.errors import UsageError
 from teamwright.experts import CheckContext, Rubric
 from teamwright.experts.rubric import CheckFile, takes_context

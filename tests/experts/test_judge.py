@@ -26,8 +26,7 @@ from teamwright.values.events.event import Event
 from teamwright.values.events.team import TeamEvaluationResult
 from teamwright.values.limits import Limits
 from teamwright.values.turns.results import RunResult
-from teamwright.values.turns.turn import Turn
-from teamwright.values.turns.verdicts import EvaluationVerdict
+from teamwright.values.turns.turn import EvaluationVerdict, Turn
 from tests.kit.runs import run
 
 CLEAR, TRUE = Criterion(id="clear", judge="Is it clear?"), Criterion(id="true", judge="Is it true?")

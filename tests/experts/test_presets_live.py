@@ -10,8 +10,8 @@ import pytest
 from pydantic import JsonValue
 
 from teamwright import Engine, Team
+from teamwright.agents.agent import Context
 from teamwright.agents.attachments import Attachment
-from teamwright.agents.contract.agent import Context
 from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.errors import InterventionRefused, ManifestError
 from teamwright.experts.presets import Live

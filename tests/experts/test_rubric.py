@@ -23,7 +23,7 @@ from teamwright.values.events.agent import AgentAsked
 from teamwright.values.events.event import Event
 from teamwright.values.events.team import TeamEvaluationResult, TeamEvaluationStarted
 from teamwright.values.limits import Limits
-from teamwright.values.turns.verdicts import EvaluationVerdict
+from teamwright.values.turns.turn import EvaluationVerdict
 from tests.kit.members import FakeMembers
 from tests.kit.records import cut_and_resume
 from tests.kit.runs import TASK, run

@@ -8,14 +8,13 @@ from typing import Any
 import pytest
 
 from teamwright.agents import Criterion
-from teamwright.agents.contract.agent import Context
+from teamwright.agents.agent import Context
 from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.experts.rubric import CheckFailed, run_check
 from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team
 from teamwright.values.limits import Limits
-from teamwright.values.turns.turn import Turn
-from teamwright.values.turns.verdicts import CriterionResult
+from teamwright.values.turns.turn import CriterionResult, Turn
 from tests.kit.runs import run
 
 HERE = "tests.experts.test_rubric_checks"

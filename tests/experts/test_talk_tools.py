@@ -9,7 +9,7 @@ import pytest
 
 from teamwright import Context, Engine, FunctionAgent, Team, Turn, load_team
 from teamwright.agents.scripted import ScriptedAgent
-from teamwright.agents.tools.agent_tool import AgentSource
+from teamwright.agents.tools.built_in import AgentSource
 from teamwright.errors import InterventionRefused, ManifestError, ToolError
 from teamwright.experts.talk_tools import LiveSource
 from teamwright.journal.in_memory_journal import MemoryJournal

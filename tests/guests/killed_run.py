@@ -19,7 +19,7 @@ from pydantic import JsonValue
 
 from teamwright import Engine, ModelAgent, Team
 from teamwright.agents import AcpAgent, AcpCommand
-from teamwright.agents.contract.agent import Agent
+from teamwright.agents.agent import Agent
 from teamwright.testing import CallTools, ChatRequest, ModelServer, Say
 from teamwright.values.limits import Limits, MessageLimits
 from teamwright.values.specs.members import TeamWorkspace
@@ -37,7 +37,7 @@ CODER_TASK = f"child; touch made.py; model {PROMPTS}"
 WORDS = 600
 CEILING = 3100
 """What the turn of the coding agent may use, in tokens; it uses a little less."""
-AGENT = ROOT / "tests" / "agents" / "acp" / "plain_agent.py"
+AGENT = ROOT / "tests" / "agents" / "plain_agent.py"
 FRAMEWORKS = [name for name in INSTALLED if name != "crewai"]
 """Those whose guests live through a fork; CrewAI starts threads."""
 

@@ -15,7 +15,7 @@ import pytest
 
 from teamwright import ModelAgent, Team
 from teamwright.agents import ServerModel
-from teamwright.agents.contract.agent import Agent
+from teamwright.agents.agent import Agent
 from teamwright.guests import Guest, recorded
 from teamwright.testing import CallTools, ChatRequest, ModelServer, Say, ToolCall
 from teamwright.values.limits import Limits, Price

@@ -20,8 +20,8 @@ import pytest
 from teamwright import Engine
 from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.journal.sqlite.journal import SqliteJournal
-from teamwright.runtime.driver.tasks import CANCEL_GRACE
 from teamwright.runtime.recorded.reader import read_record
+from teamwright.runtime.tasks import CANCEL_GRACE
 from teamwright.runtime.trees.apply import RecordedBranch
 from teamwright.testing import CallTools, ChatRequest, ModelServer, Say
 from teamwright.testing.model_server import complete

@@ -11,7 +11,7 @@ from hypothesis import given, strategies as st
 from pydantic import JsonValue
 
 from teamwright import Context, Engine, FunctionAgent, Reply, Team, Turn
-from teamwright.agents.contract.effect import Attempt, Effect, Returned
+from teamwright.agents.effect import Attempt, Effect, Returned
 from teamwright.errors import AgentError, ContextTooLong, RunNotFound
 from teamwright.history.kpi_gates import check_gates, read_gates
 from teamwright.history.kpis import FIGURES, Kpis, TurnFigures, kpis_of, read_kpis, side_by_side, turns_of
@@ -42,7 +42,7 @@ from teamwright.values.events.run import (
 from teamwright.values.events.team import StepSkipped
 from teamwright.values.limits import Usage
 from teamwright.values.people import Answer, Question
-from teamwright.values.turns.envelope import EnvelopeNote
+from teamwright.values.turns.messages import EnvelopeNote
 from teamwright.values.turns.turn import Purpose
 from tests.kit.evaluators import WordEvaluator, words
 from tests.kit.members import FakeMembers

@@ -9,11 +9,11 @@ import pytest
 from pydantic import JsonValue
 
 from teamwright import Context, Engine, FunctionAgent, Limits, Message, Reply, RunResult, Team, Turn
-from teamwright.agents.contract.effect import Attempt, Effect, Returned
+from teamwright.agents.effect import Attempt, Effect, Returned
 from teamwright.agents.scripted import Rule, ScriptedAgent
 from teamwright.errors import AgentError, AgentTimeout, ContextTooLong, Refused, UsageError
+from teamwright.history.fork import point_before_stop
 from teamwright.history.kpis import read_kpis
-from teamwright.history.retry_point import point_before_stop
 from teamwright.history.run_history import RunHistory
 from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.strategies import Outcome, Task

@@ -8,7 +8,7 @@ from teamwright.history.event_wording import mark_of
 from teamwright.history.team_wording import evaluation_text, is_plain_pass
 from teamwright.values.events.event import Event
 from teamwright.values.events.team import TeamEvaluationResult
-from teamwright.values.turns.verdicts import CriterionResult, EvaluationVerdict, JudgeRecord
+from teamwright.values.turns.turn import CriterionResult, EvaluationVerdict, JudgeRecord
 
 GOOD = CriterionResult(id="cites", passed=True, score=1.0)
 

@@ -16,7 +16,7 @@ import pytest
 from teamwright.errors import JournalUnavailable, UsageError
 from teamwright.journal.location import resolve_journal
 from teamwright.journal.protocol import Batch
-from teamwright.journal.sqlite.driver_locks import LOCKS, DriverLocks
+from teamwright.journal.sqlite.files import LOCKS, DriverLocks
 from teamwright.journal.sqlite.journal import SqliteJournal
 from teamwright.testing.journal import body, commit, events
 from teamwright.values.turns.messages import digest

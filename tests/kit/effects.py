@@ -13,8 +13,8 @@ from typing import Any
 
 import anyio
 
-from teamwright.agents.contract.agent import Context
-from teamwright.agents.contract.effect import Attempt, Effect, Returned
+from teamwright.agents.agent import Context
+from teamwright.agents.effect import Attempt, Effect, Returned
 from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.errors import Refused
 from teamwright.values.limits import Usage

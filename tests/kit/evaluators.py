@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from teamwright.agents.contract.agent import Agent, Context
-from teamwright.agents.contract.effect import Attempt, Effect, Returned
+from teamwright.agents.agent import Agent, Context
+from teamwright.agents.effect import Attempt, Effect, Returned
 from teamwright.agents.evaluators import EVALUATOR, Evaluator, verdict_reply
 from teamwright.values.specs.evaluation import Criterion, Evaluate
 from teamwright.values.turns.messages import digest
-from teamwright.values.turns.turn import Reply, Turn
-from teamwright.values.turns.verdicts import CriterionResult, EvaluationVerdict
+from teamwright.values.turns.turn import CriterionResult, EvaluationVerdict, Reply, Turn
 
 WORD = "good"
 evaluated: list[str] = []

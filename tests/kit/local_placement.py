@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from teamwright import Engine
-from teamwright.history.record.run_record import RunRecord
+from teamwright.history.run_record import RunRecord
 from teamwright.journal.protocol import Batch, Journal, commit
 from teamwright.runtime.event_publisher import Bus
 from teamwright.runtime.placement import CancelRun, PackedTeam

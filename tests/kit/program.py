@@ -211,7 +211,7 @@ def _begin(job: Job, files: list[int]) -> None:
     if job.terminal:
         fcntl.ioctl(0, termios.TIOCSCTTY, 0)
     if job.grace is not None:
-        import_module("teamwright.runtime.driver.tasks").__dict__["CANCEL_GRACE"] = job.grace
+        import_module("teamwright.runtime.tasks").__dict__["CANCEL_GRACE"] = job.grace
     os.chdir(job.folder)
     os.environ.clear()
     os.environ.update(job.environment)

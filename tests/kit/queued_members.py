@@ -9,8 +9,8 @@ import asyncio
 import os
 from pathlib import Path
 
-from teamwright.agents.contract.agent import Context
-from teamwright.agents.contract.effect import Attempt, Effect, Returned
+from teamwright.agents.agent import Context
+from teamwright.agents.effect import Attempt, Effect, Returned
 from teamwright.errors import AgentError, RateLimited, ServiceError
 from teamwright.values.call_limits import DEFAULT_RETRY
 from teamwright.values.limits import Usage

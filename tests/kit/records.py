@@ -10,7 +10,7 @@ from typing import TypeVar
 import anyio
 from msgspec.structs import replace
 
-from teamwright.agents.contract.agent import Agent
+from teamwright.agents.agent import Agent
 from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.journal.protocol import Batch
 from teamwright.runtime.engine import Engine

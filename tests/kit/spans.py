@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from teamwright.history.record.run_record import RunRecord
 from teamwright.history.run_history import RunHistory
+from teamwright.history.run_record import RunRecord
 from teamwright.history.telemetry import conventions as names
 from teamwright.history.telemetry.otlp import encode
 from teamwright.history.telemetry.run_spans import spans_of

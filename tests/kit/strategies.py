@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 
 import anyio
 
-from teamwright.agents.contract.agent import Agent, Context
+from teamwright.agents.agent import Agent, Context
 from teamwright.strategies.protocol import Members, Settings, Strategy, Task
 from teamwright.strategies.team_conversation import TeamConversation
 from teamwright.values.turns.messages import Message

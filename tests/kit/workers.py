@@ -285,16 +285,17 @@ def _die_at(write: int, when: str) -> None:
 
 def _be_newer() -> None:
     """Make this process a program of the next release, which adds to the layout of the journal."""
-    from teamwright.journal.postgres import journal, layout
+    from teamwright.journal.postgres import journal
 
-    latest = layout.MIGRATIONS[-1].version
-    added = layout.Migration(
-        layout.Version(latest.major, latest.minor + 1),
+    own = journal.migrate
+    latest = journal.MIGRATIONS[-1].version
+    added = journal.Migration(
+        journal.Version(latest.major, latest.minor + 1),
         "ALTER TABLE events ADD COLUMN added text DEFAULT 'new'; CREATE TABLE added (id text PRIMARY KEY)",
     )
 
-    async def migrate(connection: journal.Connection, address: DatabaseAddress) -> layout.Version:
-        return await layout.migrate(connection, address, (*layout.MIGRATIONS, added))
+    async def migrate(connection: journal.Connection, address: DatabaseAddress) -> journal.Version:
+        return await own(connection, address, (*journal.MIGRATIONS, added))
 
     journal.migrate = migrate  # pyright: ignore[reportAttributeAccessIssue]
 

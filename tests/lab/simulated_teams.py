@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from teamwright import Context, Message, Team, Turn, load_team
-from teamwright.agents.contract.agent import Agent
+from teamwright.agents.agent import Agent
 from teamwright.lab.simulation.simulated_agents import SimulatedAgent
 from teamwright.strategies import Outcome, Task
 from teamwright.strategies.protocol import Members, Settings, Strategy

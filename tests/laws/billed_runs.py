@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from teamwright.agents.contract.agent import Agent, Context
+from teamwright.agents.agent import Agent, Context
 from teamwright.agents.model.agent import ModelAgent
 from teamwright.runtime.engine import Engine
 from teamwright.strategies.protocol import Members, Task

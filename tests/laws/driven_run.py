@@ -8,8 +8,8 @@ from collections.abc import Collection, Coroutine, Iterator, Mapping
 from typing import Any, Literal, TypeVar
 
 from teamwright.errors import AgentError, UsageError
-from teamwright.history.record.run_record import RunRecord
-from teamwright.history.retry_point import point_of_retry
+from teamwright.history.fork import point_of_retry
+from teamwright.history.run_record import RunRecord
 from teamwright.runtime.engine import Engine
 from teamwright.runtime.handle import Handle
 from teamwright.values.events.agent import AgentAsked, AgentCalled, AgentCallFailed, AgentReturned, WorkspaceWritten

@@ -15,8 +15,8 @@ from typing import Any, cast
 import anyio
 from hypothesis import strategies as st
 
-from teamwright.agents.contract.agent import Agent, Context
-from teamwright.agents.contract.effect import Attempt, Effect, Returned
+from teamwright.agents.agent import Agent, Context
+from teamwright.agents.effect import Attempt, Effect, Returned
 from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.agents.tools.toolbox import Toolbox
 from teamwright.errors import Refused, ToolError

@@ -31,7 +31,7 @@ from teamwright.values.limits import Limits
 from teamwright.values.people import ACCEPT, APPROVE, EDIT, RaiseBudget, ResumeMember
 from teamwright.values.specs.plan import Plan
 from teamwright.values.turns.results import RunResult
-from teamwright.values.turns.verdicts import PASSED
+from teamwright.values.turns.turn import PASSED
 from tests.laws.plan_members import MARK, TROUBLE, mark_of
 from tests.laws.random_plans import NEVER, PlanCase
 from tests.laws.test_interventions import check_answers

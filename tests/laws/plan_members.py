@@ -15,8 +15,8 @@ from functools import partial
 from typing import Any, NamedTuple
 from zlib import crc32
 
-from teamwright.agents.contract.agent import Agent, Context, Policy
-from teamwright.agents.contract.effect import Attempt, Effect, Returned
+from teamwright.agents.agent import Agent, Context, Policy
+from teamwright.agents.effect import Attempt, Effect, Returned
 from teamwright.agents.evaluators import EVALUATOR, Evaluator
 from teamwright.errors import AgentError, ContextTooLong, InvalidRequest, Refused, ServiceError, UsageError
 from teamwright.values.call_limits import RetryPolicy

@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import anyio
 
-from teamwright.agents.contract.agent import Agent, Context
+from teamwright.agents.agent import Agent, Context
 from teamwright.errors import AgentTimeout, NotOwned, StaleWrite
 from teamwright.strategies.protocol import Members, Settings, Strategy, Task
 from teamwright.teams.team import Team

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, cast
 
 from hypothesis import strategies as st
 
-from teamwright.agents.contract.agent import Agent
+from teamwright.agents.agent import Agent
 from teamwright.strategies.plan.options import PlanOptions
 from teamwright.strategies.registry import find_strategy
 from teamwright.teams.team import Team

@@ -11,7 +11,7 @@ from typing import Any
 import anyio
 from hypothesis import strategies as st
 
-from teamwright.agents.contract.agent import Agent
+from teamwright.agents.agent import Agent
 from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.journal.protocol import Batch, Journal
 from teamwright.runtime.engine import Engine

@@ -9,7 +9,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from teamwright.agents.contract.agent import Agent
+from teamwright.agents.agent import Agent
 from teamwright.teams.team import Team
 from teamwright.values.call_limits import Recovery
 from teamwright.values.limits import Limits

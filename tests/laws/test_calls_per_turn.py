@@ -15,7 +15,7 @@ import pytest
 
 import teamwright
 from teamwright import Engine, FunctionAgent, Team, Turn
-from teamwright.runtime.driver import recorder
+from teamwright.runtime import recorder
 
 PACKAGE = str(Path(teamwright.__file__).parent)
 MOST_CALLS = 86

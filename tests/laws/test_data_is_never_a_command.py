@@ -15,8 +15,8 @@ from pydantic import JsonValue
 from pydantic_ai.messages import ModelMessage
 
 from teamwright import Engine, FunctionAgent, Message, Reply, Team, Turn
-from teamwright.agents.contract.agent import Agent, Context
-from teamwright.agents.contract.effect import Attempt, Returned
+from teamwright.agents.agent import Agent, Context
+from teamwright.agents.effect import Attempt, Returned
 from teamwright.agents.model.conversation import ModelConversation
 from teamwright.agents.scripted import Rule, ScriptedAgent
 from teamwright.journal.in_memory_journal import MemoryJournal

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from hypothesis import given, strategies as st
 
-from teamwright.agents.contract.agent import Context
-from teamwright.agents.contract.effect import Attempt, Effect, Returned
+from teamwright.agents.agent import Context
+from teamwright.agents.effect import Attempt, Effect, Returned
 from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.journal.protocol import Batch, Committed

@@ -12,7 +12,7 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from teamwright import Answer, Context, Engine, FunctionAgent, Message, ModelAgent, Reply, Team, Turn
 from teamwright.agents import Attempt, Effect, Returned, ToolContext, ToolDefinition, ToolSource
-from teamwright.agents.contract.agent import Agent
+from teamwright.agents.agent import Agent
 from teamwright.errors import UsageError
 from teamwright.events import Custom
 from teamwright.people import Question

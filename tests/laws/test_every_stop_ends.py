@@ -17,13 +17,13 @@ import anyio
 import pytest
 from pydantic import JsonValue
 
+from teamwright.agents.agent import Agent
 from teamwright.agents.clients.client_pool import import_models
-from teamwright.agents.contract.agent import Agent
 from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.agents.model.agent import ModelAgent
 from teamwright.journal.in_memory_journal import MemoryJournal
-from teamwright.runtime.driver.tasks import has_abandoned_tasks
 from teamwright.runtime.engine import Engine
+from teamwright.runtime.tasks import has_abandoned_tasks
 from teamwright.teams.team import Team
 from teamwright.testing.model_server import CallTools, ChatAnswer, ChatRequest, ModelServer, Say, ToolCall
 from teamwright.values.call_limits import RetryPolicy

@@ -19,7 +19,7 @@ import anyio
 import pytest
 from hypothesis import given, strategies as st
 
-from teamwright.agents.contract.agent import Agent
+from teamwright.agents.agent import Agent
 from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.journal.protocol import InboxItem

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, strategies as st
 from pydantic import JsonValue
 
-from teamwright.agents.contract.agent import Agent, AppliedChange, Branch, Context
+from teamwright.agents.agent import Agent, AppliedChange, Branch, Context
 from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.journal.protocol import Batch, Committed
 from teamwright.runtime.engine import Engine

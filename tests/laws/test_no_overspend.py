@@ -10,11 +10,11 @@ from typing import Any
 
 from hypothesis import given, strategies as st
 
-from teamwright.agents.contract.agent import Context
-from teamwright.agents.contract.effect import Attempt, Effect, Returned
+from teamwright.agents.agent import Context
+from teamwright.agents.effect import Attempt, Effect, Returned
 from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.errors import ServiceError
-from teamwright.history.budget_levels import BudgetLevels
+from teamwright.history.member_board import BudgetLevels
 from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team

@@ -11,8 +11,8 @@ import anyio
 import pytest
 from hypothesis import given, strategies as st
 
-from teamwright.agents.contract.agent import Context
-from teamwright.agents.contract.effect import Attempt, Effect, Returned
+from teamwright.agents.agent import Context
+from teamwright.agents.effect import Attempt, Effect, Returned
 from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.agents.scripted import Rule, ScriptedAgent
 from teamwright.journal.in_memory_journal import MemoryJournal

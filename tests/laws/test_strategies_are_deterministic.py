@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from teamwright.agents.contract.agent import Agent, Context
-from teamwright.agents.contract.effect import Attempt, Returned
+from teamwright.agents.agent import Agent, Context
+from teamwright.agents.effect import Attempt, Returned
 from teamwright.errors import NonDeterminism, NotResumable
 from teamwright.runtime.engine import Engine
 from teamwright.strategies.protocol import Members, Task

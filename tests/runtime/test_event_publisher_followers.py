@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from teamwright import Engine, RunResult, Team
-from teamwright.agents.contract.agent import Agent, Context
-from teamwright.agents.contract.effect import Attempt, Effect, Returned
+from teamwright.agents.agent import Agent, Context
+from teamwright.agents.effect import Attempt, Effect, Returned
 from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.runtime import event_publisher as relay_module
 from teamwright.runtime.event_publisher import Bus, Relay, followers_channel

@@ -11,8 +11,7 @@ from teamwright.runtime.placement import pointed_artifacts, turn_fields, turn_fr
 from teamwright.values.call_limits import Compact
 from teamwright.values.limits import Amounts
 from teamwright.values.turns.artifacts import POINTER, Artifact, SharedValue
-from teamwright.values.turns.envelope import Envelope, EnvelopeLimits, EnvelopeMessage
-from teamwright.values.turns.messages import History, Message
+from teamwright.values.turns.messages import Envelope, EnvelopeLimits, EnvelopeMessage, History, Message
 from teamwright.values.turns.turn import HandoffTarget, Turn
 
 ENVELOPE = Envelope(

@@ -7,12 +7,12 @@ import asyncio
 import pytest
 
 from teamwright.errors import JournalUnavailable, NonDeterminism
-from teamwright.history.record.run_record import RunRecord
+from teamwright.history.run_record import RunRecord
 from teamwright.journal.in_memory_journal import MemoryJournal
-from teamwright.runtime.driver.delivery import OrderedDelivery
-from teamwright.runtime.driver.recorder import Recorder
-from teamwright.runtime.driver.redaction import Redactor
+from teamwright.runtime.delivery import OrderedDelivery
 from teamwright.runtime.event_publisher import Bus
+from teamwright.runtime.recorder import Recorder
+from teamwright.runtime.redaction import Redactor
 from teamwright.runtime.run_state import PendingQuestion, RunState
 from teamwright.values.limits import Limits
 from teamwright.values.people import Answer, Question

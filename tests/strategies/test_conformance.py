@@ -11,8 +11,8 @@ import anyio
 import pytest
 from pydantic import JsonValue
 
-from teamwright.agents.contract.agent import Context
-from teamwright.agents.contract.effect import Effect, Returned
+from teamwright.agents.agent import Context
+from teamwright.agents.effect import Effect, Returned
 from teamwright.strategies.fan_out import FanOut
 from teamwright.strategies.graph import Graph
 from teamwright.strategies.hierarchical import Hierarchical

@@ -20,8 +20,7 @@ from teamwright.values.limits import Degradation, Limits, Usage
 from teamwright.values.people import Answer, Confirm
 from teamwright.values.specs.members import Share
 from teamwright.values.specs.models import ServerModel
-from teamwright.values.turns.envelope import EnvelopeNote, EnvelopeSettings
-from teamwright.values.turns.messages import digest
+from teamwright.values.turns.messages import EnvelopeNote, EnvelopeSettings, digest
 from tests.kit.members import FakeMembers
 from tests.kit.runs import RUN_ID, TASK, contents, run
 from tests.kit.strategies import FunctionStrategy

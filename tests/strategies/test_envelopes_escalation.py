@@ -13,7 +13,7 @@ import pytest
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
 from teamwright import Engine, Reply, RunResult, Team, Turn
-from teamwright.agents.contract.agent import Agent
+from teamwright.agents.agent import Agent
 from teamwright.errors import Refused
 from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.strategies.envelopes import Ruling, ruling_schema
@@ -21,7 +21,7 @@ from teamwright.values.events.event import Event
 from teamwright.values.events.run import PersonAsked
 from teamwright.values.events.team import TeamEscalated
 from teamwright.values.people import Answer
-from teamwright.values.turns.envelope import EnvelopeNote, EnvelopeSettings, Escalate, RiskLevel
+from teamwright.values.turns.messages import EnvelopeNote, EnvelopeSettings, Escalate, RiskLevel
 from tests.kit.members import FakeMembers
 from tests.kit.records import cut_and_resume
 from tests.kit.runs import RUN_ID, TASK, contents, run

@@ -9,7 +9,7 @@ import anyio
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
-from teamwright.agents.contract.agent import Agent
+from teamwright.agents.agent import Agent
 from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.errors import ManifestError, Refused
 from teamwright.journal.in_memory_journal import MemoryJournal

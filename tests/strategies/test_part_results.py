@@ -6,7 +6,7 @@ from typing import cast
 
 import pytest
 
-from teamwright.agents.contract.agent import Agent, Context
+from teamwright.agents.agent import Agent, Context
 from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.strategies.part_results import FailurePolicy, PartResults, part_turn, result_of
 from teamwright.strategies.protocol import Settings, Task

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from teamwright.agents.agent import Context
 from teamwright.agents.attachments import Attachment
-from teamwright.agents.contract.agent import Context
 from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.runtime.engine import Engine
 from teamwright.values.turns.turn import Reply, Turn

@@ -14,8 +14,7 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.agents.model.agent import ModelAgent
 from teamwright.agents.scripted import Rule, ScriptedAgent, ToolRule
-from teamwright.agents.tools.agent_tool import as_tool
-from teamwright.agents.tools.built_in import transfer_definition, transfer_message
+from teamwright.agents.tools.built_in import as_tool, transfer_definition, transfer_message
 from teamwright.errors import ManifestError, UsageError
 from teamwright.runtime.engine import Engine
 from teamwright.strategies.registry import BUILT_IN_STRATEGIES, find_strategy

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from teamwright.agents.contract.agent import Context
+from teamwright.agents.agent import Context
 from teamwright.strategies.protocol import Issue, Members, Settings, Strategy, Task
 from teamwright.strategies.sequential import Sequential
 from teamwright.values.specs.tools import AgentName, MemberName

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from teamwright.agents.sandbox.back_ends import Bubblewrap, Sandlock
-from teamwright.agents.tools.mcp_server_environment import confined_command
+from teamwright.agents.sandbox_back_ends import Bubblewrap, Sandlock
+from teamwright.agents.tools.mcp_connection import confined_command
 from teamwright.errors import InvalidValue, ManifestError
 from teamwright.runtime.engine import Engine
 from teamwright.teams.builder import Builder, programs_without_sandbox

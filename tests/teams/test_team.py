@@ -8,7 +8,7 @@ import pytest
 from pydantic import JsonValue
 
 from teamwright import Engine, FunctionAgent, Limits, Message, Policy, Reply, RunResult, Team, Turn
-from teamwright.agents.contract.agent import Agent, Context
+from teamwright.agents.agent import Agent, Context
 from teamwright.errors import InvalidName, ManifestError, Refused, UnknownName, UsageError
 from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.strategies import Outcome, Task

@@ -13,12 +13,12 @@ from pydantic_ai.providers.openai import OpenAIProvider
 
 from teamwright import Context, Engine, FunctionAgent, Reply, Team, Turn, load_team
 from teamwright.agents import ServerModel
-from teamwright.agents.contract.agent import Agent, agent_spec_of
+from teamwright.agents.agent import Agent, agent_spec_of
 from teamwright.agents.model.agent import ModelAgent
 from teamwright.errors import ManifestError, NotResumable, UsageError
 from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.people import Notify, Question
-from teamwright.runtime.driver.redaction import HIDDEN
+from teamwright.runtime.redaction import HIDDEN
 from teamwright.strategies import Outcome, Task
 from teamwright.strategies.protocol import Members
 from teamwright.teams.team_loader import team_from_source

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from teamwright.agents.contract.agent import Context
+from teamwright.agents.agent import Context
 from teamwright.agents.evaluators import EVALUATOR, Evaluator, verdict_reply
 from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.testing import EvaluatorConformance, check_evaluator
-from teamwright.values.turns.turn import Failure, Reply, Turn
-from teamwright.values.turns.verdicts import CriterionResult, EvaluationVerdict
+from teamwright.values.turns.turn import CriterionResult, EvaluationVerdict, Failure, Reply, Turn
 from tests.kit.evaluators import WordEvaluator, words
 
 GOOD, BAD = "a good text", "a text"

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, strategies as st
 from pydantic import TypeAdapter
 
-from teamwright.agents.envelope_note import extract_note
+from teamwright.agents.prompt_notices import extract_note
 from teamwright.strategies.reply_parsing import ParseFailure, candidate_values, read_answer
 from teamwright.strategies.selector import SelectorChoice, UnclearChoice, read_selection
-from teamwright.values.turns.envelope import EnvelopeLimits
+from teamwright.values.turns.messages import EnvelopeLimits
 from teamwright.values.turns.turn import Reply, Turn
 from teamwright.values.typed_data import JsonScan
 from tests.growth import assert_linear

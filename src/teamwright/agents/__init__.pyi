@@ -1,10 +1,10 @@
-from teamwright.agents.acp.agent import AcpAgent as AcpAgent
+from teamwright.agents.acp_agent import AcpAgent as AcpAgent
+from teamwright.agents.agent import Workspace as Workspace
 from teamwright.agents.attachments import (
     Attachment as Attachment,
     FileResult as FileResult,
 )
-from teamwright.agents.contract.agent import Workspace as Workspace
-from teamwright.agents.contract.effect import (
+from teamwright.agents.effect import (
     Attempt as Attempt,
     Effect as Effect,
     Returned as Returned,
@@ -13,21 +13,21 @@ from teamwright.agents.evaluators import (
     Evaluator as Evaluator,
     verdict_reply as verdict_reply,
 )
-from teamwright.agents.functions.guardrails import (
+from teamwright.agents.functions.instructions import (
     Mend as Mend,
     Refuse as Refuse,
+    TurnContext as TurnContext,
     Verdict as Verdict,
     Warn as Warn,
 )
-from teamwright.agents.functions.instructions import TurnContext as TurnContext
 from teamwright.agents.registry import AgentRegistry as AgentRegistry
-from teamwright.agents.sandbox.back_ends import guarded as guarded
-from teamwright.agents.sandbox.port import CommandOutcome as CommandOutcome, Sandbox as Sandbox
+from teamwright.agents.sandbox import CommandOutcome as CommandOutcome, Sandbox as Sandbox
+from teamwright.agents.sandbox_back_ends import guarded as guarded
 from teamwright.agents.scripted import (
     Script as Script,
     ToolRule as ToolRule,
 )
-from teamwright.agents.tools.agent_tool import as_tool as as_tool
+from teamwright.agents.tools.built_in import as_tool as as_tool
 from teamwright.agents.tools.protocol import (
     Arguments as Arguments,
     BuildOptions as BuildOptions,

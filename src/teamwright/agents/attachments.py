@@ -18,7 +18,7 @@ from typing import Final, Protocol, TypeGuard, cast
 
 from pydantic import JsonValue
 
-from teamwright.agents.contract.constructor_arguments import Mistakes
+from teamwright.agents.constructor_arguments import Mistakes
 from teamwright.errors import ToolError, UsageError
 from teamwright.values.text.display import size_text
 from teamwright.values.turns.artifacts import (

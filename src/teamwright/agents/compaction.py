@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, cast
 
 from msgspec.structs import replace
 
-from teamwright.agents.contract.agent import Context
-from teamwright.agents.contract.effect import Attempt, Effect, Returned
+from teamwright.agents.agent import Context
+from teamwright.agents.effect import Attempt, Effect, Returned
 from teamwright.agents.prices_and_tokenizers import published_window
 from teamwright.values.call_limits import Compact, text_size
 from teamwright.values.events.agent import AgentCompacted

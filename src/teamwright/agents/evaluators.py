@@ -15,14 +15,13 @@ from typing import Protocol, cast
 
 import msgspec
 
-from teamwright.agents.contract.agent import Agent, Context, agent_spec_of, declaration_of, judges_of
+from teamwright.agents.agent import Agent, Context, agent_spec_of, declaration_of, judges_of
 from teamwright.agents.functions.imports import can_load_code, load_function
 from teamwright.agents.schema_declaration import schema_fault
 from teamwright.errors import InvalidOutput, InvalidRequest, ManifestError, Problem, UnknownName, UsageError
 from teamwright.values.specs.evaluation import Criterion, Evaluate
 from teamwright.values.specs.models import model_key
-from teamwright.values.turns.turn import Failure, Reply, Turn
-from teamwright.values.turns.verdicts import EvaluationVerdict
+from teamwright.values.turns.turn import EvaluationVerdict, Failure, Reply, Turn
 from teamwright.values.value import JsonValue
 from teamwright.wings import Registered, entry_points_of
 

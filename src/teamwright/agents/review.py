@@ -1,7 +1,5 @@
-"""The review of a member's work: an evaluator gives its verdict, and the work counts, is revised, or fails.
-
-It works through a context alone, so strategies use it too. Whatever an evaluator does, work that it did not explicitly
-pass does not pass.
+"""The review of a member's work, by an evaluator, which gives its verdict, or by a person, who approves, edits or
+rejects it; the work counts, is revised, or fails.
 """
 
 from __future__ import annotations
@@ -9,21 +7,110 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import Literal
+from typing import Generic, Literal, NamedTuple, TypeVar
 
 from msgspec.structs import replace
+from pydantic import JsonValue
+from pydantic_core import from_json
 
-from teamwright.agents.contract.agent import Agent, Context
+from teamwright.agents.agent import Agent, Context
 from teamwright.agents.evaluators import Evaluator, dependence_of, failure_text, model_of, models_within, read_verdict
-from teamwright.errors import InvalidOutput
+from teamwright.agents.schema_validation import Schema, with_data, with_preferred_data
+from teamwright.errors import AgentError, InvalidOutput
 from teamwright.values.events.team import TeamEvaluationResult, TeamEvaluationStarted
-from teamwright.values.people import ACCEPT, REVISE, review_question
+from teamwright.values.people import ACCEPT, APPROVE, EDIT, REVISE, Answer, Question, review_question
 from teamwright.values.specs.evaluation import Evaluate
 from teamwright.values.text.display import LONGEST_ERROR, LONGEST_NAME, cut
 from teamwright.values.turns.artifacts import TreeState
 from teamwright.values.turns.messages import History, Message
-from teamwright.values.turns.turn import EvaluatedWork, Failure, Reply, ToolUse, Turn
-from teamwright.values.turns.verdicts import CriterionResult, EvaluationVerdict
+from teamwright.values.turns.turn import (
+    CriterionResult,
+    EvaluatedWork,
+    EvaluationVerdict,
+    Failure,
+    Reply,
+    ToolUse,
+    Turn,
+)
+
+T = TypeVar("T")
+
+REJECTED = "rejected"
+"""The error kind of a reply or a step that a person rejected."""
+
+QuestionAsker = Callable[[Question, str], Awaitable[Answer]]
+"""Asks a person a question under this key."""
+
+
+class ApprovalDecision(NamedTuple, Generic[T]):
+    """A person's decision: approved, perhaps with an edited value, or rejected with a reason."""
+
+    approved: bool
+    edited: T | None = None
+    reason: str = ""
+
+
+class Draft(NamedTuple):
+    """A reply that waits for approval; `preferred_schema` is the schema that its asker prefers."""
+
+    reply: Reply
+    member: Agent
+    preferred_schema: Schema | None
+
+    def edited(self, data: JsonValue) -> Reply:
+        """The reply with another text; raises if its schema requires data that the text does not have."""
+        text = edited_text(data)
+        *before, last = self.reply.messages or (Message(name=self.member.name, content=""),)
+        edited = self.reply.changed(messages=(*before, last.changed(content=text)), data=None, envelope_note=None)
+        spec = self.member.spec
+        if spec is not None and spec.output_schema is not None:
+            return with_data(edited, spec.output_schema, "The edited reply")
+        if self.reply.data is not None:
+            return edited.changed(data=_parse_json(text))
+        return with_preferred_data(edited, self.preferred_schema)
+
+
+async def ask_for_decision(
+    ask: QuestionAsker, question: Question, place: str, parse_edit: Callable[[JsonValue], T]
+) -> ApprovalDecision[T]:
+    """Ask a person; if `parse_edit` refuses an edit with an `AgentError`, ask again with that error in the question.
+
+    An answer that is neither an approval nor an edit is a rejection.
+    """
+    asked, number = question, 1
+    while True:
+        answer = await ask(asked, place if number == 1 else f"{place}-{number}")
+        if answer.text == APPROVE:
+            return ApprovalDecision(approved=True)
+        if answer.text != EDIT:
+            return ApprovalDecision(approved=False, reason=rejection_reason(answer))
+        try:
+            return ApprovalDecision(approved=True, edited=parse_edit(answer.data))
+        except AgentError as error:
+            asked = question.changed(text=f"{question.text} (The last edit can't be used: {error})")
+            number += 1
+
+
+def edited_text(data: JsonValue) -> str:
+    """Return the text of an edit; raises `AgentError` if the edit is not a string."""
+    if not isinstance(data, str):
+        raise AgentError("an edit must be a text")
+    return data
+
+
+def _parse_json(text: str) -> JsonValue:
+    """Parse an edited text as JSON; return `None` if it is not."""
+    try:
+        return from_json(text)
+    except ValueError:
+        return None
+
+
+def rejection_reason(answer: Answer) -> str:
+    """Return who rejected something, and why where they said so."""
+    who = answer.by or "a person"
+    return f"{who} said no: {answer.data}" if answer.data else f"{who} said no"
+
 
 REVIEW_EXCEEDED: Literal["review_exceeded"] = "review_exceeded"
 """The error of work that did not pass, and the stop reason of a run that it fails."""

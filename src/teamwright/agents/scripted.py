@@ -18,16 +18,15 @@ import anyio
 from pydantic import Field, JsonValue, field_validator, model_validator
 from pydantic_core import to_json
 
+from teamwright.agents.agent import Agent, Context
 from teamwright.agents.attachments import with_pointers
-from teamwright.agents.contract.agent import Agent, Context
-from teamwright.agents.contract.constructor_arguments import Mistakes, check_instance, checked_call, listed
-from teamwright.agents.contract.effect import Attempt, Effect, OfferedTool, Returned, SentMessage, SentRequest
-from teamwright.agents.contract.retry import ERRORS
-from teamwright.agents.contract.settings import AgentKeywords, shared_settings
-from teamwright.agents.functions.guardrails import CheckFunction, make_guardrails
+from teamwright.agents.constructor_arguments import Mistakes, check_instance, checked_call, listed
+from teamwright.agents.effect import ERRORS, Attempt, Effect, OfferedTool, Returned, SentMessage, SentRequest
+from teamwright.agents.functions.instructions import CheckFunction, make_guardrails
 from teamwright.agents.prices_and_tokenizers import rate_of
 from teamwright.agents.prompt_notices import low_budget_notice
 from teamwright.agents.schema_validation import check_input, with_data, with_preferred_data
+from teamwright.agents.settings import AgentKeywords, shared_settings
 from teamwright.agents.tools.built_in import final_response, transfer_message
 from teamwright.agents.tools.protocol import Arguments
 from teamwright.agents.tools.registry import ToolLike

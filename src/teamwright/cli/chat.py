@@ -105,7 +105,7 @@ def chat(
     from teamwright.cli.terminal.command_setup import new_engine
     from teamwright.cli.terminal.interrupts import raise_on_interrupt
     from teamwright.cli.validate import validate_on_error
-    from teamwright.runtime.driver.tasks import has_abandoned_tasks
+    from teamwright.runtime.tasks import has_abandoned_tasks
 
     limits = run_limits(max_tokens, max_usd, max_calls, max_seconds)
     paths = [manifest, *(more or ())] if manifest is not None else []

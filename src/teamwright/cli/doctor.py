@@ -199,7 +199,7 @@ def _journal(path: Path) -> Finding:
 
 def _sandbox() -> Finding:
     """Which sandboxes this machine has; the first is the one that `auto` takes."""
-    from teamwright.agents.sandbox.back_ends import OWN
+    from teamwright.agents.sandbox_back_ends import OWN
     from teamwright.values.specs.sandbox import NONE, SandboxSettings
 
     problems = {one.name: one.problem(SandboxSettings()) for one in OWN if one.name != NONE}
@@ -223,7 +223,7 @@ def _git() -> Finding:
 
 def _guests() -> Iterator[Finding]:
     """What does not hold for guests of the frameworks that are installed, and for coding agents."""
-    from teamwright.agents.acp.agent import GAP
+    from teamwright.agents.acp_agent import GAP
     from teamwright.guests.frameworks import GUESTS
 
     for framework in (one.framework for one in GUESTS):

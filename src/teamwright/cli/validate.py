@@ -80,7 +80,7 @@ def schema(
 
 def _schema(what: str) -> dict[str, JsonValue]:
     if what == ENVELOPE:
-        from teamwright.values.turns.envelope import envelope_schema
+        from teamwright.values.turns.messages import envelope_schema
 
         return envelope_schema()
     from teamwright.teams.manifests.schema import manifest_schema

@@ -16,7 +16,7 @@ from teamwright.cli.terminal.options import parse_address
 from teamwright.cluster.status import ClusterStatus, WorkerLog
 from teamwright.cluster.worker import Worker
 from teamwright.errors import JournalError, UsageError
-from teamwright.history.telemetry.metrics import CONTENT_TYPE, Metric, RunMetrics, as_text
+from teamwright.history.telemetry.exporter import CONTENT_TYPE, Metric, RunMetrics, as_text
 from teamwright.runtime.transport import Traffic
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from teamwright.cluster.queue_database import DEFAULT_QUEUE, branch_queue
 from teamwright.cluster.shared_limits import ClusterLimits
 from teamwright.cluster.submission import pack
 from teamwright.errors import AgentError, JournalError, RunError, UsageError
-from teamwright.history.record.run_record import RunRecord
+from teamwright.history.run_record import RunRecord
 from teamwright.journal.postgres.journal import PostgresJournal
 from teamwright.journal.protocol import Batch, Journal
 from teamwright.runtime.event_publisher import Bus

@@ -26,7 +26,7 @@ from teamwright.values.people import ActionClaim, Answered, Undo
 from teamwright.values.turns.results import FINAL, RunSummary, seconds_until
 
 if TYPE_CHECKING:
-    from teamwright.history.record.run_record import RunRecord
+    from teamwright.history.run_record import RunRecord
 
 
 ORPHANS_SECONDS: Final = 2.0

@@ -40,8 +40,8 @@ from teamwright.errors import (
     TeamwrightError,
     UsageError,
 )
-from teamwright.history.telemetry.environment import configured_endpoint
 from teamwright.history.telemetry.exporter import Exporter
+from teamwright.history.telemetry.otlp import configured_endpoint
 from teamwright.journal.postgres.connection import is_lost
 from teamwright.journal.postgres.journal import PostgresJournal
 from teamwright.runtime.engine import Engine

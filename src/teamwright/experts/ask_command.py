@@ -36,7 +36,7 @@ from teamwright.strategies.registry import find_strategy
 from teamwright.values.events.event import Event
 from teamwright.values.events.team import TeamEvaluationResult
 from teamwright.values.specs.manifest import Source
-from teamwright.values.turns.verdicts import EvaluationVerdict
+from teamwright.values.turns.turn import EvaluationVerdict
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -312,7 +312,7 @@ def _can_prompt(shown: ViewOptions) -> bool:
 async def _overview(router: Router, routed: RoutedTask) -> str:
     """Return who works on the task, how, and what it is expected to cost, as an aligned table."""
     from teamwright.experts.ask_command import overview
-    from teamwright.runtime.people.confirmation import forecast_text
+    from teamwright.runtime.people.questions import forecast_text
     from teamwright.teams.team_loader import team_from_source
     from teamwright.wings import hooks
 

@@ -15,8 +15,8 @@ from typing import NamedTuple, assert_never
 from msgspec.structs import replace
 from pydantic import JsonValue, TypeAdapter
 
-from teamwright.agents.contract.agent import Agent, Context
-from teamwright.agents.contract.retry import FUTILE, RETRYABLE
+from teamwright.agents.agent import Agent, Context
+from teamwright.agents.effect import FUTILE, RETRYABLE
 from teamwright.strategies.plan.planned_steps import Lenient
 from teamwright.strategies.plan.shared_steps import Entries
 from teamwright.strategies.plan.step_work import Work

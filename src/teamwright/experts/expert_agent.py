@@ -13,11 +13,11 @@ from typing import TypeVar, Unpack, cast
 
 from pydantic import JsonValue, ValidationError
 
-from teamwright.agents.contract.agent import Agent, require_agent
-from teamwright.agents.contract.settings import ModelKeywords
-from teamwright.agents.functions.guardrails import CheckFunction
+from teamwright.agents.agent import Agent, require_agent
+from teamwright.agents.functions.instructions import CheckFunction
 from teamwright.agents.model.agent import ModelAgent
 from teamwright.agents.scripted import Rule, Script, ScriptedAgent
+from teamwright.agents.settings import ModelKeywords
 from teamwright.agents.tools.registry import ToolLike
 from teamwright.documents.nodes import (
     Entry,

@@ -14,9 +14,9 @@ from typing import TypeVar
 from msgspec.structs import replace
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, TypeAdapter, ValidationError
 
+from teamwright.agents.agent import Agent, Context
 from teamwright.agents.attachments import file_text, why_not_taken
-from teamwright.agents.contract.agent import Agent, Context
-from teamwright.agents.contract.retry import FUTILE, RETRYABLE
+from teamwright.agents.effect import FUTILE, RETRYABLE
 from teamwright.agents.evaluators import failure_text, model_of, models_within
 from teamwright.agents.review import tool_messages
 from teamwright.errors import InvalidOutput
@@ -25,8 +25,7 @@ from teamwright.values.specs.evaluation import Criterion, Reducer
 from teamwright.values.text.validation_messages import misfits_of
 from teamwright.values.turns.artifacts import Artifact, is_text_type
 from teamwright.values.turns.messages import single_line, with_header
-from teamwright.values.turns.turn import NO_WORK, EvaluatedWork, Failure, Reply, Turn
-from teamwright.values.turns.verdicts import CriterionResult, JudgeRecord
+from teamwright.values.turns.turn import NO_WORK, CriterionResult, EvaluatedWork, Failure, JudgeRecord, Reply, Turn
 from teamwright.values.typed_data import JsonScan
 
 T = TypeVar("T")

@@ -24,15 +24,15 @@ import anyio
 from pydantic import JsonValue
 from pydantic_core import from_json, to_json
 
-from teamwright.agents.contract.agent import Agent, Context, MemberTree, require_agent
-from teamwright.agents.contract.effect import Attempt, Effect, Returned
+from teamwright.agents.agent import Agent, Context, MemberTree, require_agent
+from teamwright.agents.effect import Attempt, Effect, Returned
 from teamwright.agents.evaluators import EVALUATOR, Evaluator, criteria_problems, verdict_reply
 from teamwright.agents.functions.imports import load_function, own_folder
 from teamwright.agents.functions.instructions import call_off_loop
 from teamwright.agents.functions.threads import finish
 from teamwright.agents.review import is_passing, weighted_score
-from teamwright.agents.sandbox.back_ends import find_sandbox
-from teamwright.agents.sandbox.port import excess_text, start_process
+from teamwright.agents.sandbox import excess_text, start_process
+from teamwright.agents.sandbox_back_ends import find_sandbox
 from teamwright.agents.schema_validation import check as check_schema
 from teamwright.errors import AgentError, InvalidOutput, UsageError
 from teamwright.experts.judge import Judge, Judgement
@@ -42,8 +42,16 @@ from teamwright.values.text.control_characters import is_blank
 from teamwright.values.text.display import cut
 from teamwright.values.text.timed_regex import PatternSearch
 from teamwright.values.turns.messages import digest
-from teamwright.values.turns.turn import NO_WORK, EvaluatedWork, Reply, ToolUse, Turn
-from teamwright.values.turns.verdicts import CriterionResult, EvaluationVerdict, JudgeRecord
+from teamwright.values.turns.turn import (
+    NO_WORK,
+    CriterionResult,
+    EvaluatedWork,
+    EvaluationVerdict,
+    JudgeRecord,
+    Reply,
+    ToolUse,
+    Turn,
+)
 
 CONTEXT = "context"
 CONTEXT_FILE, FILES = "context.json", "files"

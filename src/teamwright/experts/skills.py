@@ -18,7 +18,7 @@ from typing import cast
 from pydantic import Field, JsonValue
 from pydantic.json_schema import SkipJsonSchema
 
-from teamwright.agents.contract.agent import Context
+from teamwright.agents.agent import Context
 from teamwright.agents.tools.protocol import BuildOptions, ToolContext, ToolKind, ToolSource
 from teamwright.agents.tools.python import MethodSource
 from teamwright.documents.nodes import Fields, Place, ProblemReport

@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager, contextmanager
 
 from pydantic import JsonValue
 
-from teamwright.agents.contract.agent import Context
+from teamwright.agents.agent import Context
 from teamwright.agents.tools.protocol import BuildOptions, NoSettings, ToolContext, ToolKind, ToolSource
 from teamwright.agents.tools.python import MethodSource
 from teamwright.documents.nodes import Fields

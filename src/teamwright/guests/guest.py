@@ -16,14 +16,14 @@ from typing import Any, ClassVar, NamedTuple, TypeVar, Unpack, cast
 from msgspec import convert
 from pydantic import JsonValue
 
+from teamwright.agents.agent import Context
 from teamwright.agents.clients.client_pool import Models
-from teamwright.agents.contract.agent import Context
-from teamwright.agents.contract.constructor_arguments import Mistakes, check_instance
-from teamwright.agents.contract.effect import Attempt, Effect, Returned
-from teamwright.agents.contract.settings import AgentKeywords
+from teamwright.agents.constructor_arguments import Mistakes, check_instance
+from teamwright.agents.effect import Attempt, Effect, Returned
 from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.agents.model.agent import ModelAgent
 from teamwright.agents.prices_and_tokenizers import cost_of
+from teamwright.agents.settings import AgentKeywords
 from teamwright.errors import AgentError, UsageError
 from teamwright.guests.turn import GuestSettings, GuestTurn
 from teamwright.install_command import installer

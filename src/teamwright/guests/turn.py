@@ -27,7 +27,7 @@ from pydantic_core import to_json, to_jsonable_python
 from typing_extensions import override
 
 from teamwright.agents.clients.client_pool import SHARED_MODELS, Models, import_models
-from teamwright.agents.contract.effect import Attempt, Effect, Returned
+from teamwright.agents.effect import Attempt, Effect, Returned
 from teamwright.agents.functions.threads import run_in_thread
 from teamwright.errors import AgentError, InvalidOutput, TeamwrightError, UsageError
 from teamwright.values.key import TOOL_CALL
@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from pydantic_ai.models import ModelRequestParameters
     from pydantic_ai.settings import ModelSettings
 
+    from teamwright.agents.agent import Context
     from teamwright.agents.clients.model_client import ModelClient
-    from teamwright.agents.contract.agent import Context
     from teamwright.agents.model.agent import ModelAgent
 
 

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from typing import Literal
 
 from teamwright.errors import UnknownName, UsageError
-from teamwright.history.record.asks import RecordedAsk
-from teamwright.history.record.run_record import RunRecord
+from teamwright.history.recorded_asks import RecordedAsk
+from teamwright.history.run_record import RunRecord
 from teamwright.values.events.agent import AgentFailed, AgentReplied, AgentReturned
 from teamwright.values.events.event import Event, fold
 from teamwright.values.events.run import RunCheckpoint, RunPaused, RunStarted

@@ -11,7 +11,7 @@ from math import ceil, inf
 from typing import Literal
 
 from teamwright.errors import RunNotFound
-from teamwright.history.record.run_record import EFFECTS, RunRecord
+from teamwright.history.run_record import EFFECTS, RunRecord
 from teamwright.journal.protocol import Journal, RunStatus
 from teamwright.values.events.agent import (
     AgentAsked,
@@ -33,8 +33,7 @@ from teamwright.values.events.team import (
 from teamwright.values.key import join_key, without_attempts
 from teamwright.values.limits import NOTHING, Cost, Usage, charge_for, dollars, picodollars
 from teamwright.values.turns.results import Status, StopReason
-from teamwright.values.turns.turn import Purpose
-from teamwright.values.turns.verdicts import JUDGED, PASSED, EvaluationVerdict, VerdictOutcome
+from teamwright.values.turns.turn import JUDGED, PASSED, EvaluationVerdict, Purpose, VerdictOutcome
 from teamwright.values.value import JsonValue, Record
 
 SECONDS_PER_DAY = 86_400

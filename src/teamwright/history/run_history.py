@@ -1,4 +1,4 @@
-"""A recorded run for readers: its result, messages, open questions and failures.
+"""A recorded run for readers: its result, messages, open questions and failures; and a recorded conversation of runs.
 
 It reads the record and changes nothing.
 """
@@ -7,21 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from copy import deepcopy
-from dataclasses import dataclass
-from typing import Self
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Self
 
 from pydantic import JsonValue
 
 from teamwright.agents.compaction import summary_message
 from teamwright.agents.prices_and_tokenizers import is_local_model
 from teamwright.errors import UsageError, nearest
-from teamwright.history.checkpoints import (
-    Checkpoint,
-    checkpoints_in,
-    find_checkpoint,
-)
-from teamwright.history.record.asks import RecordedBodies
-from teamwright.history.record.run_record import RunRecord, check_record
+from teamwright.history.checkpoints import Checkpoint, checkpoints_in, find_checkpoint
+from teamwright.history.recorded_asks import RecordedBodies
+from teamwright.history.run_record import RunRecord, check_record
 from teamwright.journal.protocol import Journal
 from teamwright.values.events.agent import (
     AgentCalled,
@@ -32,19 +28,18 @@ from teamwright.values.events.agent import (
     AgentReturned,
 )
 from teamwright.values.events.event import Event
-from teamwright.values.events.run import (
-    PersonAnswered,
-    PersonAsked,
-    RunEnded,
-    RunStarted,
-)
+from teamwright.values.events.run import PersonAnswered, PersonAsked, RunEnded, RunStarted
 from teamwright.values.events.team import TeamPlanChanged
 from teamwright.values.key import is_inside, key_depth, next_attempt, parent_key
-from teamwright.values.limits import NOTHING, Usage
+from teamwright.values.limits import NOTHING, Usage, add_usd
 from teamwright.values.people import Question
 from teamwright.values.turns.messages import History, Message
 from teamwright.values.turns.results import RunResult, Status, iso, iso_after
 from teamwright.values.turns.turn import Failure
+
+if TYPE_CHECKING:
+    from teamwright.values.turns.results import RunSummary
+
 
 REFUSED_TASK = "(This message was refused: {reason})"
 """Stands in later turns for a task that a member's `check_input` refused."""
@@ -278,3 +273,95 @@ def _declared_plan(recorded: JsonValue) -> JsonValue:
     if not isinstance(found, dict) or not found.get("steps"):
         return None
     return deepcopy({name: found[name] for name in ("steps", "variables") if found.get(name)})
+
+
+@dataclass(frozen=True, slots=True)
+class ConversationTurn:
+    """One turn: the run, its task and its answer.
+
+    It is `inherited` by a fork of the conversation that it is a turn of.
+    """
+
+    run_id: str
+    task: str
+    output: str | None
+    status: Status
+    usage: Usage
+    inherited: bool = False
+
+    @classmethod
+    def of(cls, history: RunHistory, status: Status) -> Self:
+        result = history.result(status)
+        return cls(result.run_id, history.task, result.output, result.status, result.usage)
+
+    @classmethod
+    def of_ended(cls, run_id: str, started: RunStarted, ended: RunEnded, bodies: RecordedBodies) -> Self:
+        output = str(bodies.value(ended.output)) if ended.output else None
+        return cls(run_id, str(bodies.value(started.task)), output, ended.status, ended.usage)
+
+    def to_json(self) -> dict[str, JsonValue]:
+        """What `runs conversation` prints of a turn."""
+        return {
+            "run_id": self.run_id,
+            "task": self.task,
+            "output": self.output,
+            "status": self.status,
+            "usage": self.usage.to_json(),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class ConversationHistory:
+    """The turns of a conversation in order, and the messages that its next turn continues."""
+
+    name: str
+    turns: tuple[ConversationTurn, ...]
+    messages: tuple[Message, ...]
+
+    @property
+    def usage(self) -> Usage:
+        return sum((turn.usage for turn in self.turns), NOTHING)
+
+    @property
+    def last_run(self) -> str | None:
+        return self.turns[-1].run_id if self.turns else None
+
+
+@dataclass(frozen=True, slots=True)
+class ConversationSummary:
+    """A conversation in a list, with its newest turn; tokens and price are of all turns, also undone ones."""
+
+    name: str
+    team: str
+    turns: int
+    last_run: str
+    status: Status
+    started_at: str
+    total_tokens: int
+    usd: float | None
+
+    @classmethod
+    def of(cls, run: RunSummary) -> Self:
+        """Return the summary of a conversation whose newest turn is this run."""
+        return cls(run.conversation, run.team, 1, run.id, run.status, run.started_at, run.total_tokens, run.usd)
+
+    def with_earlier(self, run: RunSummary) -> ConversationSummary:
+        return replace(
+            self,
+            turns=self.turns + 1,
+            started_at=run.started_at,
+            total_tokens=self.total_tokens + run.total_tokens,
+            usd=add_usd(self.usd, run.usd),
+        )
+
+    def to_json(self) -> dict[str, JsonValue]:
+        return {
+            "name": self.name,
+            "team": self.team,
+            "turns": self.turns,
+            "last_run": self.last_run,
+            "status": self.status,
+            "started_at": self.started_at,
+            "total_tokens": self.total_tokens,
+            "usd": self.usd,
+        }

@@ -12,7 +12,7 @@ from teamwright.values.events.event import Event
 from teamwright.values.events.run import RunAborted, RunApplied, RunIntervened, RunRefused
 from teamwright.values.text.control_characters import visible
 from teamwright.values.text.display import count_text, cut
-from teamwright.values.turns.verdicts import EvaluationVerdict, JudgeRecord
+from teamwright.values.turns.turn import EvaluationVerdict, JudgeRecord
 
 FIRST = 1
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from pydantic import JsonValue
 
-from teamwright.agents.contract.agent import Agent
+from teamwright.agents.agent import Agent
 from teamwright.errors import UsageError
 from teamwright.lab.auto_topology import declared_lead, declared_skill, plan_in, possible_topologies, settings_of
 from teamwright.lab.calibration import Calibration

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from pydantic import JsonValue
 
-from teamwright.agents.contract.agent import Agent
+from teamwright.agents.agent import Agent
 from teamwright.errors import UsageError
 from teamwright.lab.topology_decision import NO_RUNS, Decision, OwnRuns, average_tokens, decide, plan_work
 from teamwright.lab.topology_model import (
@@ -35,7 +35,7 @@ from teamwright.values.limits import Limits
 from teamwright.values.specs.manifest import Manifest, Source, TeamSpec
 from teamwright.values.specs.members import Share
 from teamwright.values.specs.plan import Plan
-from teamwright.values.turns.envelope import BudgetLevel, EnvelopeLimits, EnvelopeSettings
+from teamwright.values.turns.messages import BudgetLevel, EnvelopeLimits, EnvelopeSettings
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,8 +26,7 @@ from teamwright.values.events.team import TeamPlanned, TeamStarted
 from teamwright.values.specs.manifest import Source
 from teamwright.values.specs.simulation import Behaviour, CallError, Measured, Simulation
 from teamwright.values.turns.results import FINAL
-from teamwright.values.turns.turn import Purpose
-from teamwright.values.turns.verdicts import PASSED
+from teamwright.values.turns.turn import PASSED, Purpose
 
 MOST_VALUES = 200
 """At most so many values of a distribution are stored, evenly spaced by rank."""

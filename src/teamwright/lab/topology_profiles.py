@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple, get_args
 
 from teamwright.errors import UnknownName
 from teamwright.values.names import SHORT_NAMES, plain_strategy_name
-from teamwright.values.turns.envelope import SUMMARY_CAPS, BudgetLevel
+from teamwright.values.turns.messages import SUMMARY_CAPS, BudgetLevel
 
 Topology = Literal["single", "lead_subagent", "star_team", "mesh_team"]
 Workload = Literal["implementation", "debugging", "research", "mixed"]

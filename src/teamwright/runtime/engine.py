@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal, Self, Unpack
 import anyio
 from msgspec.structs import replace
 
-from teamwright.agents.contract.constructor_arguments import check_number, checked_call, listed, value_of
+from teamwright.agents.constructor_arguments import check_number, checked_call, listed, value_of
 from teamwright.errors import NotResumable, UsageError
 from teamwright.journal.location import resolve_journal
 from teamwright.journal.protocol import commit, driver_lock
@@ -38,10 +38,10 @@ from teamwright.values.limits import Limits
 from teamwright.values.names import check_name, check_run_id
 
 if TYPE_CHECKING:
+    from teamwright.agents.agent import Agent
     from teamwright.agents.attachments import AttachmentLike
-    from teamwright.agents.contract.agent import Agent
     from teamwright.history.checkpoints import Checkpoint
-    from teamwright.history.event_bodies import Texts
+    from teamwright.history.recorded_asks import Texts
     from teamwright.journal.protocol import Batch, Journal
     from teamwright.runtime.budget.rate_limiter import SharedLimits
     from teamwright.runtime.handle import Handle
@@ -85,8 +85,8 @@ class Engine:
         otlp: str | None = None,
     ) -> None:
         # What drives runs loads with the first engine, so that importing the class is cheap.
-        from teamwright.runtime.driver.recorder import steady_clock
         from teamwright.runtime.handle import Driver
+        from teamwright.runtime.recorder import steady_clock
 
         for name, clock in {"wall": wall, "seed": seed, "monotonic": monotonic}.items():
             if not callable(clock) and (name != "monotonic" or clock is not None):
@@ -307,9 +307,8 @@ class Engine:
         limits: Limits | None = None,
     ) -> Handle:
         """Start a fork in the background; the arguments are those of `fork`."""
-        from teamwright.history.fork import fork_batch
-        from teamwright.history.retry_point import point_of_fork
-        from teamwright.runtime.driver.redaction import Redactor
+        from teamwright.history.fork import fork_batch, point_of_fork
+        from teamwright.runtime.redaction import Redactor
 
         limits = value_of("The fork", "limits", limits, Limits)
         history = await self.runs.history(run_id)

@@ -23,15 +23,15 @@ from teamwright.journal.protocol import commit, driver_lock
 from teamwright.runtime.budget.prompt_meter import PromptMeter
 from teamwright.runtime.budget.rate_limiter import RateLimiters, SharedLimits
 from teamwright.runtime.budget.tenant_budgets import TenantBudgets
-from teamwright.runtime.driver.tasks import CANCEL_GRACE, BackgroundTasks
 from teamwright.runtime.event_publisher import Bus, Relay
-from teamwright.runtime.live_runs import LiveRuns
 from teamwright.runtime.people.webhook_deliveries import Deliveries
 from teamwright.runtime.recorded.runs import Runs
+from teamwright.runtime.run_control import LiveRuns
+from teamwright.runtime.tasks import CANCEL_GRACE, BackgroundTasks
 from teamwright.runtime.transport import Transport, opened_transport
 
 if TYPE_CHECKING:
-    from teamwright.history.record.run_record import RunRecord
+    from teamwright.history.run_record import RunRecord
     from teamwright.history.telemetry.exporter import Exporter
     from teamwright.journal.protocol import Batch, Journal
     from teamwright.runtime.placement import Placement
@@ -280,7 +280,7 @@ class Driver:
             return ""
         if self.observer is not None and self.observer.commit:
             return self.observer.commit
-        from teamwright.runtime.trees.run_trees import begin_trees  # few teams work on files
+        from teamwright.runtime.trees.member_trees import begin_trees  # few teams work on files
 
         return await begin_trees(team.workspace, run_id)
 

@@ -16,14 +16,13 @@ from pydantic_core import to_json
 
 from teamwright.agents.functions.imports import modules_of
 from teamwright.errors import NotResumable, UsageError
-from teamwright.history.record.run_record import RunRecord
+from teamwright.history.run_record import RunRecord
 from teamwright.journal.protocol import Batch, Journal, driver_lock
 from teamwright.runtime.budget.prompt_meter import PromptMeter
 from teamwright.runtime.budget.rate_limiter import RateLimiters
 from teamwright.runtime.context.context import RunContext
 from teamwright.runtime.context.turn_outcome import check_scripts
 from teamwright.runtime.context.workspace import read_patch, store_file
-from teamwright.runtime.driver.tasks import CANCEL_GRACE, ContainedTask
 from teamwright.runtime.event_publisher import Bus
 from teamwright.runtime.people.applied_interventions import apply_pending, refuse_unapplied
 from teamwright.runtime.people.webhook import Notice, Webhook
@@ -42,6 +41,7 @@ from teamwright.runtime.run_control import RunControl
 from teamwright.runtime.run_request import RunInput, process_name
 from teamwright.runtime.run_state import ReplayObserver, RunState
 from teamwright.runtime.scope import Scope
+from teamwright.runtime.tasks import CANCEL_GRACE, ContainedTask
 from teamwright.teams.team import Team
 from teamwright.values.events.run import (
     RUN_FORMAT,
@@ -201,7 +201,7 @@ class Run:
                 self._parent.cancel_stopped()
         self._attachments = turn.attachments
         if self._record.start.commit:
-            from teamwright.runtime.trees.run_trees import trees_of
+            from teamwright.runtime.trees.member_trees import trees_of
 
             state.trees = trees_of(
                 self.run_id, self._record, self._team, partial(read_patch, state), state.redactor.text
@@ -226,7 +226,7 @@ class Run:
 
     async def _confirm(self, scope: Scope, forecast: SpendForecast) -> RunResult | None:
         """Let a person confirm the forecast; returns the result of a run that may not begin, else `None`."""
-        from teamwright.runtime.people.confirmation import confirm_run
+        from teamwright.runtime.people.questions import confirm_run
 
         decision = await confirm_run(scope, self._team.name, forecast, self._state.limits)
         if not decision.may_begin:

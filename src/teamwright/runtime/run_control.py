@@ -1,4 +1,5 @@
-"""What stops, pauses and steers a run while it is driven: its driver, its handle, people, and the run itself.
+"""What stops, pauses and steers a run while it is driven: its driver, its handle, people, and the run itself; and the
+runs that an engine drives, to which it delivers the items of their inboxes.
 
 Everything here only decides and records. The root task of the run is stopped through its state, and what then becomes
 of the run is up to `Run`.
@@ -7,28 +8,96 @@ of the run is up to `Run`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from functools import partial
 
-from teamwright.errors import JournalError
-from teamwright.history.record.run_record import RunRecord
+import anyio
+
+from teamwright.errors import JournalCorrupt, JournalError, JournalTooNew
+from teamwright.history.run_record import RunRecord
 from teamwright.journal.protocol import InboxItem, Journal
 from teamwright.runtime.budget.prompt_meter import PromptMeter
 from teamwright.runtime.budget.rate_limiter import RateLimiters
 from teamwright.runtime.budget.tenant_budgets import TenantBudgets
 from teamwright.runtime.context.timers import Deadline
-from teamwright.runtime.driver.delivery import OrderedDelivery
-from teamwright.runtime.driver.once_actions import ActionLedger
-from teamwright.runtime.driver.recorder import Recorder
-from teamwright.runtime.driver.redaction import Redactor
+from teamwright.runtime.delivery import OrderedDelivery
 from teamwright.runtime.event_publisher import Bus
+from teamwright.runtime.locks import ActionLedger
 from teamwright.runtime.people.applied_interventions import receive_steer
+from teamwright.runtime.recorder import Recorder
+from teamwright.runtime.redaction import Redactor
 from teamwright.runtime.run_state import RunState
 from teamwright.teams.team import Team
 from teamwright.values.events.event import Event
 from teamwright.values.events.run import RunCheckpoint, RunIntervened
 from teamwright.values.people import ActionClaim, Answered, Cancel, Mark, Pause, Question, Reason, Undo
 from teamwright.values.turns.results import StopReason
+
+POLL_INTERVAL = 0.08
+"""Seconds between two polls of a journal that can't notify of changes."""
+NOTIFIED_INTERVAL = 1.0
+"""Seconds between two polls of one that can, in case a notification or a driver was lost."""
+
+
+class LiveRuns:
+    """Runs by id, from their launch until their driver has released them."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+        self._runs: dict[str, RunControl] = {}
+        self._launched = anyio.Event()
+        self._watchers: list[Callable[[], None]] = []
+
+    def __contains__(self, run_id: str) -> bool:
+        return run_id in self._runs
+
+    def __iter__(self) -> Iterator[RunControl]:
+        return iter(list(self._runs.values()))
+
+    def get(self, run_id: str) -> RunControl | None:
+        """Return the run of this id, or `None` if it is not driven here."""
+        return self._runs.get(run_id)
+
+    def add(self, run: RunControl) -> None:
+        self._runs[run.run_id] = run
+        self._launched.set()
+
+    def remove(self, run_id: str) -> None:
+        self._runs.pop(run_id, None)
+        for watcher in tuple(self._watchers):
+            watcher()
+
+    @contextmanager
+    def watching(self, watcher: Callable[[], None]) -> Generator[None]:
+        """For the duration of the block, call this whenever a run is no longer driven here."""
+        self._watchers.append(watcher)
+        try:
+            yield
+        finally:
+            self._watchers.remove(watcher)
+
+    async def watch_inboxes(self) -> None:
+        """Deliver inbox items as they arrive, until cancelled. The journal is not polled while no run is live."""
+        while True:
+            if not self._runs:
+                self._launched = anyio.Event()
+                await self._launched.wait()
+            with suppress(JournalError):  # the run that writes to the journal reports it; here we poll again
+                await self._journal.changed(POLL_INTERVAL)
+                await self.deliver_inboxes()
+
+    async def deliver_inboxes(self) -> None:
+        """Pass each run the inbox items that it has not received yet."""
+        for run in self:
+            try:
+                items = await self._journal.inbox(run.run_id, run.last_inbox_id)
+            except (JournalCorrupt, JournalTooNew) as error:  # a run must not wait for ever for an unreadable inbox
+                run.journal_failed(error)
+                continue
+            for item in items:
+                run.receive(item, await run.refusal_of(item))
+
 
 PAUSE_REASONS: dict[Reason, StopReason] = {
     "failure": "retries_exhausted", "approval": "approval", "question": "person", "pause": "pause",

@@ -15,7 +15,7 @@ import anyio
 from msgspec import Struct
 from msgspec.structs import replace
 
-from teamwright.agents.contract.constructor_arguments import listed, value_of
+from teamwright.agents.constructor_arguments import listed, value_of
 from teamwright.errors import UsageError
 from teamwright.journal.protocol import Journal
 from teamwright.teams.team import Team, require_team
@@ -31,8 +31,8 @@ from teamwright.values.turns.turn import Turn
 from teamwright.values.value import misfit_of
 
 if TYPE_CHECKING:
+    from teamwright.agents.agent import Agent
     from teamwright.agents.attachments import Attachment, AttachmentLike
-    from teamwright.agents.contract.agent import Agent
     from teamwright.history.checkpoints import Checkpoint
     from teamwright.journal.tenant_budgets import BudgetClaim
 

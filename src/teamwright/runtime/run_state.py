@@ -8,22 +8,20 @@ from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Protocol
 
-from teamwright.agents.contract.agent import Agent, ApplyChange, CheckChange
+from teamwright.agents.agent import Agent, ApplyChange, CheckChange
 from teamwright.errors import DuplicateKey, JournalUnavailable, NonDeterminism, TeamwrightError
-from teamwright.history.record.deliveries import Store
-from teamwright.history.record.run_record import EXPIRED, RunRecord
-from teamwright.runtime.budget.ask_limits import AskLimits
-from teamwright.runtime.budget.ledger import Account
+from teamwright.history.recorded_charges import Store
+from teamwright.history.run_record import EXPIRED, RunRecord
+from teamwright.runtime.budget.ledger import Account, AskLimits
 from teamwright.runtime.budget.prompt_meter import PromptMeter
 from teamwright.runtime.budget.rate_limiter import RateLimiters
-from teamwright.runtime.driver.delivery import OrderedDelivery
-from teamwright.runtime.driver.once_actions import ActionLedger
-from teamwright.runtime.driver.path_locks import PathLocks
-from teamwright.runtime.driver.recorder import Recorder
-from teamwright.runtime.driver.redaction import Redactor
-from teamwright.runtime.driver.tasks import CANCEL_GRACE, ContainedTask
+from teamwright.runtime.delivery import OrderedDelivery
 from teamwright.runtime.event_publisher import Bus
+from teamwright.runtime.locks import ActionLedger, PathLocks
 from teamwright.runtime.people.interventions import Interventions
+from teamwright.runtime.recorder import Recorder
+from teamwright.runtime.redaction import Redactor
+from teamwright.runtime.tasks import CANCEL_GRACE, ContainedTask
 from teamwright.values.call_limits import Recovery
 from teamwright.values.events.agent import Body
 from teamwright.values.events.budget import BudgetOpened
@@ -36,7 +34,7 @@ from teamwright.values.turns.messages import EMPTY, History
 from teamwright.values.turns.turn import Failure, MemberRequest, Reply
 
 if TYPE_CHECKING:
-    from teamwright.agents.contract.effect import Attempt, Effect, Returned
+    from teamwright.agents.effect import Attempt, Effect, Returned
     from teamwright.runtime.trees.member_trees import RunTrees
     from teamwright.values.turns.turn import Turn
 

@@ -10,13 +10,13 @@ from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from teamwright.agents.contract.agent import UNSET, Agent, Policy
+from teamwright.agents.agent import UNSET, Agent, Policy
 from teamwright.errors import DuplicateKey
-from teamwright.history.record.charges import Charges
+from teamwright.history.recorded_charges import Charges
 from teamwright.runtime.budget.closing_reserve import Holdback
 from teamwright.runtime.budget.ledger import Account
-from teamwright.runtime.driver.delivery import Lane, update_timers
-from teamwright.runtime.driver.path_locks import Holding
+from teamwright.runtime.delivery import Lane, update_timers
+from teamwright.runtime.locks import Holding
 from teamwright.runtime.run_state import Horizon, RunState
 from teamwright.values.call_limits import Compact, Recovery
 from teamwright.values.events.agent import Tally

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 import anyio
 
-from teamwright.agents.contract.constructor_arguments import checked_call
+from teamwright.agents.constructor_arguments import checked_call
 from teamwright.runtime.engine import Engine
 from teamwright.runtime.run_request import RUN_OPTIONS, RunOptions
 
 if TYPE_CHECKING:
-    from teamwright.agents.contract.agent import Agent
+    from teamwright.agents.agent import Agent
     from teamwright.journal.protocol import Journal
     from teamwright.values.turns.results import RunResult
 

@@ -23,7 +23,7 @@ from typing_extensions import override
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from teamwright.errors import UsageError
-from teamwright.history.telemetry.environment import configured_endpoint
+from teamwright.history.telemetry.otlp import configured_endpoint
 from teamwright.journal.location import database_url, resolve_journal
 from teamwright.runtime.engine import Engine
 from teamwright.runtime.people.webhook import SERVER

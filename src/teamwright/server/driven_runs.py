@@ -28,9 +28,9 @@ import anyio
 
 from teamwright.errors import NotResumable, RunIsLive, TeamwrightError, UsageError
 from teamwright.journal.protocol import driver_lock
-from teamwright.runtime.driver.tasks import BackgroundTasks
 from teamwright.runtime.engine import Engine
 from teamwright.runtime.run_request import new_run_id, process_name
+from teamwright.runtime.tasks import BackgroundTasks
 from teamwright.values.text.secret_patterns import mask_text
 from teamwright.values.turns.results import RunSummary, seconds_until
 

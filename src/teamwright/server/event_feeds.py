@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from teamwright.runtime.driver.tasks import BackgroundTasks
 from teamwright.runtime.event_publisher import RemoteRun
-from teamwright.runtime.live_runs import NOTIFIED_INTERVAL
+from teamwright.runtime.run_control import NOTIFIED_INTERVAL
+from teamwright.runtime.tasks import BackgroundTasks
 from teamwright.server.frames import PROJECTIONS, Form, Frame, MakeProjection
 from teamwright.values.events.event import AnyDelta, Event
 

@@ -15,9 +15,8 @@ from typing import Literal, Protocol
 import msgspec
 from pydantic import JsonValue
 
-from teamwright.agents.envelope_note import FENCE, KEY
-from teamwright.history.event_bodies import bodies_of, texts_of
-from teamwright.history.record.asks import RecordedBodies
+from teamwright.agents.prompt_notices import FENCE, KEY
+from teamwright.history.recorded_asks import RecordedBodies, bodies_of, texts_of
 from teamwright.journal.agent_notes import Notes
 from teamwright.journal.protocol import Batch, Committed, InboxItem, Journal, TokenRates
 from teamwright.journal.run_filter import ALL_RUNS, RecentRuns, RunFilter

@@ -14,8 +14,8 @@ from pydantic import BaseModel, JsonValue
 
 from teamwright.errors import TeamwrightError
 from teamwright.journal.run_filter import ALL_RUNS, RunFilter
-from teamwright.runtime.driver.tasks import BackgroundTasks
 from teamwright.runtime.recorded.reader import read_texts
+from teamwright.runtime.tasks import BackgroundTasks
 from teamwright.server.frames import Item
 from teamwright.server.masked_json import unmasked
 from teamwright.values.events.event import Event

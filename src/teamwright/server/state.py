@@ -16,9 +16,9 @@ from fastapi import Depends
 from starlette.requests import HTTPConnection
 
 from teamwright.errors import TeamwrightError
-from teamwright.history.telemetry.metrics import RunMetrics
-from teamwright.runtime.driver.tasks import BackgroundTasks
+from teamwright.history.telemetry.exporter import RunMetrics
 from teamwright.runtime.engine import Engine
+from teamwright.runtime.tasks import BackgroundTasks
 from teamwright.server.a2a.tasks import FILE, PushConfigs, update_of
 from teamwright.server.credentials import SESSION_PREFIX, Role, Sessions, Tokens, Visitor
 from teamwright.server.driven_runs import AwaitedRuns, DrivenRuns

@@ -24,7 +24,7 @@ from teamwright.strategies.reply_parsing import (
 )
 from teamwright.strategies.team_conversation import TeamConversation as TeamConversation
 from teamwright.values.limits import ClosingAsk as ClosingAsk
-from teamwright.values.turns.envelope import (
+from teamwright.values.turns.messages import (
     Envelope as Envelope,
     EnvelopeLimits as EnvelopeLimits,
     EnvelopeNote as EnvelopeNote,

@@ -10,7 +10,7 @@ from typing import cast
 
 from pydantic import ConfigDict, Field, JsonValue
 
-from teamwright.agents.contract.agent import Workspace
+from teamwright.agents.agent import Workspace
 from teamwright.errors import ExpressionFailed
 from teamwright.strategies.expressions import Condition, Template
 from teamwright.strategies.protocol import Arrow, Issue, Members, Task, condition_label

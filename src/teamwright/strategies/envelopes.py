@@ -15,8 +15,7 @@ from typing import Annotated, Generic, Literal, NamedTuple, TypeVar, get_args
 from msgspec import structs
 from pydantic import BaseModel, BeforeValidator, ConfigDict, JsonValue, TypeAdapter
 
-from teamwright.agents.approval import REJECTED, Draft, ask_for_decision
-from teamwright.agents.contract.agent import (
+from teamwright.agents.agent import (
     Agent,
     AppliedChange,
     ApplyChange,
@@ -28,8 +27,9 @@ from teamwright.agents.contract.agent import (
     MemberTree,
     Workspace,
 )
-from teamwright.agents.contract.effect import Effect, Returned
-from teamwright.agents.envelope_note import bounded_note
+from teamwright.agents.effect import Effect, Returned
+from teamwright.agents.prompt_notices import bounded_note
+from teamwright.agents.review import REJECTED, Draft, ask_for_decision
 from teamwright.strategies.part_results import WORK
 from teamwright.strategies.protocol import Members, Strategy, Task, run_strategy
 from teamwright.strategies.reply_parsing import ParseFailure, read_answer
@@ -40,7 +40,7 @@ from teamwright.values.owned_paths import Owned
 from teamwright.values.people import Answer, Question, approval_question
 from teamwright.values.specs.manifest import JsonSchema
 from teamwright.values.text.display import cut
-from teamwright.values.turns.envelope import (
+from teamwright.values.turns.messages import (
     LEAST_SUMMARY,
     SUMMARY_CAPS,
     Envelope,
@@ -49,9 +49,12 @@ from teamwright.values.turns.envelope import (
     EnvelopeNote,
     EnvelopeSettings,
     Escalate,
+    History,
+    Message,
     RiskLevel,
+    digest,
+    header_name,
 )
-from teamwright.values.turns.messages import History, Message, digest, header_name
 from teamwright.values.turns.results import Outcome
 from teamwright.values.turns.turn import Failure, Reply, Turn
 

@@ -12,7 +12,7 @@ from pydantic import Field, JsonValue, TypeAdapter, model_validator
 from pydantic_core import to_json
 from typing_extensions import TypedDict
 
-from teamwright.agents.contract.agent import Agent, Context
+from teamwright.agents.agent import Agent, Context
 from teamwright.strategies.expressions import Template
 from teamwright.strategies.part_results import BUDGET, FailurePolicy, PartResults, PlacedParts, part_turn, result_of
 from teamwright.strategies.protocol import (

@@ -7,8 +7,8 @@ from itertools import count
 
 from pydantic import Field, JsonValue
 
-from teamwright.agents.contract.agent import Context
-from teamwright.agents.reference_graph import find_cycles
+from teamwright.agents.agent import Context
+from teamwright.agents.registry import find_cycles
 from teamwright.errors import ExpressionFailed
 from teamwright.strategies.edges import Edge, RouteHistory, arrows_of, edge_flaws
 from teamwright.strategies.protocol import Diagram, ExpectedAsks, Issue, Members, Settings, Strategy, Task, places

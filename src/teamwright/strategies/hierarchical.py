@@ -13,7 +13,7 @@ from typing import Annotated, Literal, assert_never, cast
 from pydantic import AliasChoices, BeforeValidator, ConfigDict, Field, JsonValue, TypeAdapter
 from pydantic_core import to_json
 
-from teamwright.agents.contract.agent import Context
+from teamwright.agents.agent import Context
 from teamwright.errors import nearest
 from teamwright.strategies.part_results import FailurePolicy, PartResults
 from teamwright.strategies.protocol import (

@@ -14,14 +14,13 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar, cast, get_args, 
 
 from pydantic import JsonValue
 
-from teamwright.agents.contract.agent import Agent, Context, is_package_class
+from teamwright.agents.agent import Agent, Context, is_package_class
 from teamwright.errors import UnknownName, UsageError, a
 from teamwright.values.limits import ClosingAsk
 from teamwright.values.people import TeamChange
 from teamwright.values.specs.members import Share
 from teamwright.values.turns.artifacts import Artifact
-from teamwright.values.turns.envelope import EnvelopeSettings
-from teamwright.values.turns.messages import EMPTY, History, Message
+from teamwright.values.turns.messages import EMPTY, EnvelopeSettings, History, Message
 from teamwright.values.turns.results import Outcome
 from teamwright.values.turns.turn import Turn
 from teamwright.values.value import Record, Value, misfit_of, plain_json

@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple, cast
 
 from pydantic import JsonValue
 
-from teamwright.agents.contract.agent import Branches, Context
+from teamwright.agents.agent import Branches, Context
 from teamwright.errors import ExpressionFailed
 from teamwright.strategies.envelopes import limits_of, shorten_texts
 from teamwright.strategies.expressions import Condition

@@ -15,7 +15,7 @@ from typing import Literal, NamedTuple, cast
 
 from pydantic import JsonValue, ValidationError
 
-from teamwright.agents.contract.agent import Context
+from teamwright.agents.agent import Context
 from teamwright.errors import MissingExtra, UnknownName, UsageError, nearest
 from teamwright.strategies.protocol import Issue, Members, Settings, Strategy, Task, require_strategy
 from teamwright.values.names import FieldPath, plain_strategy_name

@@ -7,7 +7,7 @@ from itertools import count
 
 from pydantic import Field
 
-from teamwright.agents.contract.agent import Context
+from teamwright.agents.agent import Context
 from teamwright.strategies.protocol import (
     Arrow,
     Diagram,

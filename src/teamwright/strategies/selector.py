@@ -15,7 +15,7 @@ from typing import Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, TypeAdapter
 
-from teamwright.agents.contract.agent import Context, Workspace
+from teamwright.agents.agent import Context, Workspace
 from teamwright.errors import ExpressionFailed
 from teamwright.strategies.edges import Edge, RouteHistory, arrows_of, edge_flaws
 from teamwright.strategies.expressions import Template

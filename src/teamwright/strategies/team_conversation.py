@@ -13,7 +13,7 @@ from typing import NamedTuple, cast
 from msgspec import structs
 from typing_extensions import TypeIs
 
-from teamwright.agents.contract.agent import Agent, Context, has_policy
+from teamwright.agents.agent import Agent, Context, has_policy
 from teamwright.errors import UnknownName
 from teamwright.strategies.protocol import Arrow, ExpectedAsks, Members, Settings, Strategy, Task
 from teamwright.values.events.team import TeamHandoff

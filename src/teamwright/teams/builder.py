@@ -12,19 +12,18 @@ from pathlib import Path
 from shlex import quote
 from typing import TypedDict, cast
 
-from teamwright.agents.acp.agent import AcpAgent
+from teamwright.agents.acp_agent import AcpAgent
+from teamwright.agents.agent import Agent
 from teamwright.agents.clients.client_pool import Models
-from teamwright.agents.contract.agent import Agent
-from teamwright.agents.contract.settings import AgentKeywords
 from teamwright.agents.evaluators import Evaluator, make_evaluator
 from teamwright.agents.functions.agent import FunctionAgent
-from teamwright.agents.functions.guardrails import CheckFunction
 from teamwright.agents.functions.imports import load_function
-from teamwright.agents.functions.instructions import AnyInstructions, InstructionsFunction
+from teamwright.agents.functions.instructions import AnyInstructions, CheckFunction, InstructionsFunction
 from teamwright.agents.model.agent import ModelAgent
 from teamwright.agents.registry import AgentRegistry, load_agent_kind
 from teamwright.agents.scripted import Script, ScriptedAgent
-from teamwright.agents.tools.agent_tool import AgentSource
+from teamwright.agents.settings import AgentKeywords
+from teamwright.agents.tools.built_in import AgentSource
 from teamwright.agents.tools.registry import ToolLike, kind_of
 from teamwright.errors import ManifestError, NotResumable, Problem, UnknownName, UsageError
 from teamwright.strategies.expressions import Template

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from teamwright.agents.acp.agent import AcpAgent
+from teamwright.agents.acp_agent import AcpAgent
+from teamwright.agents.agent import Agent, Preflight, check_ignored, declaration_of, has_policy, require_agent
 from teamwright.agents.attachments import Attachment, why_not_taken
 from teamwright.agents.clients.client_pool import Models
-from teamwright.agents.contract.agent import Agent, Preflight, check_ignored, declaration_of, has_policy, require_agent
 from teamwright.agents.evaluators import check_evaluations
 from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.agents.model.agent import ModelAgent
-from teamwright.agents.reference_graph import MOST_NESTED, cycle_text, find_cycles
-from teamwright.agents.sandbox.back_ends import named_sandbox, sandbox_problem
+from teamwright.agents.registry import MOST_NESTED, cycle_text, find_cycles
+from teamwright.agents.sandbox_back_ends import named_sandbox, sandbox_problem
 from teamwright.agents.tools.protocol import WITH_TOOLS, ToolUser
 from teamwright.documents.nodes import Place
 from teamwright.errors import ManifestError, Problem, UsageError, nearest

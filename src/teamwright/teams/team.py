@@ -12,7 +12,7 @@ from msgspec import Struct
 from pydantic import JsonValue
 from typing_extensions import TypeIs
 
-from teamwright.agents.contract.agent import (
+from teamwright.agents.agent import (
     UNSET,
     Agent,
     Context,
@@ -23,7 +23,7 @@ from teamwright.agents.contract.agent import (
     judges_of,
     require_agent,
 )
-from teamwright.agents.contract.constructor_arguments import (
+from teamwright.agents.constructor_arguments import (
     Mistakes,
     check_arguments,
     check_instance,
@@ -31,9 +31,9 @@ from teamwright.agents.contract.constructor_arguments import (
     listed,
     value_of,
 )
-from teamwright.agents.contract.settings import PolicySettings, policy_for
-from teamwright.agents.reference_graph import depths
+from teamwright.agents.registry import depths
 from teamwright.agents.schema_validation import Schema, as_schema, with_data, with_preferred_data
+from teamwright.agents.settings import PolicySettings, policy_for
 from teamwright.errors import MemberFailed, Problem, UsageError
 from teamwright.strategies.protocol import Members, Settings, Strategy, Task, require_strategy, run_strategy
 from teamwright.strategies.registry import find_strategy
@@ -45,7 +45,7 @@ from teamwright.values.names import check_name
 from teamwright.values.people import Confirm, Notify, signing_key
 from teamwright.values.specs.members import Share, TeamWorkspace
 from teamwright.values.text.secret_names import HIDDEN, escape_references
-from teamwright.values.turns.envelope import EnvelopeSettings
+from teamwright.values.turns.messages import EnvelopeSettings
 from teamwright.values.turns.turn import Reply, Turn
 from teamwright.values.value import Value
 

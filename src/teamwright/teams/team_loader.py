@@ -10,8 +10,8 @@ from pathlib import Path
 
 from pydantic import JsonValue, ValidationError
 
+from teamwright.agents.agent import Agent
 from teamwright.agents.clients.client_pool import Models
-from teamwright.agents.contract.agent import Agent
 from teamwright.agents.functions.imports import modules_of
 from teamwright.errors import UsageError
 from teamwright.teams.builder import SCRIPTED, Builder, allowed_roots, replace_models

@@ -17,7 +17,7 @@ from typing import Any, cast
 import anyio
 from pydantic_core import PydanticSerializationError, to_json
 
-from teamwright.agents.contract.agent import Agent, require_agent
+from teamwright.agents.agent import Agent, require_agent
 from teamwright.errors import InvalidName, NonDeterminism
 from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team

@@ -9,7 +9,7 @@ from difflib import unified_diff
 
 from pydantic_core import to_json
 
-from teamwright.history.record.asks import RecordedBodies
+from teamwright.history.recorded_asks import RecordedBodies
 from teamwright.history.run_history import RunHistory
 from teamwright.journal.protocol import Journal
 from teamwright.testing.case_file import Expected, ExpectedText, ExpectedTokens, ExpectedTool, ExpectedVerdict

@@ -17,8 +17,7 @@ from msgspec import Struct
 from pydantic_core import to_json
 
 from teamwright.agents.attachments import Attachment
-from teamwright.agents.contract.effect import Attempt, Effect, Returned, SentRequest
-from teamwright.agents.contract.retry import recorded_error
+from teamwright.agents.effect import Attempt, Effect, Returned, SentRequest, recorded_error
 from teamwright.errors import AgentError, ToolError
 from teamwright.runtime.run_state import ReplayObserver
 from teamwright.testing.case_expectations import CaseFinding, text_difference
@@ -31,7 +30,7 @@ from teamwright.values.turns.artifacts import Artifact, content_of
 from teamwright.values.value import JsonValue
 
 if TYPE_CHECKING:
-    from teamwright.agents.contract.agent import Agent
+    from teamwright.agents.agent import Agent
     from teamwright.values.turns.turn import Turn
 
 

@@ -24,8 +24,7 @@ from teamwright.testing.agent import CHECKS as AGENT_CHECKS, AgentConformance, A
 from teamwright.testing.trial import FaultInjector, run_checks
 from teamwright.values.events.agent import AgentAsked
 from teamwright.values.specs.evaluation import Evaluate
-from teamwright.values.turns.turn import Reply
-from teamwright.values.turns.verdicts import EvaluationVerdict
+from teamwright.values.turns.turn import EvaluationVerdict, Reply
 
 NUMBERS_OF_BLANKS = (0, 1, 100)
 

@@ -11,12 +11,11 @@ from pathlib import Path
 from msgspec import Struct, convert, to_builtins
 
 from teamwright.errors import UsageError
-from teamwright.history.event_bodies import bodies_of
-from teamwright.history.record.asks import RecordedAsk, RecordedBodies, recorded_reply, superseded_asks
+from teamwright.history.recorded_asks import RecordedAsk, RecordedBodies, bodies_of, recorded_reply, superseded_asks
 from teamwright.history.run_history import RunHistory
 from teamwright.journal.codec import decode_body
 from teamwright.journal.protocol import Journal
-from teamwright.runtime.driver.redaction import Redactor
+from teamwright.runtime.redaction import Redactor
 from teamwright.testing.case_file import AnswerOfCase
 from teamwright.testing.recorded_case import (
     FORMAT,

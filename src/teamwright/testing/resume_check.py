@@ -17,8 +17,8 @@ import anyio.lowlevel
 
 from teamwright.agents.clients.client_pool import Models
 from teamwright.errors import NonDeterminism, NotResumable, TeamwrightError
-from teamwright.history.record.run_record import check_record
 from teamwright.history.run_history import RunHistory
+from teamwright.history.run_record import check_record
 from teamwright.journal.protocol import Journal
 from teamwright.runtime.recorded.held_replay import HoldingObserver, end_of_record, held_replay, record_of, replay_of
 from teamwright.runtime.recorded.reader import TeamSource, read_events, read_source

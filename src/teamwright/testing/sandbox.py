@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
-from teamwright.agents.sandbox.port import CommandOutcome, Sandbox
+from teamwright.agents.sandbox import CommandOutcome, Sandbox
 from teamwright.values.specs.sandbox import SandboxSettings
 
 SECRET = "OUTER_SECRET"

@@ -21,7 +21,7 @@ from typing import cast
 import anyio
 from pydantic import JsonValue
 
-from teamwright.agents.contract.agent import Agent, Context
+from teamwright.agents.agent import Agent, Context
 from teamwright.agents.schema_declaration import schema_fault
 from teamwright.agents.tools.protocol import Arguments, ToolContext, ToolDefinition, ToolSource
 from teamwright.agents.tools.registry import make_source

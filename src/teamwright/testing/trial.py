@@ -18,8 +18,8 @@ from msgspec import convert, structs
 from msgspec.structs import fields
 from typing_extensions import override
 
-from teamwright.agents.contract.agent import UNSET, Agent, Context, Policy
-from teamwright.agents.contract.effect import Attempt, Effect, Returned
+from teamwright.agents.agent import UNSET, Agent, Context, Policy
+from teamwright.agents.effect import Attempt, Effect, Returned
 from teamwright.errors import Refused, TeamwrightError
 from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.journal.protocol import Batch, Committed

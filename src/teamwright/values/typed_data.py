@@ -1,4 +1,6 @@
-"""Structured data: found in untrusted text, read as the caller's type, and read while it is still being written."""
+"""Structured data: found in untrusted text, read as the caller's type, and read while it is still being written: as a
+whole, or each step of a plan as soon as its JSON is complete.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +13,13 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import from_json, to_json
 
 from teamwright.errors import InvalidOutput, UsageError
+from teamwright.values.text.display import cut
 from teamwright.values.text.validation_messages import misfits_of, misfits_text
 from teamwright.values.value import JsonValue
 
 if TYPE_CHECKING:
     from pydantic import PydanticSchemaGenerationError, PydanticUserError, TypeAdapter
+
 
 READ_PER_CHARACTER = 4
 """The most times that a character may be read, on average."""
@@ -216,3 +220,79 @@ def _without(data: JsonValue, path: Path) -> JsonValue:
     kept = dict(data)
     last = kept.pop(cast("str", name))
     return {**kept, cast("str", name): _without(last, tuple(rest))} if rest else kept
+
+
+MOST_CHARACTERS, MOST_STEPS = 200_000, 200
+"""How much of a text is looked at, and how many steps are shown of it."""
+LONGEST_LINE = 160
+NAMES, TASKS, MEMBERS = ("id", "name"), ("task", "description"), ("role", "agent", "agents")
+
+
+class WrittenSteps:
+    """Finds the steps in a text that grows: the objects in its outermost list."""
+
+    __slots__ = ("_around", "_depth", "_escaped", "_in_text", "_length", "_pieces", "lines")
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        """A line for each step so far: `step 1: look – Look it up. (archive)`."""
+        self._around: list[str] = []
+        self._pieces: list[str] = []
+        self._depth = self._length = 0
+        self._in_text = self._escaped = False
+
+    def feed(self, text: str) -> tuple[str, ...]:
+        """Add a piece of the text; return the lines of the steps that it completes."""
+        before, start = len(self.lines), 0
+        if self._length >= MOST_CHARACTERS or before >= MOST_STEPS:
+            return ()
+        self._length += len(text)
+        for place, character in enumerate(text):
+            if self._in_text:
+                self._read_text(character)
+            elif character == '"':
+                self._in_text = bool(self._around)
+            elif character in "{[":
+                if not self._depth and character == "{" and self._around[-1:] == ["["]:
+                    self._depth, start = len(self._around) + 1, place
+                self._around.append(character)
+            elif character in "}]" and self._around:
+                self._around.pop()
+                if self._depth and len(self._around) < self._depth:
+                    self._depth = 0
+                    self._add("".join((*self._pieces, text[start : place + 1])))
+                    self._pieces.clear()
+        if self._depth:
+            self._pieces.append(text[start:])
+        return tuple(self.lines[before:])
+
+    def _read_text(self, character: str) -> None:
+        if self._escaped:
+            self._escaped = False
+        elif character == "\\":
+            self._escaped = True
+        elif character == '"':
+            self._in_text = False
+
+    def _add(self, text: str) -> None:
+        try:
+            step = cast("JsonValue", from_json(text))
+        except ValueError:
+            return
+        if isinstance(step, dict) and (line := _line(step)) and len(self.lines) < MOST_STEPS:
+            self.lines.append(f"step {len(self.lines) + 1}: {line}")
+
+
+def _line(step: dict[str, JsonValue]) -> str:
+    """Return a step in one line; empty for an object that is none."""
+    name, task, who = (_first(step, names) for names in (NAMES, TASKS, MEMBERS))
+    if not name or not (task or who):
+        return ""
+    said = cut(" – ".join(filter(None, (name, task))), LONGEST_LINE)
+    return f"{said} ({cut(who, LONGEST_LINE)})" if who else said
+
+
+def _first(step: dict[str, JsonValue], names: tuple[str, ...]) -> str:
+    found = next((step[name] for name in names if step.get(name)), "")
+    listed = found if isinstance(found, list) else [found]
+    return " ".join(", ".join(one for one in listed if isinstance(one, str)).split())

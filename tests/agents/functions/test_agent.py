@@ -18,7 +18,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from teamwright.agents.contract.agent import Context
+from teamwright.agents.agent import Context
 from teamwright.agents.functions import threads as module
 from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.errors import AgentError, InvalidInput, InvalidOutput, ServiceError, UsageError

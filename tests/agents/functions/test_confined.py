@@ -9,7 +9,7 @@ import pytest
 
 from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.agents.functions.confined import ANSWER
-from teamwright.agents.sandbox.back_ends import Bubblewrap, Sandlock
+from teamwright.agents.sandbox_back_ends import Bubblewrap, Sandlock
 from teamwright.errors import UsageError
 from teamwright.runtime.engine import Engine
 from teamwright.teams.builder import Builder, programs_without_sandbox

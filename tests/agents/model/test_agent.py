@@ -12,9 +12,9 @@ import anyio
 import pytest
 from pydantic import BaseModel, JsonValue, model_validator
 
+from teamwright.agents.agent import Agent
 from teamwright.agents.clients.client_pool import Models
 from teamwright.agents.clients.model_client import ChatCompletionsModel
-from teamwright.agents.contract.agent import Agent
 from teamwright.agents.model.agent import ModelAgent
 from teamwright.errors import (
     AgentError,

@@ -22,8 +22,8 @@ from pydantic_ai.messages import (
 )
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
+from teamwright.agents.agent import Context, Workspace
 from teamwright.agents.attachments import Attachment
-from teamwright.agents.contract.agent import Context, Workspace
 from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.agents.model.agent import ModelAgent
 from teamwright.agents.model.conversation import FilesOfRequest, ModelConversation, PlacedFile

@@ -11,13 +11,13 @@ from pydantic_ai.settings import ModelSettings
 
 from teamwright.agents.model.request_template import (
     ANSWER_TOOL,
+    AnswerSchema,
     OutputMode,
     RequestTemplate,
     answer_modes,
     make_request_template,
     output_mode_of,
 )
-from teamwright.agents.model.structured_output import AnswerSchema
 from teamwright.agents.tools.protocol import ToolDefinition
 from teamwright.values.specs.manifest import JsonSchema
 

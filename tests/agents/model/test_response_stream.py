@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from teamwright.agents.contract.effect import REPLY, THINKING, ReplyPart
+from teamwright.agents.effect import REPLY, THINKING, ReplyPart
 from teamwright.agents.model.response_stream import MOMENT, PacedDeltas
 
 

@@ -9,7 +9,7 @@ from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, Thinking
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from teamwright.agents.model.agent import ModelAgent
-from teamwright.agents.model.structured_output import AnswerSchema
+from teamwright.agents.model.request_template import AnswerSchema
 from teamwright.agents.model.tool_calls import (
     MOST_CALLS,
     Malformed,

@@ -158,7 +158,7 @@ async def test_a_call_that_was_killed_after_its_write_writes_no_second_note(tmp_
         import os, signal, sys
         import anyio
         from teamwright import Engine
-        from teamwright.journal.sqlite.agent_notes import SqliteNotes
+        from teamwright.journal.sqlite.journal import SqliteNotes
         from tests.agents.tools.test_built_in import desk
 
         add = SqliteNotes.add

@@ -15,11 +15,11 @@ import anyio
 import pytest
 from hypothesis import given, strategies as st
 
-from teamwright.agents.contract.agent import Context
+from teamwright.agents.agent import Context
 from teamwright.agents.model.agent import ModelAgent
 from teamwright.agents.scripted import Rule, ScriptedAgent, ToolRule
 from teamwright.agents.tools import files as file_tools
-from teamwright.agents.tools.files import NAMES, Files, FilesSource
+from teamwright.agents.tools.files import FILE_TOOLS, Files, FilesSource
 from teamwright.agents.tools.protocol import ToolContext
 from teamwright.agents.tools.toolbox import Toolbox
 from teamwright.errors import DuplicateName, ToolError, UsageError
@@ -275,7 +275,7 @@ async def test_the_tools_come_as_a_group_and_as_an_agent_declares_them(tmp_path:
     ctx = cast("Context", Recording(owned=owning("a")))
     box = Toolbox([FilesSpec(files=FilesTool(folder=str(tmp_path)))])
     async with box.open(ctx) as tools:
-        assert [offer.name for offer in tools.definitions] == list(NAMES)
+        assert [offer.name for offer in tools.definitions] == list(FILE_TOOLS)
         assert all(offer.description for offer in tools.definitions)
         await tools.call_recorded("write_file", {"path": "a", "content": "x"}, key="k1")
         with pytest.raises(ToolError, match="not this step's to write"):

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from teamwright.cli.main import main
-from teamwright.history.telemetry.environment import ENDPOINT
+from teamwright.history.telemetry.otlp import ENDPOINT
 from teamwright.history.telemetry.spans import trace_id
 from tests.kit.telemetry import OtlpReceiver, attributes_of
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from teamwright.cli.terminal.result_wording import budget_lines, open_lines
-from teamwright.history.budget_levels import BudgetLevels, Level
+from teamwright.history.member_board import BudgetLevels, Level
 from teamwright.values.limits import Amounts, Bounds
 from tests.kit.terminal import Call, write_team
 

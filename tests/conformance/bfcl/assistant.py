@@ -21,7 +21,7 @@ from uuid import uuid4
 from pydantic import JsonValue
 from typing_extensions import override
 
-from teamwright.agents.contract.agent import Context
+from teamwright.agents.agent import Context
 from teamwright.agents.model.agent import ModelAgent
 from teamwright.agents.tools.protocol import Arguments, ToolContext, ToolDefinition, ToolSource
 from teamwright.runtime.engine import Engine

@@ -9,10 +9,16 @@ from typing import ClassVar, cast
 
 from pydantic import JsonValue, ValidationError
 
-from teamwright.agents.envelope_note import extract_note
-from teamwright.runtime.driver.redaction import replace_lone_surrogates
-from teamwright.values.turns.envelope import Envelope, EnvelopeLimits, EnvelopeMessage, envelope_schema, envelope_text
-from teamwright.values.turns.messages import Message
+from teamwright.agents.prompt_notices import extract_note
+from teamwright.runtime.redaction import replace_lone_surrogates
+from teamwright.values.turns.messages import (
+    Envelope,
+    EnvelopeLimits,
+    EnvelopeMessage,
+    Message,
+    envelope_schema,
+    envelope_text,
+)
 from teamwright.values.turns.turn import Reply, Turn
 from tests.fuzz.case import Outcome, Violation
 from tests.fuzz.mutation import mutated_text, mutated_tree

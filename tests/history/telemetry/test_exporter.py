@@ -9,13 +9,12 @@ from time import monotonic
 import anyio
 import pytest
 
-from teamwright.agents.contract.agent import Context
-from teamwright.agents.contract.effect import Attempt, Effect, Returned
+from teamwright.agents.agent import Context
+from teamwright.agents.effect import Attempt, Effect, Returned
 from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.history.telemetry import exporter as module
-from teamwright.history.telemetry.environment import CONTENT, HEADERS
 from teamwright.history.telemetry.exporter import Exporter
-from teamwright.history.telemetry.otlp import encode
+from teamwright.history.telemetry.otlp import CONTENT, HEADERS, encode
 from teamwright.history.telemetry.run_spans import spans_of
 from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.journal.protocol import Journal

@@ -13,8 +13,7 @@ from hypothesis import given, strategies as st
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from teamwright.errors import UsageError
-from teamwright.history.telemetry.environment import RESOURCE, SERVICE
-from teamwright.history.telemetry.otlp import Receiver, encode, encode_json
+from teamwright.history.telemetry.otlp import RESOURCE, SERVICE, Receiver, encode, encode_json
 from teamwright.history.telemetry.spans import Span, SpanEvent, SpanLink
 from tests.kit.telemetry import OtlpReceiver, attributes_of
 

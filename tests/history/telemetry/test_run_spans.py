@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from teamwright.agents.contract.agent import Context
-from teamwright.agents.contract.effect import Attempt, Effect, Returned
+from teamwright.agents.agent import Context
+from teamwright.agents.effect import Attempt, Effect, Returned
 from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.agents.scripted import Rule, ScriptedAgent
 from teamwright.errors import AgentError, Refused

@@ -3,8 +3,7 @@ from pathlib import Path
 import anyio
 
 from teamwright.journal.postgres.connection import DatabaseAddress, connect
-from teamwright.journal.postgres.journal import PostgresJournal
-from teamwright.journal.postgres.layout import migrate
+from teamwright.journal.postgres.journal import PostgresJournal, migrate
 from teamwright.journal.postgres.rows import read_inbox, send_item
 from teamwright.journal.protocol import Batch
 from teamwright.testing.journal import body, commit, event

@@ -8,8 +8,8 @@ import anyio
 import pytest
 from typing_extensions import override
 
-from teamwright.agents.contract.agent import Agent, Context
-from teamwright.agents.contract.effect import Attempt, Effect, Returned
+from teamwright.agents.agent import Agent, Context
+from teamwright.agents.effect import Attempt, Effect, Returned
 from teamwright.errors import UsageError
 from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.journal.protocol import Batch, Committed

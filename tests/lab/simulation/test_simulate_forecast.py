@@ -10,8 +10,8 @@ import anyio
 import pytest
 
 from teamwright import Engine, FunctionAgent, Limits, ModelAgent, ScriptedAgent, Team
+from teamwright.agents.agent import Context
 from teamwright.agents.attachments import Attachment
-from teamwright.agents.contract.agent import Context
 from teamwright.agents.scripted import Rule
 from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.lab.simulation.simulate import ENOUGH_RUNS, FEWEST_SIMULATED, SIMULATED_RUNS, forecast_run

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from teamwright.agents.model.agent import ModelAgent
-from teamwright.agents.tools.agent_tool import as_tool
+from teamwright.agents.tools.built_in import as_tool
 from teamwright.teams.team import Team
 from teamwright.testing.model_server import CallTools, ChatAnswer, ChatRequest, Say, ToolCall
 from teamwright.values.specs.models import ServerModel

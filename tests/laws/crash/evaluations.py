@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from pydantic import JsonValue
 
-from teamwright.agents.contract.agent import Agent, Context
+from teamwright.agents.agent import Agent, Context
 from teamwright.agents.evaluators import EVALUATOR, Evaluator, verdict_reply
 from teamwright.agents.review import REVISION
 from teamwright.teams.team import Team
 from teamwright.testing.model_server import ChatRequest
 from teamwright.values.specs.evaluation import Criterion, Evaluate
-from teamwright.values.turns.turn import Failure, Reply, Turn
-from teamwright.values.turns.verdicts import CriterionResult, EvaluationVerdict
+from teamwright.values.turns.turn import CriterionResult, EvaluationVerdict, Failure, Reply, Turn
 from tests.laws.crash.http_members import http_member
 
 YES, NO, DRAFT = "yes", "no", "a draft"

@@ -10,9 +10,8 @@ from urllib.parse import urlsplit
 
 from pydantic import JsonValue
 
-from teamwright.agents.contract.agent import Agent, Context
-from teamwright.agents.contract.effect import Attempt, Effect, Returned
-from teamwright.agents.contract.retry import recorded_error
+from teamwright.agents.agent import Agent, Context
+from teamwright.agents.effect import Attempt, Effect, Returned, recorded_error
 from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.errors import StaleWrite
 from teamwright.values.call_limits import RetryPolicy

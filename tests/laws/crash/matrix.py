@@ -16,7 +16,7 @@ from typing import Any
 import anyio
 import psycopg
 
-from teamwright.history.record.run_record import RunRecord
+from teamwright.history.run_record import RunRecord
 from teamwright.journal.location import resolve_journal
 from teamwright.journal.postgres.connection import DatabaseAddress
 from teamwright.testing.model_server import ChatAnswer, ChatRequest, ModelServer

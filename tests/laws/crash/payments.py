@@ -16,7 +16,7 @@ from typing import Any
 from urllib.request import Request, urlopen
 
 from teamwright import run_sync
-from teamwright.agents.contract.agent import Context
+from teamwright.agents.agent import Context
 from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.agents.tools.python import tool
 from teamwright.agents.tools.toolbox import Toolbox

@@ -10,7 +10,7 @@ from shutil import copyfile
 import anyio
 import pytest
 
-from teamwright.runtime.context.in_doubt import ALREADY_DONE
+from teamwright.runtime.context.effect_charges import ALREADY_DONE
 from tests.kit.killing_journal import When
 from tests.laws.crash.fork_server import ForkServer
 from tests.laws.crash.payments import Endpoint, delete_first_run

@@ -10,7 +10,7 @@ from itertools import pairwise
 import pytest
 
 from teamwright import Context, Engine, Limits, Reply, Team, Turn
-from teamwright.agents.contract.agent import Agent
+from teamwright.agents.agent import Agent
 from teamwright.errors import RateLimited, ServiceError
 from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.values.call_limits import RetryPolicy

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from pydantic import JsonValue
 
 from teamwright import Context, Engine, FunctionAgent, Limits, ModelAgent, Reply, RunResult, Team, Turn
-from teamwright.agents.contract.effect import Attempt, Effect, Returned
+from teamwright.agents.effect import Attempt, Effect, Returned
 from teamwright.errors import AgentTimeout, NonDeterminism
 from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.runtime.budget.degradation import CUT, GO_ON, compact_history

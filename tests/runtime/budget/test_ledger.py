@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from teamwright.runtime.budget.ledger import Account, Refusal, Reservation
+from teamwright.runtime.budget.prompt_meter import byte_bound
 from teamwright.runtime.budget.reservation_size import ReservationRequest
-from teamwright.runtime.budget.token_rates import byte_bound
 from teamwright.values.limits import (
     CALLS,
     MODEST_OUTPUT,

@@ -7,11 +7,10 @@ from random import Random
 import pytest
 from msgspec import structs
 
-from teamwright.agents.contract.effect import Attempt, Effect, Returned
+from teamwright.agents.effect import Attempt, Effect, Returned
 from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.runtime.budget import prompt_meter
-from teamwright.runtime.budget.prompt_meter import PromptMeter
-from teamwright.runtime.budget.token_rates import FEWEST_SAMPLES
+from teamwright.runtime.budget.prompt_meter import FEWEST_SAMPLES, PromptMeter
 from teamwright.values.limits import Usage
 from tests.kit.prompt_corpus import draw_text
 

@@ -8,7 +8,7 @@ import anyio
 import pytest
 from hypothesis import given, strategies as st
 
-from teamwright.agents.contract.effect import Attempt, Effect, Returned
+from teamwright.agents.effect import Attempt, Effect, Returned
 from teamwright.errors import RateLimited, Refused, ServiceError
 from teamwright.runtime.budget.rate_limiter import LONGEST_COOLDOWN, RateLimiter, RateLimiters, Slot
 from teamwright.values.events.budget import BudgetEased, BudgetThrottled

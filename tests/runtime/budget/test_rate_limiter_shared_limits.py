@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from teamwright import Context, Engine, FunctionAgent, ScriptedAgent, Team, Turn
-from teamwright.agents.contract.effect import Effect
+from teamwright.agents.effect import Effect
 from teamwright.agents.scripted import Rule
 from teamwright.errors import RateLimited, ServiceError
 from teamwright.journal.in_memory_journal import MemoryJournal

@@ -9,8 +9,8 @@ import pytest
 from pydantic import JsonValue
 
 from teamwright import Context, Engine, FunctionAgent, Limits, Reply, Team, Turn
-from teamwright.agents.contract.agent import Agent, Policy
-from teamwright.agents.contract.effect import Attempt, Effect, Returned
+from teamwright.agents.agent import Agent, Policy
+from teamwright.agents.effect import Attempt, Effect, Returned
 from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.runtime.budget.degradation import CUT
 from teamwright.strategies import ClosingAsk, Members, Outcome, Settings, Task

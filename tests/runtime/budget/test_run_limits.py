@@ -8,8 +8,8 @@ from functools import partial
 import pytest
 
 from teamwright import Context, Engine, FunctionAgent, Limits, Reply, Team, Turn
-from teamwright.agents.contract.agent import Agent, Policy
-from teamwright.agents.contract.effect import Attempt, Effect, Returned
+from teamwright.agents.agent import Agent, Policy
+from teamwright.agents.effect import Attempt, Effect, Returned
 from teamwright.agents.scripted import Rule, ScriptedAgent
 from teamwright.errors import AgentError, AgentTimeout, InvalidOutput, ServiceError
 from teamwright.journal.in_memory_journal import MemoryJournal

@@ -10,7 +10,7 @@ import pytest
 from pydantic import JsonValue
 
 from teamwright import Context, Engine, FunctionAgent, Reply, RunResult, Team, Turn
-from teamwright.agents.contract.agent import Agent
+from teamwright.agents.agent import Agent
 from teamwright.errors import Refused
 from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.values.call_limits import Recovery

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from teamwright import Context, Engine, FunctionAgent, Team, Turn
-from teamwright.agents.contract.effect import Attempt, Effect, Returned
+from teamwright.agents.effect import Attempt, Effect, Returned
 from teamwright.errors import DuplicateKey
 from teamwright.journal.codec import to_text
 from teamwright.strategies import Outcome, Task

@@ -9,8 +9,8 @@ import anyio
 import pytest
 
 from teamwright import Context, Engine, FunctionAgent, Limits, Reply, RunResult, Team, Turn
-from teamwright.agents.contract.agent import Agent
-from teamwright.agents.contract.effect import Attempt, Effect, Returned
+from teamwright.agents.agent import Agent
+from teamwright.agents.effect import Attempt, Effect, Returned
 from teamwright.errors import AgentError, RateLimited, Refused, ServiceError
 from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.runtime.handle import Handle

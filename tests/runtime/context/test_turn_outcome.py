@@ -9,7 +9,7 @@ from hypothesis import given, strategies as st
 from pydantic import JsonValue
 
 from teamwright import Context, Engine, FunctionAgent, Message, Reply, RunResult, Team, Turn
-from teamwright.agents.contract.effect import Attempt, Effect, Returned
+from teamwright.agents.effect import Attempt, Effect, Returned
 from teamwright.agents.scripted import Rule, ScriptedAgent, ToolRule
 from teamwright.errors import UsageError
 from teamwright.journal.in_memory_journal import MemoryJournal

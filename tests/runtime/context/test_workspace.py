@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 from teamwright import Context, Engine, FunctionAgent, Message, Reply, RunResult, Team, Turn
-from teamwright.agents.contract.agent import Agent
+from teamwright.agents.agent import Agent
 from teamwright.errors import AgentError, ArtifactNotFound, StaleWrite
 from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.strategies import Outcome, Task

@@ -11,7 +11,7 @@ import pytest
 from pydantic import JsonValue
 
 from teamwright import Engine, ModelAgent, Team, load_team
-from teamwright.agents.contract.agent import Agent, AppliedChange, Context
+from teamwright.agents.agent import Agent, AppliedChange, Context
 from teamwright.errors import InterventionRefused, NotResumable, UsageError
 from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.strategies.protocol import STEERABLE, Members, Strategy, Task

@@ -8,7 +8,7 @@ import pytest
 from typing_extensions import override
 
 from teamwright import Engine, FunctionAgent, Team, Turn
-from teamwright.history.record.run_record import RunRecord
+from teamwright.history.run_record import RunRecord
 from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.runtime.recorded.reader import read_record
 from teamwright.values.events.event import Event

@@ -10,7 +10,7 @@ from pydantic import JsonValue
 
 from teamwright import Engine, FunctionAgent, Team, Turn, load_team
 from teamwright.agents.scripted import Rule, Script, ScriptedAgent
-from teamwright.history.record.asks import RecordedBodies
+from teamwright.history.recorded_asks import RecordedBodies
 from teamwright.server.page.page_events import (
     PageAnswer,
     PageBudget,

@@ -14,8 +14,8 @@ import websockets
 from websockets.asyncio.client import ClientConnection
 
 from teamwright import FunctionAgent, Team
-from teamwright.agents.contract.agent import Agent, Context
-from teamwright.agents.contract.effect import Attempt, Effect, Returned
+from teamwright.agents.agent import Agent, Context
+from teamwright.agents.effect import Attempt, Effect, Returned
 from teamwright.journal import MemoryJournal
 from teamwright.journal.sqlite.journal import SqliteJournal
 from teamwright.server import event_feeds as channel, state

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from teamwright.agents.contract.agent import Context
+from teamwright.agents.agent import Context
 from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.errors import InterventionRefused, ManifestError
 from teamwright.journal.in_memory_journal import MemoryJournal

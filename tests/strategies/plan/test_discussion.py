@@ -10,7 +10,7 @@ import pytest
 from pydantic import JsonValue
 
 from teamwright import Engine, Team
-from teamwright.agents.contract.agent import Agent, Context
+from teamwright.agents.agent import Agent, Context
 from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.errors import UsageError
 from teamwright.journal.in_memory_journal import MemoryJournal

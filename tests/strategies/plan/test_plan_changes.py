@@ -10,7 +10,7 @@ import pytest
 from pydantic import JsonValue
 
 from teamwright import Answer
-from teamwright.agents.contract.agent import Agent
+from teamwright.agents.agent import Agent
 from teamwright.errors import InterventionRefused, Refused, UsageError
 from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.runtime.engine import Engine

@@ -14,7 +14,7 @@ from teamwright.strategies.plan.schedule import (
 )
 from teamwright.strategies.plan.scheduler import PlannerSettings, make_schedule
 from teamwright.values.specs.plan import Plan, Step
-from teamwright.values.turns.envelope import EnvelopeLimits
+from teamwright.values.turns.messages import EnvelopeLimits
 from tests.strategies.plan.plans import plan, plans
 
 

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from teamwright.agents.contract.agent import Agent, Policy
+from teamwright.agents.agent import Agent, Policy
 from teamwright.errors import InvalidValue
 from teamwright.strategies.plan.options import FailureLadder, PlanOptions
 from teamwright.strategies.plan.step_options import Climb

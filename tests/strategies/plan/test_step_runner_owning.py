@@ -11,7 +11,7 @@ import anyio
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from teamwright.agents.contract.agent import Context
+from teamwright.agents.agent import Context
 from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.strategies.plan.options import PlanOptions

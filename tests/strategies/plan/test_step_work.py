@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from teamwright import Answer, Engine
-from teamwright.agents.contract.agent import Agent, Context, Policy
+from teamwright.agents.agent import Agent, Context, Policy
 from teamwright.agents.evaluators import EVALUATOR, Evaluator
 from teamwright.errors import InvalidRequest, Refused
 from teamwright.experts.rubric import Rubric

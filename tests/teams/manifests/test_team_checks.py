@@ -6,7 +6,7 @@ import pytest
 
 from teamwright.strategies.registry import strategy_names
 from teamwright.teams.builder import Builder
-from teamwright.values.turns.envelope import EnvelopeSettings
+from teamwright.values.turns.messages import EnvelopeSettings
 from tests.teams.manifests.manifests import loaded, only_problem, problems
 
 AGENTS = "agents: {a: {model: local}, b: {model: local}, c: {model: local, tools: [terminate]}}\n"

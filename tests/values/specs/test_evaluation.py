@@ -10,7 +10,7 @@ import pytest
 
 from teamwright.errors import InvalidValue
 from teamwright.values.specs.evaluation import NOT_BLANK, Criterion, Evaluate, Length
-from teamwright.values.turns.verdicts import CriterionResult, EvaluationVerdict, JudgeRecord, VerdictOutcome
+from teamwright.values.turns.turn import CriterionResult, EvaluationVerdict, JudgeRecord, VerdictOutcome
 
 
 @pytest.mark.parametrize(

@@ -7,11 +7,13 @@ import re
 import pytest
 from hypothesis import example, given, strategies as st
 
-from teamwright.values.turns.envelope import Envelope, EnvelopeMessage, envelope_text
 from teamwright.values.turns.messages import (
     LINE_BREAKS,
+    Envelope,
+    EnvelopeMessage,
     History,
     Message,
+    envelope_text,
     header_name,
     quote_headers,
     single_line,

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from teamwright.values.turns.envelope import EnvelopeLimits
-from teamwright.values.turns.messages import History, Message
+from teamwright.values.turns.messages import EnvelopeLimits, History, Message
 from teamwright.values.turns.turn import Failure, Reply, Turn
 
 HISTORY = History.of([Message(name="a", content="first"), Message(name="b", content="second")])

@@ -16,14 +16,20 @@ from msgspec import convert, to_builtins
 from pydantic import JsonValue
 from pydantic_core import PydanticSerializationError, from_json, to_json, to_jsonable_python
 
-from teamwright.agents.contract.agent import ONE_CALL, Agent, Context, Policy
-from teamwright.agents.contract.constructor_arguments import Mistakes, checked_call
-from teamwright.agents.contract.effect import Attempt, Effect, Returned
-from teamwright.agents.contract.settings import AgentKeywords, shared_settings
+from teamwright.agents.agent import ONE_CALL, Agent, Context, Policy
+from teamwright.agents.constructor_arguments import Mistakes, checked_call
+from teamwright.agents.effect import Attempt, Effect, Returned
 from teamwright.agents.functions.confined import run_in_sandbox
 from teamwright.agents.functions.imports import Function, import_path
-from teamwright.agents.functions.threads import await_steps, blocked_text, is_async, run_in_process, run_in_thread
+from teamwright.agents.functions.threads import (
+    await_steps,
+    blocked_text,
+    is_async,
+    run_in_process,
+    run_in_thread,
+)
 from teamwright.agents.schema_validation import check_input, with_data, with_preferred_data
+from teamwright.agents.settings import AgentKeywords, shared_settings
 from teamwright.errors import AgentError, MemberFailed, UsageError
 from teamwright.values.call_limits import MAX_BYTES, reply_cut_warning
 from teamwright.values.events.agent import AgentAbandoned

@@ -18,8 +18,8 @@ from pydantic import JsonValue
 from pydantic_core import from_json, to_json
 
 from teamwright.agents.functions.imports import import_path, load_function, modules_of, own_folder
-from teamwright.agents.sandbox.back_ends import find_sandbox
-from teamwright.agents.sandbox.port import excess_text
+from teamwright.agents.sandbox import excess_text
+from teamwright.agents.sandbox_back_ends import find_sandbox
 from teamwright.errors import AgentError
 from teamwright.values.specs.sandbox import SandboxSettings
 from teamwright.values.text.display import error_text

@@ -9,6 +9,7 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Unpack, cast
 
+from teamwright.agents.agent import Agent, Context, same_name_fallbacks
 from teamwright.agents.clients.client_pool import SHARED_MODELS, Models
 from teamwright.agents.clients.providers import (
     check_model,
@@ -17,18 +18,16 @@ from teamwright.agents.clients.providers import (
     own_secrets,
     undeclared_reason,
 )
-from teamwright.agents.contract.agent import Agent, Context, same_name_fallbacks
-from teamwright.agents.contract.constructor_arguments import (
-    Mistakes,
-    check_arguments,
-    check_instance,
-    checked_call,
-    listed,
+from teamwright.agents.constructor_arguments import Mistakes, check_arguments, check_instance, checked_call, listed
+from teamwright.agents.functions.instructions import (
+    AnyInstructions,
+    CheckFunction,
+    make_guardrails,
+    split_instructions,
+    with_warnings,
 )
-from teamwright.agents.contract.settings import ModelKeywords, shared_settings
-from teamwright.agents.functions.guardrails import CheckFunction, make_guardrails, with_warnings
-from teamwright.agents.functions.instructions import AnyInstructions, split_instructions
 from teamwright.agents.schema_validation import check_input
+from teamwright.agents.settings import ModelKeywords, shared_settings
 from teamwright.agents.tools.registry import ToolLike
 from teamwright.agents.tools.toolbox import Toolbox
 from teamwright.errors import UsageError

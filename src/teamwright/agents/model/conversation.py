@@ -33,8 +33,8 @@ from pydantic_ai.messages import (
 )
 from pydantic_core import to_json
 
+from teamwright.agents.agent import Workspace
 from teamwright.agents.attachments import file_text, media_tokens, why_not_taken, with_pointers
-from teamwright.agents.contract.agent import Workspace
 from teamwright.agents.model.messages import arguments_text, compact_arguments, reasoning_tokens, text_under_name
 from teamwright.agents.model.request_template import add_cache_points
 from teamwright.errors import AgentError, InvalidOutput, Refused

@@ -28,11 +28,11 @@ from pydantic_ai.models import StreamedResponse
 from pydantic_ai.settings import ModelSettings
 from pydantic_core import to_jsonable_python
 
+from teamwright.agents.agent import Context
 from teamwright.agents.attachments import media_tokens
 from teamwright.agents.clients.http_transport import ReadBounds, is_read_to_end, read_within
 from teamwright.agents.clients.model_client import ModelClient
-from teamwright.agents.contract.agent import Context
-from teamwright.agents.contract.effect import Attempt, Effect, OfferedTool, Returned, SentMessage, SentRequest
+from teamwright.agents.effect import Attempt, Effect, OfferedTool, Returned, SentMessage, SentRequest
 from teamwright.agents.model.conversation import FilesOfRequest, ModelConversation, Send, check_files, name_files
 from teamwright.agents.model.error_kinds import classify, is_too_long
 from teamwright.agents.model.messages import (
@@ -49,9 +49,8 @@ from teamwright.agents.model.messages import (
     with_plain_usage,
     with_unique_ids,
 )
-from teamwright.agents.model.request_template import OutputMode, RequestTemplate, output_mode_of
+from teamwright.agents.model.request_template import AnswerSchema, OutputMode, RequestTemplate, output_mode_of
 from teamwright.agents.model.response_stream import OutputMeter, ResponseDeltas, Stop, with_thinking_apart
-from teamwright.agents.model.structured_output import AnswerSchema
 from teamwright.agents.model.tool_calls import with_written_calls
 from teamwright.agents.prices_and_tokenizers import rate_of
 from teamwright.agents.prompt_notices import CUT_NOTICE_TOKENS, output_cut_notice

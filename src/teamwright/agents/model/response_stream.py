@@ -28,7 +28,7 @@ from pydantic_ai.messages import (
     ToolCallPartDelta,
 )
 
-from teamwright.agents.contract.effect import THINKING, Attempt, ReplyPart
+from teamwright.agents.effect import THINKING, Attempt, ReplyPart
 from teamwright.agents.model.messages import arguments_text
 from teamwright.agents.model.request_template import ANSWER_TOOL, OutputMode
 from teamwright.values.call_limits import text_size

@@ -20,10 +20,10 @@ from pydantic import JsonValue
 from pydantic_ai.messages import ModelResponse, ModelResponsePart, TextPart, ToolCallPart
 from pydantic_core import from_json
 
-from teamwright.agents.contract.agent import Context
+from teamwright.agents.agent import Context
 from teamwright.agents.model.conversation import ToolResult
 from teamwright.agents.model.messages import arguments_text, response_text
-from teamwright.agents.model.structured_output import AnswerSchema
+from teamwright.agents.model.request_template import AnswerSchema
 from teamwright.agents.tools.protocol import Arguments
 from teamwright.agents.tools.toolbox import Tools
 from teamwright.errors import AgentError, InvalidOutput, ToolError

@@ -15,19 +15,23 @@ from pydantic import JsonValue
 from pydantic_ai.messages import ModelResponse, ToolCallPart
 from pydantic_ai.settings import ModelSettings
 
+from teamwright.agents.agent import Context
 from teamwright.agents.clients.model_client import ModelClient
 from teamwright.agents.clients.providers import profile_of
 from teamwright.agents.compaction import TurnCompaction, compaction_of
-from teamwright.agents.contract.agent import Context
-from teamwright.agents.envelope_note import note_instructions
-from teamwright.agents.functions.guardrails import Mend, Refuse, with_verdict, with_warnings
+from teamwright.agents.functions.instructions import Mend, Refuse, with_verdict, with_warnings
 from teamwright.agents.model.conversation import ModelConversation, ToolResult, tool_use_of
 from teamwright.agents.model.messages import compact_arguments, response_text
-from teamwright.agents.model.request_template import answer_modes, make_request_template, plan_cache
+from teamwright.agents.model.request_template import (
+    AnswerSchema,
+    answer_modes,
+    answer_schema,
+    make_request_template,
+    plan_cache,
+)
 from teamwright.agents.model.requests import ModelRequests
-from teamwright.agents.model.structured_output import AnswerSchema, answer_schema
 from teamwright.agents.model.tool_calls import call_tools, correction_of, in_order, unknown_call, unknown_text
-from teamwright.agents.prompt_notices import low_budget_notice
+from teamwright.agents.prompt_notices import low_budget_notice, note_instructions
 from teamwright.agents.tools.built_in import final_response, transfer_message
 from teamwright.agents.tools.toolbox import Tools
 from teamwright.errors import ContextTooLong, InvalidOutput, Refused

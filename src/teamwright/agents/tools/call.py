@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from msgspec import convert, structs, to_builtins
 from pydantic import JsonValue
 
+from teamwright.agents.agent import Context, Workspace, is_package_class
 from teamwright.agents.attachments import ToolValue, split_files
-from teamwright.agents.contract.agent import Context, Workspace, is_package_class
-from teamwright.agents.contract.effect import Attempt, Effect, InDoubtPolicy, Returned
+from teamwright.agents.effect import Attempt, Effect, InDoubtPolicy, Returned
 from teamwright.agents.tools.protocol import (
     SHARED_DEPENDENCIES,
     Arguments,

@@ -17,13 +17,12 @@ from typing import TYPE_CHECKING, Any, cast
 import anyio
 from pydantic import JsonValue
 
+from teamwright.agents.agent import Context
 from teamwright.agents.attachments import FileResult, ToolValue, mcp_data, mcp_files
-from teamwright.agents.contract.agent import Context
-from teamwright.agents.contract.effect import Attempt, Effect, Returned
-from teamwright.agents.sandbox.back_ends import sandbox_problem
-from teamwright.agents.tools.mcp_connection import McpConnection
+from teamwright.agents.effect import Attempt, Effect, Returned
+from teamwright.agents.sandbox_back_ends import sandbox_problem
+from teamwright.agents.tools.mcp_connection import McpConnection, ServerNotStarted, missing_folder
 from teamwright.agents.tools.mcp_questions import Dialogue
-from teamwright.agents.tools.mcp_server_environment import ServerNotStarted, missing_folder
 from teamwright.agents.tools.protocol import (
     SHARED_POOL,
     Arguments,

@@ -21,8 +21,8 @@ import anyio
 from pydantic import BaseModel, JsonValue
 from typing_extensions import TypeVar
 
+from teamwright.agents.agent import Agent, Context, Workspace
 from teamwright.agents.attachments import ToolValue
-from teamwright.agents.contract.agent import Agent, Context, Workspace
 from teamwright.errors import MissingDependency, ToolError, UsageError
 from teamwright.values.call_limits import RetryPolicy
 from teamwright.values.owned_paths import Owned

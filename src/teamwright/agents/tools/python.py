@@ -26,9 +26,9 @@ from pydantic import (
 )
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
+from teamwright.agents.agent import Context
 from teamwright.agents.attachments import FileResult, ToolValue, find_files
-from teamwright.agents.contract.agent import Context
-from teamwright.agents.contract.constructor_arguments import Mistakes, checked_call, listed
+from teamwright.agents.constructor_arguments import Mistakes, checked_call, listed
 from teamwright.agents.functions.imports import UnloadedFunction, can_load_code, import_path, load_function
 from teamwright.agents.functions.threads import await_steps, blocked_text, run_in_thread, run_to_completion
 from teamwright.agents.tools.protocol import (

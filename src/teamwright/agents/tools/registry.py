@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 
-from teamwright.agents.contract.agent import Agent, Context
+from teamwright.agents.agent import Agent, Context
 from teamwright.agents.functions.imports import can_load_code
-from teamwright.agents.tools.agent_tool import AgentSource
+from teamwright.agents.tools.built_in import AgentSource
 from teamwright.agents.tools.protocol import Arguments, BuildOptions, ToolContext, ToolDefinition, ToolKind, ToolSource
 from teamwright.agents.tools.python import PythonTool
 from teamwright.agents.tools.signature import Function
@@ -34,10 +34,10 @@ OWN = {
     FUNCTION: "teamwright.agents.tools.python:PythonKind",
     "workspace": "teamwright.agents.tools.built_in:WorkspaceKind",
     "files": "teamwright.agents.tools.files:FilesKind",
-    "shell": "teamwright.agents.tools.shell:ShellKind",
+    "shell": "teamwright.agents.tools.files:ShellKind",
     "memory": "teamwright.agents.tools.built_in:MemoryKind",
     "mcp": "teamwright.agents.tools.mcp_source:McpKind",
-    "agent": "teamwright.agents.tools.agent_tool:AgentKind",
+    "agent": "teamwright.agents.tools.built_in:AgentKind",
     "terminate": "teamwright.agents.tools.built_in:TerminateKind",
 }
 """Kinds of this package, in the order in which models see their tools."""

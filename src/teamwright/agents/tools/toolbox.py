@@ -12,13 +12,12 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 from pydantic import JsonValue
 
-from teamwright.agents.approval import ask_for_decision
+from teamwright.agents.agent import Agent, Context, Policy
 from teamwright.agents.attachments import with_pointers
-from teamwright.agents.contract.agent import Agent, Context, Policy
-from teamwright.agents.contract.constructor_arguments import Mistakes, listed
-from teamwright.agents.contract.effect import Returned
-from teamwright.agents.tools.agent_tool import AgentSource
-from teamwright.agents.tools.built_in import OPEN_ARTIFACT, WorkspaceSource, transfer_definition
+from teamwright.agents.constructor_arguments import Mistakes, listed
+from teamwright.agents.effect import Returned
+from teamwright.agents.review import ask_for_decision
+from teamwright.agents.tools.built_in import OPEN_ARTIFACT, AgentSource, WorkspaceSource, transfer_definition
 from teamwright.agents.tools.call import RecordedToolCall
 from teamwright.agents.tools.protocol import Arguments, CallPolicy, ToolDefinition, ToolSource
 from teamwright.agents.tools.python import PythonTool

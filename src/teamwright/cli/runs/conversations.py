@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from pydantic import JsonValue
 
-    from teamwright.history.conversation import ConversationHistory, ConversationSummary, ConversationTurn
+    from teamwright.history.run_history import ConversationHistory, ConversationSummary, ConversationTurn
     from teamwright.runtime.engine import Engine
 
 REASON = "undone"

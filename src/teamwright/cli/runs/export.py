@@ -126,7 +126,7 @@ async def export_run(engine: Engine, run_id: str) -> dict[str, JsonValue]:
 
     Files of the task and of tools are named by the events, with type and size; their bytes are left out.
     """
-    from teamwright.history.event_bodies import bodies_of
+    from teamwright.history.recorded_asks import bodies_of
     from teamwright.journal.codec import decode_body
     from teamwright.values.events.agent import AgentReplied
 
@@ -247,10 +247,10 @@ def _send_trace(run: str, address: str, *, full: bool, json: bool) -> int:
 
 async def _read_spans(journal: Journal, run_id: str, *, content: bool) -> list[Span]:
     """Return the spans of a run, and of the runs that workers did for it."""
-    from teamwright.history.record.asks import RecordedBodies
-    from teamwright.history.record.run_record import check_record
-    from teamwright.history.telemetry.content import bodies_needed, with_content
+    from teamwright.history.recorded_asks import RecordedBodies
+    from teamwright.history.run_record import check_record
     from teamwright.history.telemetry.run_spans import spans_of
+    from teamwright.history.telemetry.spans import bodies_needed, with_content
 
     found: list[Span] = []
     children = sorted(one.id for one in await journal.descendants([run_id]))

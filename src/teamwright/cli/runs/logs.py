@@ -315,7 +315,7 @@ def _level(event: Event) -> str:
     from teamwright.values.events.agent import AgentCalled, AgentFailed, AgentReturned
     from teamwright.values.events.run import RunLogged, RunNotified
     from teamwright.values.events.team import TeamEvaluationResult
-    from teamwright.values.turns.verdicts import JUDGED
+    from teamwright.values.turns.turn import JUDGED
 
     match event.fact:
         case RunLogged(level=level):

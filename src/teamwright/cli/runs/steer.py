@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from teamwright.history.checkpoints import Checkpoint
     from teamwright.history.run_history import RunHistory
     from teamwright.runtime.engine import Engine
-    from teamwright.runtime.people.receipts import Receipt
+    from teamwright.runtime.people.interventions import Receipt
     from teamwright.runtime.recorded.runs import Runs
     from teamwright.values.limits import Limits
     from teamwright.values.turns.results import RunResult, RunSummary

@@ -49,7 +49,7 @@ def with_journal(work: Callable[[Journal], Awaitable[T]], *, busy_timeout: float
 
 def new_engine() -> Engine:
     """An engine over the user's journal, which is not open; in Postgres, it keeps limits together with the others."""
-    from teamwright.history.telemetry.environment import configured_endpoint
+    from teamwright.history.telemetry.otlp import configured_endpoint
     from teamwright.runtime.engine import Engine
     from teamwright.wings import hooks
 
@@ -79,7 +79,7 @@ def run_on_loop(work: Callable[[], Awaitable[int]]) -> int:
     """
     import anyio
 
-    from teamwright.runtime.driver.tasks import has_abandoned_tasks
+    from teamwright.runtime.tasks import has_abandoned_tasks
 
     async def whole() -> int:
         code = await work()

@@ -32,9 +32,8 @@ from teamwright.cli.terminal.result_wording import (
     why_text,
 )
 from teamwright.cli.terminal.tool_calls import ToolCalls, call_text, tool_names, with_texts
-from teamwright.history.budget_levels import BudgetLevels
 from teamwright.history.event_wording import detail_text, note_text, question_text
-from teamwright.history.member_board import Board, OpenTurn
+from teamwright.history.member_board import Board, BudgetLevels, OpenTurn
 from teamwright.values.events.agent import (
     AgentAsked,
     AgentCalled,

@@ -19,7 +19,7 @@ from teamwright.cli.terminal.output import clean, one_line, say, write_json_line
 from teamwright.cli.terminal.tool_calls import ToolCalls, ToolLines, event_texts, folded_texts
 from teamwright.history.event_wording import mark_of, note_text
 from teamwright.history.member_board import Board, MemberRow, OpenTurn, State
-from teamwright.runtime.driver.recorder import steady_clock
+from teamwright.runtime.recorder import steady_clock
 from teamwright.values.events.agent import AgentCallFailed, AgentFailed, AgentReplied
 from teamwright.values.events.event import AnyDelta, ArgumentsDelta, Event
 from teamwright.values.events.run import RunResumed

@@ -22,7 +22,7 @@ from teamwright.cli.terminal.result_wording import open_lines
 from teamwright.cli.terminal.tool_calls import ToolLines
 from teamwright.history.event_wording import mark_of, note_text
 from teamwright.history.member_board import Board, MemberRow, State
-from teamwright.runtime.driver.recorder import steady_clock
+from teamwright.runtime.recorder import steady_clock
 from teamwright.values.events.agent import AgentFailed, AgentReplied
 from teamwright.values.events.event import AnyDelta, Event
 from teamwright.values.events.run import RunResumed

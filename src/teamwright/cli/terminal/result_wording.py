@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from teamwright.cli.terminal.output import clean, columns, json_text, one_line
 from teamwright.errors import UsageError
-from teamwright.history.budget_levels import BudgetLevels, Level
+from teamwright.history.member_board import BudgetLevels, Level
 from teamwright.runtime.people.webhook import answer_command
 from teamwright.values.limits import Amounts
 from teamwright.values.people import EDIT
@@ -119,7 +119,7 @@ def pending_answer_text(answer: Answer) -> str:
 
 def can_retry(history: RunHistory) -> bool:
     """Whether the run has a failure that `runs fork --retry` can retry."""
-    from teamwright.history.retry_point import point_of_retry
+    from teamwright.history.fork import point_of_retry
 
     try:
         point_of_retry(history)

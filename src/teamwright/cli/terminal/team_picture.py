@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from pydantic import JsonValue
 from rich.cells import cell_len, set_cell_size
 
-from teamwright.agents.contract.agent import judges_of
+from teamwright.agents.agent import judges_of
 from teamwright.cli.terminal.output import clean
 from teamwright.strategies.plan.step_options import evaluated_steps
 from teamwright.strategies.protocol import Arrow, Diagram, Members, Node, description_line
@@ -23,7 +23,7 @@ from teamwright.teams.team import Team
 from teamwright.values.text.display import cut
 
 if TYPE_CHECKING:
-    from teamwright.agents.contract.agent import Agent
+    from teamwright.agents.agent import Agent
 
 
 AS_A_TOOL = "asks as a tool"

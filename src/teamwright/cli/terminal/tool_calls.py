@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from pydantic import JsonValue
 
 from teamwright.cli.terminal.output import clean
-from teamwright.history.event_bodies import bodies_of, texts_of
 from teamwright.history.event_wording import note_text
-from teamwright.history.record.asks import RecordedBodies
+from teamwright.history.recorded_asks import RecordedBodies, bodies_of, texts_of
 from teamwright.values.events.agent import (
     AgentAsked,
     AgentCalled,

@@ -1,15 +1,17 @@
-"""Spans in OTLP: encoded, as JSON or as protobuf, and sent to a receiver over HTTP.
+"""Spans in OTLP: where the environment sends them, encoded, as JSON or as protobuf, and sent to a receiver over HTTP.
 
-A request never raises for what it meets at the other end: that is in its response.
+A request never raises for what it meets at the other end: that is in its response. The headers that the environment
+gives are secrets: no message, record or file has them.
 """
 
 from __future__ import annotations
 
 import http.client
+import os
 import re
 import ssl
 from base64 import b64encode
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from functools import cached_property
@@ -23,7 +25,6 @@ from typing_extensions import override
 
 from teamwright.errors import MissingExtra, UsageError
 from teamwright.history.telemetry import conventions as names
-from teamwright.history.telemetry.environment import HEADERS, configured_headers, resource_attributes
 from teamwright.history.telemetry.spans import AttributeValue, Span
 from teamwright.values.text.secret_patterns import mask_text
 
@@ -34,6 +35,54 @@ if TYPE_CHECKING:
     from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
     from opentelemetry.proto.common.v1.common_pb2 import KeyValue
     from pydantic import JsonValue
+
+
+ENDPOINT, HEADERS = "OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_HEADERS"
+SERVICE, RESOURCE, DISABLED = "OTEL_SERVICE_NAME", "OTEL_RESOURCE_ATTRIBUTES", "OTEL_SDK_DISABLED"
+EXPORTER = "OTEL_TRACES_EXPORTER"
+"""Names to whom traces go, of which we know `otlp`; with others alone, such as `none`, nothing is sent."""
+CONTENT = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
+"""Asks instrumentations of models for what is said; in spans, which is where it goes, with one of `IN_SPANS`."""
+IN_SPANS = frozenset(("true", "span_only", "span_and_event"))
+_HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_HEADER_VALUE = re.compile(r"[\t -~]*")
+
+
+def configured_endpoint() -> str | None:
+    """Return the receiver that the environment names, unless telemetry is disabled there, or traces go elsewhere."""
+    exporters = {one.strip().lower() for one in os.environ.get(EXPORTER, "otlp").split(",")}
+    if os.environ.get(DISABLED, "").strip().lower() == "true" or "otlp" not in exporters:
+        return None
+    return os.environ.get(ENDPOINT, "").strip() or None
+
+
+def wants_content() -> bool:
+    """Whether live telemetry has what is said in runs."""
+    return os.environ.get(CONTENT, "").strip().lower() in IN_SPANS
+
+
+def configured_headers() -> dict[str, str]:
+    """Return the headers of each request; raises `UsageError` if they can't be sent."""
+    headers = dict(_pairs(os.environ.get(HEADERS, "")))
+    for name, value in headers.items():
+        if not _HEADER.fullmatch(name) or not _HEADER_VALUE.fullmatch(value):
+            raise UsageError(f"{HEADERS} must be  name=value,name=value  with percent-encoded values.")
+    return headers
+
+
+def resource_attributes() -> dict[str, str]:
+    """Return what describes this program to the receiver."""
+    given = dict(_pairs(os.environ.get(RESOURCE, "")))
+    return {**given, "service.name": os.environ.get(SERVICE) or given.get("service.name") or names.SCOPE}
+
+
+def _pairs(text: str) -> Iterator[tuple[str, str]]:
+    """Read `name=value,name=value`, percent-encoded."""
+    for pair in text.split(","):
+        name, equals, value = pair.partition("=")
+        if equals and name.strip():
+            yield unquote(name.strip()), unquote(value.strip())
+
 
 TRACES = "/v1/traces"
 TIMEOUT = 10.0

@@ -13,8 +13,7 @@ from pathlib import Path
 
 from teamwright.errors import JournalCorrupt, JournalError, JournalUnavailable
 from teamwright.journal.location import make_file, make_folder, make_own_folder, tighten_folder
-from teamwright.journal.sqlite.driver_locks import LOCKS
-from teamwright.journal.sqlite.files import RESCUE, DiskReserve, FileIdentity, save_copy
+from teamwright.journal.sqlite.files import LOCKS, RESCUE, DiskReserve, FileIdentity, save_copy
 from teamwright.journal.sqlite.layout import check_layout, is_older, prepare, upgrade
 from teamwright.journal.sqlite.queries import delete_runs, is_bad_text, lenient_text, pragma, transaction
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from teamwright.values.limits import Limits
     from teamwright.values.specs.manifest import Source, TeamSpec
     from teamwright.values.specs.plan import Plan
-    from teamwright.values.turns.envelope import BudgetLevel
+    from teamwright.values.turns.messages import BudgetLevel
 
 
 AUTO = "auto"
@@ -84,7 +84,7 @@ class TopologyOptions:
         """Return the change that the options ask for, or None if the team runs as declared."""
         from teamwright.errors import UnknownName, UsageError
         from teamwright.lab.topology_profiles import topology_named
-        from teamwright.values.turns.envelope import BudgetLevel
+        from teamwright.values.turns.messages import BudgetLevel
 
         if topology is None:
             for option, value in (("--budget-level", budget_level), ("--profile", profile)):

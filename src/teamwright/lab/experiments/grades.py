@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
+from teamwright.agents.agent import Agent, Context
 from teamwright.agents.clients.client_pool import Models
-from teamwright.agents.contract.agent import Agent, Context
 from teamwright.agents.evaluators import Evaluator, criteria_problems, make_evaluator, read_verdict
 from teamwright.agents.functions.imports import modules_of
 from teamwright.errors import InvalidOutput, MemberFailed, UnknownName
@@ -24,8 +24,7 @@ from teamwright.values.specs.evaluation import Evaluate
 from teamwright.values.specs.manifest import Source
 from teamwright.values.turns.messages import EMPTY, History, Message
 from teamwright.values.turns.results import RunResult
-from teamwright.values.turns.turn import EvaluatedWork, Failure, Reply, Turn
-from teamwright.values.turns.verdicts import EvaluationVerdict
+from teamwright.values.turns.turn import EvaluatedWork, EvaluationVerdict, Failure, Reply, Turn
 from teamwright.values.value import JsonValue
 
 GRADING = "grading"

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Literal
 from msgspec import ValidationError, convert
 from pydantic_core import to_json
 
-from teamwright.agents.contract.agent import Agent, Context
+from teamwright.agents.agent import Agent, Context
 from teamwright.errors import JournalError, RunError, RunNotFound
-from teamwright.history.record.asks import RecordedBodies
+from teamwright.history.recorded_asks import RecordedBodies
 from teamwright.history.run_history import RunHistory
 from teamwright.journal.run_filter import RunFilter
 from teamwright.lab.experiments.blame import PREFIX as BLAME
@@ -33,8 +33,7 @@ from teamwright.values.events.run import RunStarted
 from teamwright.values.events.team import TeamEvaluationResult
 from teamwright.values.turns.messages import digest
 from teamwright.values.turns.results import FINAL, RunSummary
-from teamwright.values.turns.turn import Reply, Turn
-from teamwright.values.turns.verdicts import PASSED
+from teamwright.values.turns.turn import PASSED, Reply, Turn
 from teamwright.values.value import Record
 
 if TYPE_CHECKING:

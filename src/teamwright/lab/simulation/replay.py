@@ -16,14 +16,13 @@ from typing import NoReturn
 
 import anyio
 
-from teamwright.agents.contract.agent import Agent, Context, Policy, agent_spec_of
-from teamwright.agents.contract.effect import Attempt, Effect, Returned
-from teamwright.agents.contract.retry import recorded_error
+from teamwright.agents.agent import Agent, Context, Policy, agent_spec_of
+from teamwright.agents.effect import Attempt, Effect, Returned, recorded_error
 from teamwright.agents.evaluators import EVALUATOR, Evaluator, evaluators_made_by
 from teamwright.agents.prices_and_tokenizers import cost_of, rate_of
 from teamwright.errors import AgentError, LimitReached
 from teamwright.history.kpis import turns_of
-from teamwright.history.record.asks import RecordedBodies, recorded_reply
+from teamwright.history.recorded_asks import RecordedBodies, recorded_reply
 from teamwright.history.run_history import RunHistory
 from teamwright.journal.protocol import Journal
 from teamwright.teams.team import Team

@@ -18,8 +18,8 @@ from typing import cast
 import anyio
 from pydantic import JsonValue, ValidationError
 
+from teamwright.agents.agent import Agent
 from teamwright.agents.attachments import Attachment
-from teamwright.agents.contract.agent import Agent
 from teamwright.agents.prices_and_tokenizers import rate_of
 from teamwright.errors import JournalError, TeamwrightError, UsageError
 from teamwright.history.kpis import Kpis, kpis_of

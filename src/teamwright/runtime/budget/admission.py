@@ -15,14 +15,13 @@ from typing import NamedTuple
 
 import anyio
 
-from teamwright.agents.contract.effect import Effect
+from teamwright.agents.effect import Effect
 from teamwright.runtime.budget.closing_reserve import Holdback
 from teamwright.runtime.budget.ledger import Account, Refusal, Reservation, Unavailable
-from teamwright.runtime.budget.prompt_meter import PromptBound
+from teamwright.runtime.budget.prompt_meter import PromptBound, byte_bound
 from teamwright.runtime.budget.rate_limiter import RateLimiter, Slot
 from teamwright.runtime.budget.reservation_size import ReservationRequest
-from teamwright.runtime.budget.token_rates import byte_bound
-from teamwright.runtime.driver.delivery import waiting_for_provider
+from teamwright.runtime.delivery import waiting_for_provider
 from teamwright.runtime.people.questions import ask_person_at
 from teamwright.runtime.scope import Scope
 from teamwright.values.events.budget import BudgetAwaited, BudgetRefused, BudgetUnpriced

@@ -14,8 +14,8 @@ from math import ceil, inf
 from typing import NamedTuple, Protocol
 
 from teamwright.runtime.budget.ledger import Account
+from teamwright.runtime.budget.prompt_meter import TOKENS_PER_MESSAGE, TOKENS_PER_REQUEST
 from teamwright.runtime.budget.reservation_size import LEAST_REPLIES, OUTPUT_MARGIN, ReservationRequest, likely_mean
-from teamwright.runtime.budget.token_rates import TOKENS_PER_MESSAGE, TOKENS_PER_REQUEST
 from teamwright.values.limits import (
     AMPLE_OUTPUT,
     CHARACTERS_PER_TOKEN,

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
+from teamwright.agents.agent import Agent
 from teamwright.agents.compaction import with_summary
-from teamwright.agents.contract.agent import Agent
 from teamwright.agents.model.agent import ModelAgent
 from teamwright.agents.prices_and_tokenizers import declared_price
 from teamwright.runtime.budget.forecast import Forecast, Pressure, Trends

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable, Hashable, Sequence
 from typing import Protocol
 
-from teamwright.agents.contract.effect import Effect
+from teamwright.agents.effect import Effect
 from teamwright.errors import AgentError, LimitReached, RateLimited
 from teamwright.runtime.budget.ledger import Unavailable
 from teamwright.runtime.budget.rate_window import MINUTE, Departure, FairQueue, RateWindow

@@ -11,7 +11,7 @@ from contextlib import suppress
 from msgspec import structs
 
 from teamwright.errors import BudgetUnavailable, JournalError, NotResumable, UsageError
-from teamwright.history.record.run_record import RunRecord
+from teamwright.history.run_record import RunRecord
 from teamwright.journal.protocol import Batch, InboxItem, Journal
 from teamwright.journal.tenant_budgets import BudgetClaim, Budgets, unbounded_run, unknown_budget
 from teamwright.values.events.run import RunStarted

@@ -8,10 +8,10 @@ from functools import partial
 
 from msgspec.structs import replace
 
-from teamwright.agents.contract.agent import Agent, Context, Policy
+from teamwright.agents.agent import Agent, Context, Policy
 from teamwright.errors import AgentError, DuplicateKey, LimitReached, MemberFailed, MisplacedEffect
-from teamwright.history.record.asks import RecordedAsk, recorded_reply
-from teamwright.history.record.charges import Charges, charge_of
+from teamwright.history.recorded_asks import RecordedAsk, recorded_reply
+from teamwright.history.recorded_charges import Charges, charge_of
 from teamwright.runtime.budget.closing_reserve import Holdback
 from teamwright.runtime.budget.degradation import Degradation
 from teamwright.runtime.budget.forecast import Forecast
@@ -25,9 +25,9 @@ from teamwright.runtime.context.turn_outcome import (
     undelivered,
 )
 from teamwright.runtime.context.workspace import merge_updates, post_request
-from teamwright.runtime.driver.tasks import ContainedTask
 from teamwright.runtime.people.questions import ApprovalGate
 from teamwright.runtime.scope import AskedWith, Scope
+from teamwright.runtime.tasks import ContainedTask
 from teamwright.strategies.protocol import Members
 from teamwright.teams.team import Team
 from teamwright.values.events.agent import AgentAbandoned, AgentAsked

@@ -9,10 +9,10 @@ from functools import partial
 from types import TracebackType
 from typing import Generic, Self, TypeVar, cast
 
-from teamwright.agents.contract.agent import Context
-from teamwright.runtime.driver.delivery import update_timers
-from teamwright.runtime.driver.tasks import Cancellation, abandon_task
+from teamwright.agents.agent import Context
+from teamwright.runtime.delivery import update_timers
 from teamwright.runtime.scope import Scope
+from teamwright.runtime.tasks import Cancellation, abandon_task
 from teamwright.values.key import SEPARATOR, join_key
 
 T = TypeVar("T")

@@ -12,7 +12,7 @@ from functools import partial
 
 from msgspec import structs
 
-from teamwright.agents.contract.agent import (
+from teamwright.agents.agent import (
     Agent,
     AppliedChange,
     ApplyChange,
@@ -23,7 +23,7 @@ from teamwright.agents.contract.agent import (
     MemberTree,
     Workspace,
 )
-from teamwright.agents.contract.effect import Effect, Returned
+from teamwright.agents.effect import Effect, Returned
 from teamwright.agents.evaluators import Evaluator, require_evaluator
 from teamwright.agents.review import pass_gate, reviewed_turn
 from teamwright.errors import AgentTimeout, MisplacedEffect, UsageError
@@ -36,7 +36,7 @@ from teamwright.runtime.context.recovery import AskRecovery
 from teamwright.runtime.context.timers import Deadline, ScopeClock, sleep_durably
 from teamwright.runtime.context.turn_outcome import emit_fact, undelivered
 from teamwright.runtime.context.workspace import RunWorkspace, post_request
-from teamwright.runtime.driver.path_locks import Owner, PathLock
+from teamwright.runtime.locks import Owner, PathLock
 from teamwright.runtime.people.applied_interventions import has_passed, steer_ask, take_at_once, take_changes
 from teamwright.runtime.people.questions import ApprovalGate, ask_person_at
 from teamwright.runtime.scope import Scope

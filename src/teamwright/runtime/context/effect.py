@@ -12,7 +12,7 @@ from functools import partial
 
 import anyio
 
-from teamwright.agents.contract.effect import (
+from teamwright.agents.effect import (
     REPLY,
     Attempt,
     Effect,
@@ -20,18 +20,17 @@ from teamwright.agents.contract.effect import (
     Returned,
 )
 from teamwright.errors import AgentError, AgentTimeout, CallInDoubt, LimitReached, MissingDependency, RunError
-from teamwright.history.record.asks import RecordedCall, recorded_result
+from teamwright.history.recorded_asks import RecordedCall, recorded_result
 from teamwright.runtime.budget.admission import UNBOUNDED, Admission, Permit
-from teamwright.runtime.context.effect_charges import EffectRecord
-from teamwright.runtime.context.in_doubt import InDoubtCall
+from teamwright.runtime.context.effect_charges import EffectRecord, InDoubtCall
 from teamwright.runtime.context.turn_outcome import within_cap
 from teamwright.runtime.context.workspace import include_writes
-from teamwright.runtime.driver.delivery import waiting_for_provider
-from teamwright.runtime.driver.recorder import remaining_wait
-from teamwright.runtime.driver.redaction import RedactedStream
-from teamwright.runtime.driver.tasks import ContainedTask
+from teamwright.runtime.delivery import waiting_for_provider
+from teamwright.runtime.recorder import remaining_wait
+from teamwright.runtime.redaction import RedactedStream
 from teamwright.runtime.run_state import ReplayObserver
 from teamwright.runtime.scope import Scope
+from teamwright.runtime.tasks import ContainedTask
 from teamwright.values.events.agent import (
     AgentAbandoned,
 )
@@ -40,7 +39,7 @@ from teamwright.values.key import join_key
 from teamwright.values.limits import CALLS, TOKENS, USD, Limits, dollars, tighter
 from teamwright.values.text.display import error_text
 from teamwright.values.text.secret_patterns import mask_text
-from teamwright.values.text.streamed_steps import WrittenSteps
+from teamwright.values.typed_data import WrittenSteps
 
 PATIENCE, GLANCE = 10.0, 0.02
 """Seconds that a new call waits for recorded ones, and between two looks at whether these have come."""

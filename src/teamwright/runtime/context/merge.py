@@ -13,9 +13,9 @@ from typing import Any, Protocol, cast
 from msgspec import convert, to_builtins
 from msgspec.structs import replace
 
+from teamwright.agents.agent import Agent, Context
 from teamwright.agents.attachments import Attachment
-from teamwright.agents.contract.agent import Agent, Context
-from teamwright.agents.contract.effect import Attempt, Effect, Returned
+from teamwright.agents.effect import Attempt, Effect, Returned
 from teamwright.runtime.scope import Scope
 from teamwright.runtime.trees.member_trees import RunTrees
 from teamwright.runtime.trees.repository import Signature

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import NoReturn
 
-from teamwright.agents.approval import REJECTED
+from teamwright.agents.agent import Agent
 from teamwright.agents.compaction import CHUNK, split_transcript, summary_message, summary_turn, with_summary
-from teamwright.agents.contract.agent import Agent
+from teamwright.agents.review import REJECTED
 from teamwright.errors import InvalidRequest
 from teamwright.runtime.context.ask import Ask
 from teamwright.runtime.context.turn_outcome import emit_fact

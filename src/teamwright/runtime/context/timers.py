@@ -19,10 +19,10 @@ from typing import Any, Self
 import anyio
 
 from teamwright.errors import UsageError
-from teamwright.history.record.run_record import EXPIRED
-from teamwright.runtime.driver.recorder import remaining_wait
-from teamwright.runtime.driver.tasks import Cancellation
+from teamwright.history.run_record import EXPIRED
+from teamwright.runtime.recorder import remaining_wait
 from teamwright.runtime.scope import Scope
+from teamwright.runtime.tasks import Cancellation
 from teamwright.values.events.run import ScopeExpired, TimerFired, TimerSet
 from teamwright.values.key import join_key
 

@@ -15,12 +15,12 @@ from typing import cast
 from msgspec import structs
 from pydantic_core import PydanticSerializationError, from_json, to_json
 
-from teamwright.agents.contract.agent import Agent, is_package_class
-from teamwright.agents.contract.effect import Effect, Returned
-from teamwright.agents.envelope_note import extract_note, parse_note
+from teamwright.agents.agent import Agent, is_package_class
+from teamwright.agents.effect import Effect, Returned
+from teamwright.agents.prompt_notices import extract_note, parse_note
 from teamwright.errors import AgentError, InvalidOutput, LimitReached, MemberFailed, ToolError, UsageError, nearest
-from teamwright.runtime.driver.recorder import Recorder
-from teamwright.runtime.driver.redaction import Redactor
+from teamwright.runtime.recorder import Recorder
+from teamwright.runtime.redaction import Redactor
 from teamwright.runtime.scope import Scope
 from teamwright.values.call_limits import cut_text, fits, reply_cut_warning, text_size
 from teamwright.values.events.agent import AgentCallRejected, AgentCompacted, AgentFailed, AgentReplied, ToolUseRef

@@ -13,9 +13,9 @@ from math import inf
 
 from msgspec import structs
 
-from teamwright.agents.contract.agent import Agent, AppliedChange, ApplyChange
+from teamwright.agents.agent import Agent, AppliedChange, ApplyChange
 from teamwright.errors import TeamwrightError
-from teamwright.history.record.deliveries import TOO_LATE
+from teamwright.history.recorded_charges import TOO_LATE
 from teamwright.runtime.context.timers import Deadline
 from teamwright.runtime.people.interventions import Interventions, redacted_steer, refusal_of
 from teamwright.runtime.people.questions import BEFORE, ask_person_at

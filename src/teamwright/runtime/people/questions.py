@@ -1,23 +1,33 @@
-"""Asks people: an agent's question, and the approval of a task or a reply.
-
-A question is answered from the record, or asked once and waited for, across processes if necessary. Nothing unapproved
-reaches other members: the ask begins after the first approval and has no ending before the second.
-"""
+"""Asks people: an agent's question, the approval of a task or a reply, and the confirmation of what a run will cost."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from typing import NamedTuple
 
 from msgspec.structs import replace
 from pydantic_core import to_json
 
-from teamwright.agents.approval import REJECTED, Draft, ask_for_decision, edited_text
-from teamwright.agents.contract.agent import Agent
+from teamwright.agents.agent import Agent
+from teamwright.agents.review import REJECTED, Draft, ask_for_decision, edited_text, rejection_reason
 from teamwright.runtime.run_state import PendingQuestion
 from teamwright.runtime.scope import Scope
 from teamwright.values.events.run import PersonAnswered, PersonAsked
 from teamwright.values.key import join_key, with_attempt
-from teamwright.values.people import Answer, Confirm, Question, approval_question, check_question
+from teamwright.values.limits import Bounds, ForecastBasis, Limits, Quantiles, SpendForecast, lowered
+from teamwright.values.people import (
+    CONFIRM_CHOICES,
+    SMALLER,
+    YES,
+    Answer,
+    Confirm,
+    Question,
+    approval_question,
+    check_question,
+    confirmation_key,
+    lower_ceiling,
+)
 from teamwright.values.turns.messages import Message, digest
 from teamwright.values.turns.turn import Failure, Reply, Turn
 
@@ -169,3 +179,90 @@ def _digest(reply: Reply) -> str:
     """Return a digest of the whole reply, because a person approves all of it but sees only its last message."""
     said = [f"{message.name} {message.content}" for message in reply.messages]
     return digest(to_json([reply.data, reply.context_updates]).decode(), str(reply.signal), *said)
+
+
+BASIS: dict[ForecastBasis, str] = {
+    "runs": "{runs} past runs of this team",
+    "simulation": "{runs} simulated runs with usual figures, since there are too few past runs of this team",
+    "unknown": "nothing: this team has too few past runs and can't be simulated",
+}
+
+
+class Confirmed(NamedTuple):
+    """A person's decision about a run: whether it may begin, the limits that hold, and why it may not."""
+
+    may_begin: bool
+    limits: Limits | None
+    reason: str = ""
+
+
+async def confirm_run(scope: Scope, team: str, forecast: SpendForecast, limits: Limits | None) -> Confirmed:
+    """Ask a person whether a run may begin, and return the decision."""
+    key = confirmation_key(team)
+    question = _recorded_question(scope, key) or confirmation_question(team, forecast)
+    answer = await ask_person_at(scope, key, question)
+    if answer.text == YES:
+        return Confirmed(may_begin=True, limits=limits)
+    if answer.text != SMALLER:
+        return Confirmed(may_begin=False, limits=limits, reason=rejection_reason(answer))
+    return Confirmed(may_begin=True, limits=lowered(limits, lower_ceiling(key, answer.data)))
+
+
+def _recorded_question(scope: Scope, key: str) -> Question | None:
+    """The question as it was asked, so that a run waits for the same answer in whatever words a later version asks."""
+    record = scope.run.record
+    asked = record.questions[key].fact if key in record.questions else None
+    if not isinstance(asked, PersonAsked) or asked.draft is None:
+        return None
+    return asked.question.changed(draft=str(record.bodies.value(asked.draft)))
+
+
+def confirmation_question(team: str, forecast: SpendForecast) -> Question:
+    """Return the question whether a run of a team may begin; its draft shows the forecast and the ceiling."""
+    return Question(
+        text=f"May this run of {team!r} begin?",
+        choices=CONFIRM_CHOICES,
+        reason="approval",
+        draft=forecast_text(forecast),
+    )
+
+
+def forecast_text(forecast: SpendForecast) -> str:
+    """The forecast as a small table: its money, tokens and asks, the ceiling, and what it is based on."""
+    rows = {
+        "cost": _amounts(forecast.usd, _money) or "not known: no price is known for a model of this team",
+        "tokens": _amounts(forecast.tokens, _count) or "not known",
+        "asks": _amounts(forecast.asks, _count) or "not known",
+        "ceiling": _ceiling(forecast.ceiling),
+        "based on": BASIS[forecast.basis].format(runs=forecast.runs),
+    }
+    return "\n".join(f"{name:<9} {value}" for name, value in rows.items())
+
+
+def _amounts(quantiles: Quantiles | None, shown: Callable[[float], str]) -> str:
+    return "" if quantiles is None else f"{shown(quantiles.p50)} (p50), {shown(quantiles.p90)} (p90)"
+
+
+def _count(amount: float) -> str:
+    return f"{amount:,.0f}"
+
+
+def _money(usd: float) -> str:
+    """An amount of money: in cents, and more exactly below a dollar."""
+    if usd >= 1:
+        return f"${usd:,.2f}"
+    return f"${usd:.4f}" if usd >= 0.01 or not usd else f"${usd:.6f}"
+
+
+def _ceiling(bounds: Bounds) -> str:
+    """The limits that hold; one on time or calls alone does not bound what a run costs."""
+    given = {
+        "usd": None if bounds.usd is None else _money(bounds.usd),
+        "tokens": None if bounds.tokens is None else f"{_count(bounds.tokens)} tokens",
+        "calls": None if bounds.calls is None else f"{_count(bounds.calls)} calls",
+        "seconds": None if bounds.seconds is None else f"{bounds.seconds:g} seconds",
+    }
+    listed = ", ".join(text for text in given.values() if text is not None)
+    if bounds.tokens is not None or bounds.usd is not None:
+        return listed
+    return "none: no limit on tokens or money is set" + (f" ({listed})" if listed else "")

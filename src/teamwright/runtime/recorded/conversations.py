@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 import anyio
 
 from teamwright.errors import ConversationBusy, RunIsLive, UnknownName, UsageError
-from teamwright.history.conversation import ConversationHistory, ConversationSummary, ConversationTurn
-from teamwright.history.record.asks import RecordedBodies
-from teamwright.history.record.run_record import EFFECTS, check_record
+from teamwright.history.recorded_asks import RecordedBodies
+from teamwright.history.run_history import ConversationHistory, ConversationSummary, ConversationTurn
+from teamwright.history.run_record import EFFECTS, check_record
 from teamwright.journal.protocol import damaged, driver_lock
 from teamwright.runtime.recorded.reader import deleted_is_not_found, read_events, run_not_found
 from teamwright.values.events.run import RunEnded, RunStarted

@@ -10,8 +10,8 @@ import anyio
 
 from teamwright.errors import RunExists
 from teamwright.journal.codec import decode_body
-from teamwright.runtime.driver.redaction import Redactor
-from teamwright.runtime.live_runs import POLL_INTERVAL
+from teamwright.runtime.redaction import Redactor
+from teamwright.runtime.run_control import POLL_INTERVAL
 from teamwright.values.events.run import RunStarted
 from teamwright.values.text.display import ELLIPSIS, cut
 from teamwright.values.value import JsonValue

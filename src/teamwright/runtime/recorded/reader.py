@@ -23,8 +23,8 @@ from teamwright.values.events.event import Event
 
 if TYPE_CHECKING:
     from teamwright.agents.clients.client_pool import Models
-    from teamwright.history.event_bodies import Texts
-    from teamwright.history.record.run_record import RunRecord
+    from teamwright.history.recorded_asks import Texts
+    from teamwright.history.run_record import RunRecord
     from teamwright.teams.team import Team
     from teamwright.values.limits import Limits
     from teamwright.values.specs.manifest import Source
@@ -73,8 +73,8 @@ async def read_events(journal: Journal, run_id: str, without: Collection[str] = 
 
 async def read_record(journal: Journal, run_id: str) -> RunRecord:
     """Return what a replay needs, without the effects of ended turns, which make up most of a long record."""
-    from teamwright.history.record.asks import RecordedBodies
-    from teamwright.history.record.run_record import EFFECTS, RunRecord, check_record
+    from teamwright.history.recorded_asks import RecordedBodies
+    from teamwright.history.run_record import EFFECTS, RunRecord, check_record
     from teamwright.values.events.event import fold
 
     async with deleted_is_not_found(journal, run_id):
@@ -94,8 +94,7 @@ async def read_record(journal: Journal, run_id: str) -> RunRecord:
 
 async def read_texts(journal: Journal, event: Event) -> Texts:
     """Return the texts that an event refers to, by name."""
-    from teamwright.history.event_bodies import bodies_of, texts_of
-    from teamwright.history.record.asks import RecordedBodies
+    from teamwright.history.recorded_asks import RecordedBodies, bodies_of, texts_of
 
     async with deleted_is_not_found(journal, event.run_id):
         return texts_of(event, RecordedBodies(await journal.bodies(set(bodies_of(event)))))

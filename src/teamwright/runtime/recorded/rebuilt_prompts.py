@@ -16,7 +16,7 @@ from pydantic import JsonValue
 
 from teamwright.agents.functions.imports import code_not_loaded
 from teamwright.errors import NonDeterminism, TeamwrightError, UnknownName
-from teamwright.history.record.run_record import check_record
+from teamwright.history.run_record import check_record
 from teamwright.runtime.recorded.held_replay import HoldingObserver, held_replay, record_of, replay_of
 from teamwright.runtime.recorded.reader import read_events
 from teamwright.values.events.agent import AgentAsked, AgentCalled, AgentFailed, AgentReplied
@@ -26,9 +26,9 @@ from teamwright.values.text.secret_patterns import mask_text, mask_value
 from teamwright.values.value import Record
 
 if TYPE_CHECKING:
-    from teamwright.agents.contract.agent import Agent
-    from teamwright.agents.contract.effect import Effect, SentRequest
-    from teamwright.history.record.run_record import RunRecord
+    from teamwright.agents.agent import Agent
+    from teamwright.agents.effect import Effect, SentRequest
+    from teamwright.history.run_record import RunRecord
     from teamwright.journal.protocol import Journal
     from teamwright.runtime.engine import Engine
     from teamwright.teams.team import Team

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal, TypeVar, overload
 
 from typing_extensions import override
 
-from teamwright.agents.contract.constructor_arguments import value_of
+from teamwright.agents.constructor_arguments import value_of
 from teamwright.errors import InterventionRefused, NotResumable, RunIsLive, UnknownName, UsageError
 from teamwright.journal.protocol import Batch, Journal, commit, driver_lock
 from teamwright.runtime.recorded.reader import deleted_is_not_found, run_not_found
@@ -51,11 +51,11 @@ if TYPE_CHECKING:
     from teamwright.agents.clients.client_pool import Models
     from teamwright.history.checkpoints import Checkpoint
     from teamwright.history.run_history import RunHistory
-    from teamwright.runtime.driver.redaction import Redactor
     from teamwright.runtime.event_publisher import Bus, Relay
-    from teamwright.runtime.live_runs import LiveRuns
-    from teamwright.runtime.output_stream import PartialOutput
-    from teamwright.runtime.people.receipts import Receipt
+    from teamwright.runtime.followers import PartialOutput
+    from teamwright.runtime.people.interventions import Receipt
+    from teamwright.runtime.redaction import Redactor
+    from teamwright.runtime.run_control import LiveRuns
     from teamwright.runtime.transport import Transport
 
 
@@ -234,7 +234,7 @@ class Runs(RunInterventions):
         `output_type` is a pydantic model or another type of data; what has arrived is validated as this type. A run
         of which this engine gets no pieces yields only final outputs.
         """
-        from teamwright.runtime.output_stream import OutputStream
+        from teamwright.runtime.followers import OutputStream
         from teamwright.runtime.recorded.reader import read_texts
 
         return OutputStream(partial(read_texts, self._journal), output_type, member).outputs(
@@ -311,8 +311,7 @@ class Runs(RunInterventions):
 
     @override
     async def _steer(self, run_id: str, steer: Steer, *, wait: bool = False) -> Receipt:
-        from teamwright.runtime.people.interventions import redacted_steer
-        from teamwright.runtime.people.receipts import Sender
+        from teamwright.runtime.people.interventions import Sender, redacted_steer
 
         if (wrong := misfit_of(steer)) is not None:
             raise UsageError(f"The intervention {steer.kind!r} can't be recorded: {wrong}.")
@@ -322,7 +321,7 @@ class Runs(RunInterventions):
         if isinstance(steer, TeamChange) and (reason := _refusal(history, steer)) is not None:
             raise InterventionRefused(f"Run {run_id!r} can't take it: {reason}.")
         if not await self._is_driven(run_id):
-            from teamwright.runtime.people.intervention_preview import undriven_refusal
+            from teamwright.runtime.recorded.held_replay import undriven_refusal
 
             reason = await undriven_refusal(self._journal, history, steer, self._models)
             if reason is not None:
@@ -380,7 +379,7 @@ class Runs(RunInterventions):
         """
         if (run := self._live.get(run_id)) is not None:
             return run.state.redactor
-        from teamwright.runtime.driver.redaction import Redactor
+        from teamwright.runtime.redaction import Redactor
         from teamwright.teams.manifests.environment_variables import secrets_of
 
         return Redactor(secrets_of(history.manifest))

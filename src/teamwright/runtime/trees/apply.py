@@ -16,17 +16,15 @@ import anyio
 
 from teamwright.errors import RunError, UsageError
 from teamwright.journal.codec import decode_body
-from teamwright.runtime.trees.branch import TeamBranch, branch_of
 from teamwright.runtime.trees.git import Git, check_git
-from teamwright.runtime.trees.member_trees import RunTrees
+from teamwright.runtime.trees.member_trees import RunTrees, TeamBranch, branch_of, run_folder
 from teamwright.runtime.trees.repository import LINK, ChangedFile, RunRepository, Signature, find_repository
-from teamwright.runtime.trees.run_trees import run_folder
 from teamwright.values.specs.members import TeamWorkspace
 from teamwright.values.text.display import count_text
 from teamwright.values.turns.artifacts import Artifact, content_of
 
 if TYPE_CHECKING:
-    from teamwright.history.record.run_record import RunRecord
+    from teamwright.history.run_record import RunRecord
     from teamwright.journal.protocol import Journal
 
 BRANCH = "teamwright/{run}"

@@ -1,32 +1,112 @@
-"""The trees of a run: a folder for each turn that works on files, and what the record says is in it.
+"""The trees of a run: a folder for each turn that works on files, what the record says is in it, and the team's
+branch, the changes that were applied in recorded order.
 
-A folder is only a copy. Before each call it holds what is recorded; what a call did that was not recorded is undone, so
-a call that is repeated after a crash finds the files as the first attempt did.
+A folder is only a copy; the record says where the branch is. Before each call a folder holds what is recorded: what a
+call did that was not recorded is undone, so a call that is repeated after a crash finds the files as the first attempt
+did. A tree with changes that nothing records is never removed.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+import os
+import shutil
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterable, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+import anyio
 from msgspec.structs import replace
 
+from teamwright.agents.agent import Agent
 from teamwright.agents.attachments import Attachment
-from teamwright.agents.contract.agent import Agent
 from teamwright.agents.evaluators import EVALUATOR
+from teamwright.agents.sandbox_guard import remove_folder
 from teamwright.agents.tools.protocol import WITH_TOOLS, ToolUser
-from teamwright.errors import ToolError
-from teamwright.history.record.asks import RecordedAsk
-from teamwright.runtime.trees.branch import TeamBranch
+from teamwright.errors import AgentError, NotResumable, ToolError, UsageError
+from teamwright.history.recorded_asks import RecordedAsk
+from teamwright.journal.location import data_folder
 from teamwright.runtime.trees.git import GitFailed, TooMuchOutput
-from teamwright.runtime.trees.repository import LARGEST_CHANGE, LARGEST_PATCH, RunRepository, Signature
+from teamwright.runtime.trees.repository import (
+    KEPT_REFS,
+    LARGEST_CHANGE,
+    LARGEST_PATCH,
+    SCRATCH,
+    RunRepository,
+    Signature,
+)
+from teamwright.strategies.protocol import Members
 from teamwright.values.events.agent import WorkspacePatched
+from teamwright.values.key import in_scope
 from teamwright.values.specs.members import TeamWorkspace
 from teamwright.values.text.display import size_text
 from teamwright.values.turns.artifacts import PATCH, Artifact, TreeState, patch_in, patch_name, patch_number
+from teamwright.values.turns.results import FINAL
 from teamwright.values.turns.turn import Reply, Turn
+
+if TYPE_CHECKING:
+    from teamwright.history.run_record import RunRecord
+    from teamwright.journal.protocol import Journal
+    from teamwright.teams.team import Team
+
+
+AppliedPatch = tuple[int, WorkspacePatched]
+"""The number of the event that applied changes, and its fact."""
+
+
+class TeamBranch:
+    """The commits of a run in order, on top of the one that it began at."""
+
+    def __init__(self, base: str, applied: Iterable[AppliedPatch] = ()) -> None:
+        self.base = base
+        self._applied = list(applied)
+
+    def tip(self, before: int | None = None) -> str:
+        """Return the commit that the branch is at, or was at before the event of this number."""
+        chain = self.chain(before)
+        return chain[-1].commit if chain else self.base
+
+    def chain(self, before: int | None = None) -> list[WorkspacePatched]:
+        """Return the changes that make up the branch, from the first to the last."""
+        tip, found = self.base, list[WorkspacePatched]()
+        for number, fact in self._applied:
+            if before is not None and number >= before:
+                break
+            if fact.parent == tip:
+                found.append(fact)
+                tip = fact.commit
+        return found
+
+    def apply(self, number: int, fact: WorkspacePatched) -> None:
+        """Add changes that were applied just now, on top of all others."""
+        self._applied.append((number, fact))
+
+    def find(self, work: str, commit: str) -> WorkspacePatched | None:
+        """Return the recorded application of the changes of an ask as this commit, if there is one."""
+        return next((fact for _, fact in self._applied if fact.work == work and fact.commit == commit), None)
+
+    def leave_out(self, key: str, inherited: int) -> None:
+        """Leave out the inherited changes of an ask, and of asks inside it, because a fork makes it again."""
+
+        def stays(number: int, fact: WorkspacePatched) -> bool:
+            return number > inherited or not (in_scope(fact.work, key) or fact.merge == key)
+
+        self._applied = [one for one in self._applied if stays(*one)]
+
+
+def branch_of(record: RunRecord) -> TeamBranch:
+    """Return the branch of a recorded run, without changes that a fork has made again."""
+    if not record.start.commit:
+        raise UsageError(f"Run {record.run_id!r} has no workspace of files, so it has no changes.")
+    kept = [
+        (number, fact)
+        for number, fact in record.workspace.patched
+        if number > record.inherited or not (record.is_superseded(fact.work) or record.is_superseded(fact.merge))
+    ]
+    return TeamBranch(record.start.commit, kept)
+
 
 TOO_MUCH = (
     f"all changes of a turn may have {size_text(LARGEST_PATCH)} as a diff, and the changed files"
@@ -235,3 +315,102 @@ def uses_tree(agent: Agent) -> bool:
     if agent.kind == EVALUATOR or agent.uses_tree:
         return True
     return agent.kind in WITH_TOOLS and isinstance(agent, ToolUser) and agent.toolbox.uses_tree
+
+
+WORKSPACES = "workspaces"
+
+
+def run_folder(run_id: str) -> Path:
+    """The folder of a run's private repository and its members' trees."""
+    return data_folder() / WORKSPACES / run_id
+
+
+async def begin_trees(workspace: TeamWorkspace, run_id: str) -> str:
+    """Copy the files of a workspace for a new run, and return the commit that its branch begins at.
+
+    Raises `UsageError` for a workspace that can't be used; nothing of the run has begun then.
+    """
+    return await RunRepository(run_folder(run_id)).create(workspace)
+
+
+def trees_of(run_id: str, record: RunRecord, team: Team, read_patch: ReadPatch, mask: Mask) -> RunTrees:
+    """Return the trees of a run that is driven now; raises `NotResumable` if its team has no workspace any more."""
+    workspace = team.workspace
+    if workspace is None:
+        raise NotResumable(
+            f"Run {run_id!r} works on files, and the team {team.name!r} has no `workspace` now; add it again."
+        )
+    merger = workspace.agent
+    return RunTrees(
+        RunRepository(run_folder(run_id)),
+        workspace,
+        TeamBranch(record.start.commit, record.workspace.patched),
+        read_patch,
+        mask,
+        started_at=int(record.started_at),
+        merger=None if merger is None else Members(team.members, team.helpers).named(merger),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Pruned:
+    """How many trees were removed, and the folders of those that were kept."""
+
+    removed: int
+    kept: tuple[str, ...]
+
+
+async def prune_trees(journal: Journal, only: Collection[str] | None = None) -> Pruned:
+    """Remove the trees of runs that have ended, or of `only` these; and everything of runs that were deleted."""
+    removed, kept = 0, list[str]()
+    root = data_folder() / WORKSPACES
+    for folder in sorted(root.iterdir()) if root.is_dir() else ():
+        if only is not None and folder.name not in only:
+            continue
+        found = await journal.find(folder.name)
+        if found is not None and found.status not in FINAL:
+            continue
+        if found is None and await journal.is_driven(folder.name):  # it begins just now
+            continue
+        repository = RunRepository(folder)
+        count, dirty = await _prune(repository)
+        removed += count
+        kept += dirty
+        if found is None and not dirty and not await _has_kept(repository):
+            await anyio.to_thread.run_sync(_remove, str(folder))
+    return Pruned(removed, tuple(kept))
+
+
+async def _prune(repository: RunRepository) -> tuple[int, list[str]]:
+    removed, dirty = 0, list[str]()
+    trees = sorted(one for one in repository.trees.iterdir() if one.is_dir()) if repository.trees.is_dir() else []
+    repository.clear_locks()
+    for tree in trees:
+        if await _is_dirty(repository, tree):
+            dirty.append(str(tree))
+            continue
+        await anyio.to_thread.run_sync(_remove, str(tree))
+        repository.forget(tree.name)
+        removed += 1
+    return removed, dirty
+
+
+def _remove(folder: str) -> None:
+    """Remove a folder, which a member may have made deeper than Python's own function goes."""
+    remove = remove_folder if os.scandir in os.supports_fd else shutil.rmtree
+    remove(folder)
+
+
+async def _is_dirty(repository: RunRepository, tree: Path) -> bool:
+    """Whether a tree differs from what was last recorded of it; one that can't be read counts as different."""
+    if repository.noted(tree.name) == SCRATCH:
+        return False
+    try:
+        return await repository.snapshot(tree.name) != repository.noted(tree.name)
+    except AgentError:
+        return True
+
+
+async def _has_kept(repository: RunRepository) -> bool:
+    """Whether changes that no record has were kept under references of their own, before a call was made again."""
+    return bool(await repository.git.run("for-each-ref", "--count=1", KEPT_REFS)) if repository.exists else False

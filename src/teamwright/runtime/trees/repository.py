@@ -16,7 +16,7 @@ from pathlib import Path, PurePosixPath
 
 import anyio
 
-from teamwright.agents.sandbox.guard import remove_folder
+from teamwright.agents.sandbox_guard import remove_folder
 from teamwright.errors import UsageError
 from teamwright.runtime.trees.git import Git, GitFailed, TooMuchOutput, check_git
 from teamwright.values.events.agent import RefusedFile

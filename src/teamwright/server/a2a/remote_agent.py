@@ -17,11 +17,11 @@ import anyio
 from pydantic import JsonValue
 from typing_extensions import override
 
-from teamwright.agents.contract.agent import Context
-from teamwright.agents.contract.effect import Attempt, Effect, Returned
-from teamwright.agents.contract.settings import AgentKeywords
+from teamwright.agents.agent import Context
+from teamwright.agents.effect import Attempt, Effect, Returned
 from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.agents.functions.threads import finish
+from teamwright.agents.settings import AgentKeywords
 from teamwright.errors import AgentError, LimitReached, ServiceError
 from teamwright.server.a2a.sdk import RemoteClient, remote_client
 from teamwright.values.call_limits import MAX_BYTES

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, assert_never
 import anyio
 from pydantic import JsonValue
 
-from teamwright.agents.acp.connection import INVALID_PARAMS, Json, items_at, part_at, text_at
+from teamwright.agents.acp_connection import INVALID_PARAMS, Json, items_at, part_at, text_at
 from teamwright.errors import TeamwrightError, UsageError
 from teamwright.runtime.run_request import RunRequest, new_run_id
 from teamwright.server.chat.acp_peer import INTERNAL, INVALID_REQUEST, Peer, RefusedCall, unknown_method

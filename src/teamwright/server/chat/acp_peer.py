@@ -17,7 +17,7 @@ import anyio
 from pydantic import JsonValue
 from pydantic_core import to_json
 
-from teamwright.agents.acp.connection import LONGEST_LINE, METHOD_NOT_FOUND, Incoming, Json, read_message
+from teamwright.agents.acp_connection import LONGEST_LINE, METHOD_NOT_FOUND, Incoming, Json, read_message
 from teamwright.errors import TeamwrightError
 from teamwright.values.text.secret_patterns import mask_text
 

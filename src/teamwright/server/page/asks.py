@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from teamwright.history.event_bodies import texts_of
+from teamwright.history.recorded_asks import texts_of
 from teamwright.server.page.page_events import (
     PageExpertJoined,
     PageExpertResult,

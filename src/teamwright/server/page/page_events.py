@@ -16,8 +16,7 @@ import msgspec
 from teamwright.values.limits import Amounts, Quantiles
 from teamwright.values.turns.artifacts import Artifact
 from teamwright.values.turns.results import Status
-from teamwright.values.turns.turn import Purpose
-from teamwright.values.turns.verdicts import CriterionResult, VerdictOutcome
+from teamwright.values.turns.turn import CriterionResult, Purpose, VerdictOutcome
 from teamwright.values.value import JsonValue, Record
 
 TITLE = "Page events of a Teamwright run"

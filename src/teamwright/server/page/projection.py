@@ -12,9 +12,8 @@ from collections.abc import AsyncGenerator, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from teamwright.errors import UnknownName
-from teamwright.history.event_bodies import bodies_of
 from teamwright.history.event_wording import detail_text, mark_of, note_text
-from teamwright.history.record.asks import RecordedBodies
+from teamwright.history.recorded_asks import RecordedBodies, bodies_of
 from teamwright.journal.codec import decode_body
 from teamwright.journal.protocol import Journal
 from teamwright.runtime.recorded.reader import read_events

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from teamwright.history.budget_levels import BudgetLevels, Level
+from teamwright.history.member_board import BudgetLevels, Level
 from teamwright.server.page.page_events import (
     PageAmounts,
     PageAnswer,

@@ -18,7 +18,7 @@ from zlib import crc32
 from pydantic import JsonValue
 
 from teamwright.agents.evaluators import EVALUATOR
-from teamwright.history.record.asks import RecordedBodies
+from teamwright.history.recorded_asks import RecordedBodies
 from teamwright.server.page.page_events import PageArtifact, PageEvent, PageExpert, PageStep, StepState
 from teamwright.values.events.agent import AgentAsked, Body
 from teamwright.values.events.event import Event

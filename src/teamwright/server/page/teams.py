@@ -45,7 +45,7 @@ from teamwright.values.events.team import (
 )
 from teamwright.values.key import join_key
 from teamwright.values.text.secret_patterns import mask_text
-from teamwright.values.turns.verdicts import JudgeRecord
+from teamwright.values.turns.turn import JudgeRecord
 
 MODES: Mapping[str, Literal["subtasks", "compete"]] = {
     "subtask_parallel": "subtasks",

@@ -17,7 +17,7 @@ from fastapi import APIRouter, Request
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue
 
 from teamwright.errors import InterventionRefused, UsageError
-from teamwright.runtime.people.receipts import Receipt
+from teamwright.runtime.people.interventions import Receipt
 from teamwright.server.error_responses import require_run, responses, while_connected
 from teamwright.server.jobs import FEW_LINES, PLAN_DIFFERENCE, difference, lines_of
 from teamwright.server.masked_json import contains_mask, masked, unmasked

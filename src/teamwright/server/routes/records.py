@@ -22,7 +22,7 @@ from teamwright.errors import UnknownName, UsageError
 from teamwright.history.diff import compare
 from teamwright.history.kpi_gates import check_gates, read_gates
 from teamwright.history.kpis import read_kpis
-from teamwright.history.telemetry.metrics import CONTENT_TYPE, as_text
+from teamwright.history.telemetry.exporter import CONTENT_TYPE, as_text
 from teamwright.journal.agent_notes import Note, Notes, words_of
 from teamwright.runtime.recorded.rebuilt_prompts import rebuild_prompt
 from teamwright.server.error_responses import require_run, responses

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from teamwright.agents.contract.agent import Agent
+from teamwright.agents.agent import Agent
 from teamwright.strategies.protocol import Members, description_line
 from teamwright.values.events.team import TeamRoleBound
 from teamwright.values.names import NAME

@@ -8,7 +8,7 @@ from typing import Literal, cast
 from msgspec.structs import replace
 from pydantic import JsonValue
 
-from teamwright.agents.contract.agent import Agent, Context
+from teamwright.agents.agent import Agent, Context
 from teamwright.strategies.plan.bound_plan import evaluator_of_step, ladder_of
 from teamwright.strategies.plan.bound_roles import NO_ROLE
 from teamwright.strategies.plan.discussion import Discussion

@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple, get_args
 
 from pydantic import TypeAdapter
 
-from teamwright.agents.contract.agent import Agent, Context
+from teamwright.agents.agent import Agent, Context
 from teamwright.agents.review import ask_evaluated
 from teamwright.errors import AgentTimeout, NotOwned
 from teamwright.strategies.envelopes import Ruling, limits_of, ruling_schema
@@ -23,8 +23,7 @@ from teamwright.strategies.plan.state import PlanState
 from teamwright.strategies.reply_parsing import ParseFailure, read_answer
 from teamwright.values.events.team import TeamChannelClosed, TeamChannelOpened, TeamMessageSent
 from teamwright.values.specs.plan import Step
-from teamwright.values.turns.envelope import Envelope, EnvelopeMessage
-from teamwright.values.turns.messages import History, Message
+from teamwright.values.turns.messages import Envelope, EnvelopeMessage, History, Message
 from teamwright.values.turns.turn import Failure, Reply, Turn
 
 STOPPED = frozenset(("blocked", "failed"))

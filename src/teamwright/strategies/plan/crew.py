@@ -7,7 +7,7 @@ from functools import partial
 
 from msgspec import structs
 
-from teamwright.agents.contract.agent import Agent, Context
+from teamwright.agents.agent import Agent, Context
 from teamwright.agents.review import ask_evaluated, reviewed_turn
 from teamwright.strategies.part_results import WORK, PartWork
 from teamwright.strategies.plan.bound_plan import BoundPlan, evaluator_of_step

@@ -13,7 +13,7 @@ from typing import Literal
 
 from msgspec.structs import replace
 
-from teamwright.agents.contract.agent import Agent, Context
+from teamwright.agents.agent import Agent, Context
 from teamwright.strategies.part_results import WORK
 from teamwright.strategies.plan.rounds import Floor, Lead, Round, WorkerPool, forwarded_limits, rounds_of
 from teamwright.strategies.plan.state import PlanState

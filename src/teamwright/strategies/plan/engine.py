@@ -10,7 +10,7 @@ from itertools import islice
 
 from pydantic import JsonValue
 
-from teamwright.agents.contract.agent import Context
+from teamwright.agents.agent import Context
 from teamwright.errors import UsageError, nearest
 from teamwright.strategies.part_results import WORK
 from teamwright.strategies.plan.bound_plan import (

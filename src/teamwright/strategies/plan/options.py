@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, Self, cast
 from pydantic import ConfigDict, Field, JsonValue, create_model, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
-from teamwright.agents.contract.agent import Agent
+from teamwright.agents.agent import Agent
 from teamwright.errors import UsageError, nearest
 from teamwright.strategies.part_results import FailurePolicy, OnFailure, PlacedParts
 from teamwright.strategies.plan.schedule import Schedule

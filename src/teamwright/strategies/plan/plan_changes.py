@@ -12,8 +12,8 @@ from typing import TypeGuard
 from pydantic import JsonValue, ValidationError
 from pydantic_core import from_json, to_json
 
-from teamwright.agents.approval import ask_for_decision
-from teamwright.agents.contract.agent import AppliedChange, Context
+from teamwright.agents.agent import AppliedChange, Context
+from teamwright.agents.review import ask_for_decision
 from teamwright.errors import AgentError
 from teamwright.strategies.plan.change import (
     PlanChange,

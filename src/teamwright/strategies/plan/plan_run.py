@@ -6,7 +6,7 @@ ended, or with its time.
 
 from __future__ import annotations
 
-from teamwright.agents.contract.agent import Context
+from teamwright.agents.agent import Context
 from teamwright.errors import AgentTimeout
 from teamwright.strategies.plan.bound_plan import plan_problems_of
 from teamwright.strategies.plan.bound_roles import steps_of_roles

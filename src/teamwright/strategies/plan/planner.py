@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from teamwright.agents.contract.agent import Agent, Context
+from teamwright.agents.agent import Agent, Context
 from teamwright.agents.review import REVIEW_EXCEEDED
 from teamwright.strategies.plan.bound_plan import bind_steps, plan_problems_of
 from teamwright.strategies.plan.change import PlanChange, apply_change, plan_difference, step_line

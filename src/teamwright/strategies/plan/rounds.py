@@ -13,7 +13,7 @@ from itertools import chain
 
 from msgspec.structs import replace
 
-from teamwright.agents.contract.agent import Agent, Context
+from teamwright.agents.agent import Agent, Context
 from teamwright.strategies.envelopes import limits_of
 from teamwright.strategies.part_results import part_turn
 from teamwright.strategies.plan.bound_roles import has_capability
@@ -28,8 +28,7 @@ from teamwright.values.events.team import TeamMessageSent
 from teamwright.values.specs.manifest import JsonSchema
 from teamwright.values.specs.plan import Plan, Step
 from teamwright.values.text.display import cut
-from teamwright.values.turns.envelope import Envelope, EnvelopeLimits, EnvelopeMessage
-from teamwright.values.turns.messages import Conversation, History, Message
+from teamwright.values.turns.messages import Conversation, Envelope, EnvelopeLimits, EnvelopeMessage, History, Message
 from teamwright.values.turns.turn import Failure, Reply, Turn
 
 

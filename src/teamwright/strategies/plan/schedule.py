@@ -15,7 +15,7 @@ from teamwright.errors import nearest
 from teamwright.values.owned_paths import WILD, Overlaps
 from teamwright.values.specs.plan import Plan, Step
 from teamwright.values.text.display import name_text
-from teamwright.values.turns.envelope import Envelope, EnvelopeLimits, RiskLevel, envelope_tokens
+from teamwright.values.turns.messages import Envelope, EnvelopeLimits, RiskLevel, envelope_tokens
 from teamwright.values.value import Record
 
 MOST_SUGGESTIONS = 20

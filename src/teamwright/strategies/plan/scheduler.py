@@ -37,7 +37,7 @@ from teamwright.values.names import NAME, suggest_name
 from teamwright.values.owned_paths import WILD, Overlaps, key_problem, wildcards_problem
 from teamwright.values.specs.plan import Plan, Step
 from teamwright.values.text.display import name_text
-from teamwright.values.turns.envelope import Envelope, EnvelopeLimits
+from teamwright.values.turns.messages import Envelope, EnvelopeLimits
 from teamwright.values.value import Value
 
 Rank = tuple[int, int]

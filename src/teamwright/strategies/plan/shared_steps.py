@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from teamwright.agents.contract.agent import Agent, Context
+from teamwright.agents.agent import Agent, Context
 from teamwright.strategies.part_results import WORK
 from teamwright.strategies.plan.state import PlanState
 from teamwright.strategies.plan.step_board import as_message

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
-from teamwright.agents.contract.agent import Context
+from teamwright.agents.agent import Context
 from teamwright.strategies.part_results import PartResults
 from teamwright.strategies.plan.bound_roles import effective_roles
 from teamwright.strategies.plan.options import ANSWER, PlanOptions

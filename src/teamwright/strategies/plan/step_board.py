@@ -11,8 +11,8 @@ from msgspec.structs import replace
 from pydantic import JsonValue
 from pydantic_core import to_json
 
-from teamwright.agents.contract.agent import Agent, Context
-from teamwright.agents.contract.retry import FUTILE
+from teamwright.agents.agent import Agent, Context
+from teamwright.agents.effect import FUTILE
 from teamwright.errors import ExpressionFailed
 from teamwright.strategies.expressions import Template
 from teamwright.strategies.part_results import FailurePolicy, PartResults, result_of

@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple, Protocol
 
 from msgspec.structs import replace
 
-from teamwright.agents.contract.agent import Agent, Branches, Context
+from teamwright.agents.agent import Agent, Branches, Context
 from teamwright.errors import AgentTimeout, ExpressionFailed, NotOwned
 from teamwright.strategies.expressions import Condition
 from teamwright.strategies.part_results import PartWork

@@ -13,8 +13,8 @@ from typing import Final, Literal, Protocol, get_args
 
 from msgspec.structs import replace
 
-from teamwright.agents.contract.agent import Agent, Context, declaration_of
-from teamwright.agents.contract.retry import FUTILE, RETRYABLE
+from teamwright.agents.agent import Agent, Context, declaration_of
+from teamwright.agents.effect import FUTILE, RETRYABLE
 from teamwright.agents.evaluators import Evaluator, dependence_of
 from teamwright.agents.review import REVIEW_EXCEEDED, EvaluationRounds
 from teamwright.errors import AgentTimeout, IllegalMove
@@ -26,8 +26,7 @@ from teamwright.values.events.team import FailureRung, TeamHandoff, TeamStepAssi
 from teamwright.values.limits import ClosingAsk
 from teamwright.values.specs.plan import Role, Step
 from teamwright.values.text.display import LONGEST_ERROR, cut
-from teamwright.values.turns.turn import Failure, Reply, Turn
-from teamwright.values.turns.verdicts import EvaluationVerdict, VerdictOutcome
+from teamwright.values.turns.turn import EvaluationVerdict, Failure, Reply, Turn, VerdictOutcome
 
 StepState = Literal[
     "idle", "planning", "generating", "evaluating", "completed", "degraded", "failed", "timeout", "cancelled"

@@ -11,7 +11,7 @@ from typing import cast
 
 from pydantic import JsonValue, ValidationError
 
-from teamwright.agents.contract.agent import Agent, AppliedChange, Context
+from teamwright.agents.agent import Agent, AppliedChange, Context
 from teamwright.errors import nearest
 from teamwright.strategies.plan.bound_roles import bind_roles
 from teamwright.strategies.plan.change import (

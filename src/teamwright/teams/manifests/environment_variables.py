@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from pydantic import JsonValue
 
-from teamwright.agents.contract.agent import Agent, agent_spec_of, is_package_class, same_name_fallbacks
+from teamwright.agents.agent import Agent, agent_spec_of, is_package_class, same_name_fallbacks
 from teamwright.errors import ManifestError, NotResumable, Problem, UsageError
 from teamwright.teams.manifests.variable_checks import (
     FULL_ADDRESS,

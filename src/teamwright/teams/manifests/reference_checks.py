@@ -12,14 +12,14 @@ from typing import cast
 
 from pydantic import JsonValue, ValidationError
 
-from teamwright.agents.acp.agent import TOOL_KINDS, AcpAgent
+from teamwright.agents.acp_agent import TOOL_KINDS, AcpAgent
 from teamwright.agents.attachments import check_file
 from teamwright.agents.clients.providers import MODEL, provider_hint, unknown_provider
-from teamwright.agents.contract.settings import AgentKeywords, ModelKeywords
 from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.agents.functions.instructions import NAMES
 from teamwright.agents.model.agent import ModelAgent
 from teamwright.agents.schema_declaration import schema_fault
+from teamwright.agents.settings import AgentKeywords, ModelKeywords
 from teamwright.agents.tools.registry import OWN, AnyKind, built_in_names, find_kind, kinds_in
 from teamwright.documents.nodes import Fields, Items, Node, Place, ProblemReport, Scalar, place_at, plain, shown
 from teamwright.documents.reader import forward_slashes

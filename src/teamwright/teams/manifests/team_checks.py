@@ -15,9 +15,9 @@ from typing import cast, get_args
 
 from pydantic import JsonValue
 
-from teamwright.agents.contract.agent import UNSET, Agent, Context, Policy
-from teamwright.agents.reference_graph import MOST_CYCLES, MOST_FALLBACKS, MOST_NESTED, cycle_text, depths, find_cycles
-from teamwright.agents.tools.agent_tool import AGENT
+from teamwright.agents.agent import UNSET, Agent, Context, Policy
+from teamwright.agents.registry import MOST_CYCLES, MOST_FALLBACKS, MOST_NESTED, cycle_text, depths, find_cycles
+from teamwright.agents.tools.built_in import AGENT
 from teamwright.agents.tools.registry import find_kind, kinds_in
 from teamwright.documents.nodes import (
     COMPARISONS,

@@ -15,9 +15,8 @@ from pydantic import JsonValue
 
 from teamwright.agents.clients.providers import MODEL, missing_extra
 from teamwright.agents.functions.agent import required_parameters
-from teamwright.agents.functions.guardrails import FORM as GUARDRAIL
 from teamwright.agents.functions.imports import Function, load_function
-from teamwright.agents.functions.instructions import check_arity
+from teamwright.agents.functions.instructions import FORM as GUARDRAIL, check_arity
 from teamwright.agents.scripted import Script
 from teamwright.agents.tools.registry import find_kind, kinds_in
 from teamwright.documents.nodes import Fields, Items, Node, ProblemReport, Scalar

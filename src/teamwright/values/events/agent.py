@@ -9,7 +9,7 @@ from typing import ClassVar, Literal
 
 from teamwright.values.limits import NOTHING, Amounts, Usage
 from teamwright.values.turns.artifacts import Artifact
-from teamwright.values.turns.envelope import EnvelopeNote
+from teamwright.values.turns.messages import EnvelopeNote
 from teamwright.values.turns.turn import Purpose, Signal, Tier
 from teamwright.values.value import Record
 

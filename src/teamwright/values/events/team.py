@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
-from teamwright.values.turns.envelope import RiskLevel
+from teamwright.values.turns.messages import RiskLevel
 from teamwright.values.turns.results import StopReason
-from teamwright.values.turns.verdicts import EvaluationVerdict, VerdictOutcome
+from teamwright.values.turns.turn import EvaluationVerdict, VerdictOutcome
 from teamwright.values.value import JsonValue, Record
 
 FailureRung = Literal["retry", "upgrade_model", "downgrade_model", "replan", "skip_step", "finish", "abort_team"]

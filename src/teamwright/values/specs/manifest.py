@@ -29,7 +29,7 @@ from teamwright.values.specs.models import OUTPUT_MODE, SETTINGS, AnyModel, Cach
 from teamwright.values.specs.sandbox import AnySandbox
 from teamwright.values.specs.simulation import Simulation
 from teamwright.values.specs.tools import AgentName, DeclaredTool, Name
-from teamwright.values.turns.envelope import EnvelopeSettings
+from teamwright.values.turns.messages import EnvelopeSettings
 from teamwright.values.value import Value
 
 RoleOrigin = Literal["template", "written", "made_up"]

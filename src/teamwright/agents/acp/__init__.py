@@ -1,1 +1,0 @@
-"""Coding agents as members, over the Agent Client Protocol."""

@@ -1,1 +1,0 @@
-"""What every agent has, and how the engine reads it: the protocol, its policy, its context and its effects."""

@@ -1,1 +1,0 @@
-"""Sandboxes: how commands of members are kept in their folders."""
