@@ -83,12 +83,13 @@ async def test_a_run_that_ended_is_forked(database: Path, name: str) -> None:
     assert (forked.status, forked.output) == (ended.status, ended.output)
 
 
-@pytest.mark.parametrize("command", ["show", "logs", "kpi", "checkpoints", "export"])
+@pytest.mark.parametrize("command", ["show", "logs", "kpi", "steer RUN checkpoint", "export"])
 def test_a_recorded_run_is_read(database: Path, command: str, capsys: pytest.CaptureFixture[str]) -> None:
     anyio.run(write, database, *NAMES)
     for name in NAMES:
         for how in HOW:
-            assert main(["runs", command, f"{name}-{how}"]) == 0
+            named, _, more = command.partition(" RUN ")
+            assert main(["runs", named, f"{name}-{how}", *more.split()]) == 0
             assert capsys.readouterr().out
 
 
