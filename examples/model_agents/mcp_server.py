@@ -20,9 +20,8 @@ def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
 
 stock = McpSpec(
     mcp=McpTool(
-        command=sys.executable,
-        args=("_stock_server.py",),
-        cwd=str(Path(__file__).parent),
+        command=(sys.executable, "_stock_server.py"),
+        folder=str(Path(__file__).parent),
     )
 )
 model = FunctionModel(answer)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shlex
 import sys
 from functools import cache
 from pathlib import Path
@@ -52,7 +51,7 @@ def answer(request: ChatRequest) -> Say | CallTools:
 def team_of(url: str, folder: Path, tokens: int | None = None) -> Team:
     """Return the team, whose members know each other by the names of their models."""
     variables = {"MODEL": url, "PIDS": str(folder / "pids")}
-    command = shlex.join([sys.executable, "-I", "-S", str(AGENT)])
+    command = (sys.executable, "-I", "-S", str(AGENT))
     coder = AcpAgent(
         CODER, AcpCommand(command=command, env=variables), limits=Limits(message=MessageLimits(tokens=CEILING))
     )

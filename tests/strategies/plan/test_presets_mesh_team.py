@@ -6,7 +6,6 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from tests.strategies.plan.test_engine_presets_star_team import messages, steps
 
 from teamwright.errors import ManifestError, Refused
 from teamwright.journal.in_memory_journal import MemoryJournal
@@ -17,6 +16,7 @@ from teamwright.values.people import EditPlan, RestorePlan
 from teamwright.values.turns.turn import Turn
 from tests.kit.members import FakeMembers
 from tests.kit.runs import RUN_ID, TASK, contents, run, speakers
+from tests.strategies.plan.test_presets_star_team import messages, steps
 
 
 def team(fakes: FakeMembers, rows: list[Any], names: str = "lead x y", **more: Any) -> Team:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable
-from typing import Annotated, Literal, Self
+from collections.abc import Iterable, Sequence
+from typing import Annotated, Literal, Self, cast
 
 from pydantic import BeforeValidator, ConfigDict, Field, StringConstraints, WithJsonSchema, model_validator
 from pydantic.json_schema import SkipJsonSchema
@@ -68,7 +68,7 @@ def program_of(command: object) -> str | None:
         words = _words(command)
     except ValueError:
         return str(command)
-    first: object = words[0] if isinstance(words, list | tuple) and words else None
+    first = next(iter(cast("Sequence[object]", words)), None) if isinstance(words, list | tuple) else None
     return first if isinstance(first, str) else None
 
 
