@@ -322,7 +322,7 @@ def _profile(fields: Fields, agent: Declaration, report: ProblemReport) -> Exper
 def _with_skills(fields: Fields, profile: ExpertProfile, own: Fields) -> Fields:
     """Add the tool that reads the expert's skills."""
     place = own.key_place(SKILLS)
-    tool = as_node({SKILLS: {"folders": list[JsonValue](profile.skills)}}, place)
+    tool = as_node({SKILLS: {"folder": list[JsonValue](profile.skills)}}, place)
     known = fields.get(TOOLS)
     items = known.items if isinstance(known, Items) else ()
     return fields.with_value(TOOLS, Items((*items, tool), known.place if known is not None else place))
