@@ -244,14 +244,14 @@ class TeamServer:
         )
         self.protocol.extensions = {EXTENSION: {}}
         self.protocol.middleware.append(self._admit)
+        self.protocol.add_request_handler("tasks/get", TaskParams, self._get_task)
+        self.protocol.add_request_handler("tasks/update", TaskResponses, self._update_task)
+        self.protocol.add_request_handler("tasks/cancel", TaskParams, self._cancel_task)
 
     async def serve_stdio(self) -> None:
         """Serve one client until it closes stdin; what teams print goes to stderr meanwhile."""
         async with stdio_server() as (reading, writing):
             await self.protocol.run(reading, writing, self.protocol.create_initialization_options())
-        self.protocol.add_request_handler("tasks/get", TaskParams, self._get_task)
-        self.protocol.add_request_handler("tasks/update", TaskResponses, self._update_task)
-        self.protocol.add_request_handler("tasks/cancel", TaskParams, self._cancel_task)
 
     def visitor(self, context: Context, role: Role) -> Visitor:
         """Return who sends a request, who has to have this role; over stdio, who started the process."""
