@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple, cast
 
 import typer
-from pydantic import JsonValue
 
 from teamwright.cli.terminal.command_setup import require_task, run_on_loop
 from teamwright.cli.terminal.options import (
@@ -28,15 +27,7 @@ from teamwright.cli.terminal.options import (
     run_limits,
 )
 from teamwright.cli.terminal.output import Json, Out, check_out, clean, columns, redirect_prints, say
-from teamwright.cli.terminal.result_wording import formation_rows
-from teamwright.experts.formation import PART_ID
 from teamwright.experts.template_commands import DEFAULT, Folder, open_templates
-from teamwright.strategies.plan.options import PlanOptions
-from teamwright.strategies.registry import find_strategy
-from teamwright.values.events.event import Event
-from teamwright.values.events.team import TeamEvaluationResult
-from teamwright.values.specs.manifest import Source
-from teamwright.values.turns.turn import EvaluationVerdict
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -46,10 +37,13 @@ if TYPE_CHECKING:
     from teamwright.experts.router import AskRequest, DraftedTeam, Route, Router
     from teamwright.runtime.engine import Engine
     from teamwright.runtime.run_request import Confirmer
+    from teamwright.strategies.plan.options import PlanOptions
+    from teamwright.values.events.event import Event
     from teamwright.values.limits import Limits, SpendForecast
     from teamwright.values.people import Question
     from teamwright.values.specs.manifest import Source
     from teamwright.values.specs.models import AnyModel
+    from teamwright.values.turns.turn import EvaluationVerdict
 
 
 LABEL = 10
@@ -58,6 +52,9 @@ LABEL = 10
 
 def overview(source: Source) -> str:
     """Return a formed team as lines: its experts, its plan, its review, and warnings about how it was formed."""
+    from teamwright.cli.terminal.result_wording import formation_rows
+    from teamwright.strategies.registry import find_strategy
+
     if source.formation is None:
         return _labelled("agent", [f"{source.team} answers alone"])
     spec = source.manifest.teams[source.team]
@@ -90,6 +87,8 @@ def _plan(options: PlanOptions) -> Iterator[str]:
 
 def _review(options: PlanOptions) -> str:
     """Return what is reviewed, by whom, by how many criteria, and how often it may be revised."""
+    from teamwright.experts.formation import PART_ID
+
     declared = next((step.evaluate for step in options.steps if step.evaluate is not None), options.evaluate)
     if declared is None or not declared.reviews:
         return "none"
@@ -132,6 +131,8 @@ class RunReview(NamedTuple):
 
 def review_of_run(events: Sequence[Event]) -> RunReview:
     """Return the last review in the record of a run."""
+    from teamwright.values.events.team import TeamEvaluationResult
+
     results = [event.fact for event in events if isinstance(event.fact, TeamEvaluationResult)]
     last = next((one for one in reversed(results) if one.verdict.outcome != "not_reviewed"), None)
     if last is None:
