@@ -1,12 +1,11 @@
-"""Tasks and threads that frameworks start in an event loop: what they do there must not end or hold up the process.
-
-An event loop passes `SystemExit` on to its caller, and all other runs would end with it. When it is closed, it
-waits for its threads, and so does Python at its exit; a thread of a guest that was cancelled may go on for hours.
-
-One turn of a guest: its requests and its recorded calls become effects, whichever task or thread they come from.
+"""One turn of a guest: its requests and its recorded calls become effects, whichever task or thread they come from.
 
 A key follows from what a call sends, since the loop of a guest may make calls side by side. Errors that end the turn
 are kept: a guest that catches one gets it again at its next call, and the turn fails with it.
+
+What a framework starts in our event loop must not end or hold up the process: the loop passes `SystemExit` on to its
+caller, and all other runs would end with it. When it is closed, it waits for its threads, and so does Python at its
+exit; a thread of a guest that was cancelled may go on for hours.
 """
 
 from __future__ import annotations

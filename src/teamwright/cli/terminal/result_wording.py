@@ -1,6 +1,6 @@
 """Words results, questions, budgets and the formation of a team, so that every command and view words them alike.
 
-And the tables of runs, and of the child runs of one: which columns there are, and what a cell says.
+The tables of runs are here too, and of the child runs of one: which columns there are, and what a cell says.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
-"""Names the steps of a run whose change could fix it, from what the record shows. A name is a guess until it is tried.
+"""Names the steps of a run whose change could fix it, and tries them: it forks the run before each, with a hint or
+another model, and counts the good ends.
 
-Pure: it reads texts and outcomes, and asks no one.
-
-Tries to fix a run: forks it before each suspect, with a hint or another model, and counts the good ends.
-
-Only a fork that was tried says anything: what is left of a suspect without one is a guess, and is reported as that.
+Suspects are named from texts and outcomes in the record, and no one is asked. A name is a guess until a fork has tried
+it, and is reported as that.
 """
 
 from __future__ import annotations

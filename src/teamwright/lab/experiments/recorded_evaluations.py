@@ -1,10 +1,8 @@
-"""Cases from recorded runs: their tasks, their answers, and the last verdict on each as its label.
+"""What a journal holds for experiments: recorded runs as cases, and reports of experiments.
 
-A person who accepted or stopped work has the last word. Nothing is run, and a record that can't be read is left out.
-
-Reports of experiments in the journal: each is the reply of a run of its own, so that the page and others find it.
-
-A report is recorded as it was computed, and never changed; an experiment that has gone on has another one.
+A case is the task of a run, its answer, and the last verdict on it as its label; a person who accepted or stopped work
+has the last word. Nothing is run, and a record that can't be read is left out. A report is the reply of a run of its
+own, so that the page and others find it, and is never changed; an experiment that has gone on has another one.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """What an experiment found: rates, costs and differences with their intervals, and how far its judge can be trusted.
 
-Computed from its trials alone; what was not measured counts neither for nor against a team.
-
-The report of an experiment as text, and as one HTML page with a plot that needs nothing else.
+It is computed from the trials alone; what was not measured counts neither for nor against a team. It is written as
+text, and as one HTML page with a plot that needs nothing else.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Simulates teams: the real engine, strategies and policies on a virtual clock, with simulated members.
 
-The same seed gives the same figures to the last digit. No model or tool is called.
-
-Forecasts what a run will spend: from past runs of the same team, else from simulated ones. No model is called.
+The same seed gives the same figures to the last digit. No model or tool is called. What a run will spend is forecast
+from past runs of the same team, else from simulated ones.
 """
 
 from __future__ import annotations

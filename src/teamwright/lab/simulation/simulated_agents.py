@@ -1,10 +1,8 @@
-"""The bound of a simulated run: a team may be allowed a billion turns, and members may reply with gigabytes.
-
-Simulated members: they are right or wrong, slow or fast, cheap or expensive, and sometimes fail, as configured.
+"""Simulated members: they are right or wrong, slow or fast, cheap or expensive, and sometimes fail, as configured.
 
 A reply is a text of a given length, or data that matches a JSON schema. All randomness comes from the run's seed and
 the member's key, so the same seed gives the same run in any order of execution. They call no model or tool, and only
-the event loop's clock measures their time.
+the event loop's clock measures their time. Turns and texts of a run are bounded: a team may be allowed a billion turns.
 """
 
 from __future__ import annotations
