@@ -34,11 +34,15 @@ async def test_a_run_whose_members_all_have_cheaper_models_does_its_whole_work_w
     assert (cell.answered, cell.completed) == (1.0, 1.0)
 
 
-@pytest.mark.parametrize("strategy", ["fan_out", "dag"])
+@pytest.mark.parametrize(("strategy", "rungs"), [("fan_out", 0.5), ("dag", 0.1)])
 async def test_members_that_overtake_each_other_look_no_dearer_than_they_are(
-    strategy: str, monkeypatch: pytest.MonkeyPatch
+    strategy: str, rungs: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:  # Z-11
-    """An ask counts with what it was charged itself, not with what others were charged while it ran."""
+    """An ask counts with what it was charged itself, not with what others were charged while it ran.
+
+    In whichever order they end, runs need at most 0.4 and 0 rungs on average; if an ask were charged with what others
+    spend meanwhile, they would need more than 1 and 0.12.
+    """
     answer, random = Member.respond, Random(3)
 
     async def respond(self: Member, turn: Turn, ctx: Context) -> Reply:
@@ -50,4 +54,4 @@ async def test_members_that_overtake_each_other_look_no_dearer_than_they_are(
     monkeypatch.setattr(Member, "respond", respond)
     cell = await measure(strategy, "auto", 150, 8)
     assert (cell.answered, cell.completed) == (1.0, 1.0)
-    assert cell.rungs <= 0.25
+    assert cell.rungs <= rungs
