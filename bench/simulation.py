@@ -11,8 +11,7 @@ from pathlib import Path
 from bench.workload import WrongAnswer
 from teamwright.lab.simulation.simulate import SimulatedShape, simulate
 from teamwright.lab.simulation.trials import OWN, declared_team
-from teamwright.lab.topology_model import Evaluation, EvaluationSettings, evaluate_topology
-from teamwright.lab.topology_profiles import TOPOLOGIES, Topology
+from teamwright.lab.topology_model import TOPOLOGIES, Evaluation, EvaluationSettings, Topology, evaluate_topology
 from teamwright.teams.team_loader import read_manifest, source_of
 
 RUNS, SEED = 10_000, 7

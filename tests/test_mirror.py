@@ -19,7 +19,6 @@ CLASS = re.compile(r"^ *class (\w+)[(\[:]", re.MULTILINE)
 
 COVERED_BY = {
     "runtime/recorded/held_replay.py": "runtime/recorded/test_rebuilt_prompts.py",
-    "testing/case_expectations.py": "testing/test_case_replay.py",
     "testing/case_player.py": "testing/test_case_replay.py",
     "testing/recorded_case.py": "testing/test_case_file.py",
     "guests/agent_framework_client.py": "guests/test_frameworks.py",
@@ -97,7 +96,6 @@ COVERED_BY = {
     "server/page/run_events.py": "server/page/test_projection.py",
     "lab/evaluation_tables.py": "lab/test_evaluation_report.py",
     "teams/manifests/code_references.py": "cli/terminal/test_command_setup.py",
-    "lab/topology_profiles.py": "lab/test_topology_model_formulas.py",
     "runtime/locks.py": "runtime/context/test_effect_charges_in_doubt.py",
     "runtime/context/context.py": "runtime/context/test_ask.py",
     "runtime/scope.py": "runtime/context/test_timers_deadline.py",

@@ -11,7 +11,7 @@ import typer
 from teamwright.cli.main import app
 from teamwright.lab.evaluation_report import Choice, Rankings, Row, RowGates, Scored
 from teamwright.lab.evaluation_sweep import COLUMNS
-from teamwright.lab.topology_profiles import BUDGETS, DEGRADATIONS, PROTOCOLS, TOPOLOGIES, WORKLOADS
+from teamwright.lab.topology_model import BUDGETS, DEGRADATIONS, PROTOCOLS, TOPOLOGIES, WORKLOADS
 from tests.docs.pages import ROOT
 from tools.advice_table import read_cells, table, with_table
 

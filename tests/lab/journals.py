@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.journal.protocol import Batch
-from teamwright.lab.topology_model import Evaluation, EvaluationSettings, evaluate_topology
-from teamwright.lab.topology_profiles import Topology, TopologyProfile
+from teamwright.lab.topology_model import Evaluation, EvaluationSettings, Topology, TopologyProfile, evaluate_topology
 from teamwright.values.events.agent import AgentAsked, AgentFailed, AgentReplied, AgentReturned
 from teamwright.values.events.event import Event, Fact
 from teamwright.values.events.run import RunEnded, RunStarted

@@ -12,8 +12,7 @@ from teamwright.lab import advise
 from teamwright.lab.advice import Advice, work_of
 from teamwright.lab.calibration import Calibration, Fit
 from teamwright.lab.topology_decision import MEASURED
-from teamwright.lab.topology_model import EvaluationSettings, evaluate_topology
-from teamwright.lab.topology_profiles import TOPOLOGIES, Protocol, TopologyProfiles
+from teamwright.lab.topology_model import TOPOLOGIES, EvaluationSettings, Protocol, TopologyProfiles, evaluate_topology
 from tests.lab.simulated_teams import PLAN, team_of
 
 

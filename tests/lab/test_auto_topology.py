@@ -14,8 +14,7 @@ from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.lab import advise
 from teamwright.lab.auto_topology import auto_source, auto_team, choose, orchestrate, plan_of, settings_for
 from teamwright.lab.topology_decision import OwnRuns
-from teamwright.lab.topology_model import EvaluationSettings, evaluate
-from teamwright.lab.topology_profiles import TOPOLOGIES, Topology
+from teamwright.lab.topology_model import TOPOLOGIES, EvaluationSettings, Topology, evaluate
 from teamwright.strategies.plan.schedule import envelopes_tokens, validate_schedule
 from teamwright.strategies.plan.scheduler import PlannerSettings, prepare
 from teamwright.teams.team_loader import read_manifest, source_of, team_from_source

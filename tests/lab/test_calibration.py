@@ -24,8 +24,7 @@ from teamwright.lab.calibration import (
 )
 from teamwright.lab.observations import Observation
 from teamwright.lab.simulation.simulated_agents import Learnt
-from teamwright.lab.topology_model import EvaluationSettings, evaluate
-from teamwright.lab.topology_profiles import TOPOLOGIES, WORKLOADS, Topology, TopologyProfile
+from teamwright.lab.topology_model import TOPOLOGIES, WORKLOADS, EvaluationSettings, Topology, TopologyProfile, evaluate
 from teamwright.values.specs.simulation import Simulation
 from tests.lab.journals import Record
 

@@ -10,7 +10,7 @@ from hypothesis import given, strategies as st
 from teamwright.errors import UsageError
 from teamwright.lab import compare, evaluate
 from teamwright.lab.evaluation_report import COMPARED, Report
-from teamwright.lab.topology_profiles import (
+from teamwright.lab.topology_model import (
     PREFERENCES,
     BudgetLevel,
     Degradation,

@@ -16,7 +16,7 @@ from teamwright.errors import UsageError
 from teamwright.lab import evaluate, sweep
 from teamwright.lab.evaluation_options import AXES
 from teamwright.lab.evaluation_sweep import COLUMNS, COMMON, Sweep, SweepOptions
-from teamwright.lab.topology_profiles import (
+from teamwright.lab.topology_model import (
     TOPOLOGIES,
     BudgetLevel,
     Degradation,

@@ -11,8 +11,7 @@ from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.lab.observations import MOST_VALUES, from_data, learn, observe
 from teamwright.lab.simulation.simulated_agents import Learnt, SimulatedAgent, Simulator
 from teamwright.lab.simulation.trials import Trial
-from teamwright.lab.topology_model import EvaluationSettings
-from teamwright.lab.topology_profiles import TOPOLOGIES
+from teamwright.lab.topology_model import TOPOLOGIES, EvaluationSettings
 from teamwright.values.specs.simulation import Behaviour, Simulation, quantile
 from teamwright.values.turns.turn import Turn
 from tests.kit.evaluators import WordEvaluator, words

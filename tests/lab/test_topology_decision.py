@@ -15,8 +15,7 @@ from teamwright.lab.topology_decision import (
     own_weight,
     plan_work,
 )
-from teamwright.lab.topology_model import EvaluationSettings, evaluate
-from teamwright.lab.topology_profiles import TOPOLOGIES, Protocol, Topology
+from teamwright.lab.topology_model import TOPOLOGIES, EvaluationSettings, Protocol, Topology, evaluate
 from teamwright.values.specs.plan import Plan, Step
 
 

@@ -9,16 +9,21 @@ from hypothesis import given, strategies as st
 from pydantic import ValidationError
 
 from teamwright.lab.topology_model import (
+    BudgetLevel,
+    Degradation,
     Evaluation,
     EvaluationSettings,
     GateResults,
     Gates,
+    Preference,
+    Protocol,
+    Topology,
+    Workload,
     evaluate,
     evaluate_topology,
     planner_settings,
     recommend,
 )
-from teamwright.lab.topology_profiles import BudgetLevel, Degradation, Preference, Protocol, Topology, Workload
 from tests.strategies.plan.plans import plan
 
 

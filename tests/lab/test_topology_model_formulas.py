@@ -7,8 +7,7 @@ from typing import get_args
 import pytest
 from hypothesis import given, strategies as st
 
-from teamwright.lab.topology_model import Figures, Gates, TopologyInput, check_gates, figures, score
-from teamwright.lab.topology_profiles import (
+from teamwright.lab.topology_model import (
     BUDGETS,
     DEGRADATIONS,
     PREFERENCES,
@@ -17,10 +16,16 @@ from teamwright.lab.topology_profiles import (
     WORKLOADS,
     BudgetLevel,
     Degradation,
+    Figures,
+    Gates,
     Protocol,
     Topology,
+    TopologyInput,
     Weights,
     Workload,
+    check_gates,
+    figures,
+    score,
 )
 
 

@@ -28,8 +28,7 @@ from teamwright.lab.topology_decision import (
     priors,
     validation_reason,
 )
-from teamwright.lab.topology_model import EvaluationSettings
-from teamwright.lab.topology_profiles import BudgetLevel, Preference, Topology, Workload
+from teamwright.lab.topology_model import BudgetLevel, EvaluationSettings, Preference, Topology, Workload
 from teamwright.teams.team import Team, require_team
 
 UNKNOWN_SHARE = 0.5

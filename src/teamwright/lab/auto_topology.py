@@ -16,14 +16,16 @@ from teamwright.agents.agent import Agent
 from teamwright.errors import UsageError
 from teamwright.lab.topology_decision import NO_RUNS, Decision, OwnRuns, average_tokens, decide, plan_work
 from teamwright.lab.topology_model import (
+    TOPOLOGIES,
     EvaluationSettings,
     Recommendation,
     Score,
+    Topology,
+    TopologyProfiles,
     TopologyReport,
     evaluate,
     planner_settings,
 )
-from teamwright.lab.topology_profiles import TOPOLOGIES, Topology, TopologyProfiles
 from teamwright.strategies.plan.options import PlanOptions
 from teamwright.strategies.plan.schedule import DEFAULT_LIMITS
 from teamwright.strategies.plan.scheduler import DEFAULT_SETTINGS, UNNAMED, PlannerSettings, Prepared, prepare

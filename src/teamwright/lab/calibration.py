@@ -21,24 +21,22 @@ from teamwright.lab.observations import Observation
 from teamwright.lab.simulation.simulated_agents import Learnt
 from teamwright.lab.topology_decision import OwnRuns
 from teamwright.lab.topology_model import (
+    BUDGETS,
     MOST_CACHED,
     MOST_ROUNDS,
     MOST_TOKENS,
-    TIME_DIGITS,
-    Evaluation,
-    EvaluationSettings,
-    evaluate_topology,
-)
-from teamwright.lab.topology_profiles import (
-    BUDGETS,
     PROTOCOLS,
+    TIME_DIGITS,
     TOPOLOGIES,
     WORKLOADS,
     BudgetLevel,
+    Evaluation,
+    EvaluationSettings,
     Topology,
     TopologyProfile,
     TopologyProfiles,
     Workload,
+    evaluate_topology,
 )
 from teamwright.values.names import NAME, check_name
 from teamwright.values.text.validation_messages import misfits_of, misfits_text

@@ -18,11 +18,12 @@ from annotated_types import Ge, Gt, Le, Lt
 from pydantic import JsonValue, ValidationError
 
 from teamwright.errors import UsageError
-from teamwright.lab.topology_model import EvaluationSettings, Gates
-from teamwright.lab.topology_profiles import (
+from teamwright.lab.topology_model import (
     TOPOLOGY_NAMES,
     BudgetLevel,
     Degradation,
+    EvaluationSettings,
+    Gates,
     Preference,
     Protocol,
     Topology,

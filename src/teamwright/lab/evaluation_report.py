@@ -15,20 +15,18 @@ from pydantic import JsonValue
 from teamwright.errors import UsageError
 from teamwright.lab.evaluation_options import BUDGET_LEVELS, Options, inputs_of, settings_from
 from teamwright.lab.topology_model import (
+    TOPOLOGIES,
+    BudgetLevel,
     Evaluation,
     EvaluationSettings,
     Gates,
-    TopologyReport,
-    evaluate as evaluate_settings,
-)
-from teamwright.lab.topology_profiles import (
-    TOPOLOGIES,
-    BudgetLevel,
     ModelTier,
     Preference,
     Protocol,
     Topology,
     TopologyProfiles,
+    TopologyReport,
+    evaluate as evaluate_settings,
 )
 from teamwright.values.value import Record
 

@@ -24,16 +24,18 @@ from teamwright.lab.evaluation_options import (
     settings_from,
 )
 from teamwright.lab.evaluation_report import Row, row_of
-from teamwright.lab.topology_model import EvaluationSettings, evaluate_topology, recommend
-from teamwright.lab.topology_profiles import (
+from teamwright.lab.topology_model import (
     TOPOLOGIES,
     BudgetLevel,
     Degradation,
+    EvaluationSettings,
     Preference,
     Protocol,
     Topology,
     TopologyProfiles,
     Workload,
+    evaluate_topology,
+    recommend,
 )
 
 Cell = str | int | float | bool | None

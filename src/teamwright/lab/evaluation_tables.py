@@ -12,8 +12,7 @@ from teamwright.values.text.display import NOTHING, count_text, number_text
 if TYPE_CHECKING:
     from teamwright.lab.evaluation_report import Comparison, Difference, FigureChange, Report, Row, Section
     from teamwright.lab.evaluation_sweep import Sweep
-    from teamwright.lab.topology_model import EvaluationSettings
-    from teamwright.lab.topology_profiles import BudgetLevel, Topology
+    from teamwright.lab.topology_model import BudgetLevel, EvaluationSettings, Topology
 
 
 @dataclass(frozen=True, slots=True)

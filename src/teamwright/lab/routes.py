@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from teamwright.errors import UsageError
 from teamwright.journal.protocol import Journal
-from teamwright.lab.topology_profiles import BudgetLevel, Degradation, Preference, Protocol, Workload
+from teamwright.lab.topology_model import BudgetLevel, Degradation, Preference, Protocol, Workload
 from teamwright.server.credentials import Visitor
 from teamwright.server.error_responses import responses, while_connected
 from teamwright.server.masked_json import masked

@@ -15,15 +15,19 @@ from typing import Literal, NamedTuple, cast
 from pydantic import JsonValue
 
 from teamwright.history.kpi_gates import lower_bound
-from teamwright.lab.topology_model import BEST_PASS_RATE, EvaluationSettings, evaluate_topology, participants_of, score
-from teamwright.lab.topology_profiles import (
+from teamwright.lab.topology_model import (
+    BEST_PASS_RATE,
     BUDGETS,
     PREFERENCES,
     TOPOLOGIES,
     WORKLOADS,
+    EvaluationSettings,
     Topology,
     TopologyProfile,
     TopologyProfiles,
+    evaluate_topology,
+    participants_of,
+    score,
 )
 from teamwright.strategies.plan.schedule import StepGraph, StepNode, critical_path
 from teamwright.values.specs.plan import Plan

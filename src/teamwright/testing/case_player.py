@@ -20,7 +20,7 @@ from teamwright.agents.attachments import Attachment
 from teamwright.agents.effect import Attempt, Effect, Returned, SentRequest, recorded_error
 from teamwright.errors import AgentError, ToolError
 from teamwright.runtime.run_state import ReplayObserver
-from teamwright.testing.case_expectations import CaseFinding, text_difference
+from teamwright.testing.case_file import CaseFinding, text_difference
 from teamwright.testing.recorded_case import CallResult, FailedAttempt, RecordedReply, Recording, SentPrompt
 from teamwright.testing.recorded_replies import CALL, Cleaner
 from teamwright.values.events.agent import AgentCallFailed, AgentReturned

@@ -34,8 +34,17 @@ from teamwright.teams.builder import SCRIPTED
 from teamwright.teams.manifests.environment_variables import lenient_environment, secrets_of
 from teamwright.teams.team import Team
 from teamwright.teams.team_loader import read_manifest, source_of, team_from_source
-from teamwright.testing.case_expectations import CaseFinding, differences, observed
-from teamwright.testing.case_file import Expected, ExpectedText, LoadedCase, RunCase, read_case, recording_path
+from teamwright.testing.case_file import (
+    CaseFinding,
+    Expected,
+    ExpectedText,
+    LoadedCase,
+    RunCase,
+    differences,
+    observed,
+    read_case,
+    recording_path,
+)
 from teamwright.testing.case_player import NOTHING_LIVE, LiveCalls, Player
 from teamwright.testing.recorded_case import Recording, SentPrompt, SentToRun
 from teamwright.testing.recorded_replies import UNSENT, Cleaner, recording_of

@@ -23,8 +23,7 @@ from teamwright.journal.protocol import Journal
 from teamwright.runtime.recorded.held_replay import HoldingObserver, end_of_record, held_replay, record_of, replay_of
 from teamwright.runtime.recorded.reader import TeamSource, read_events, read_source
 from teamwright.teams.manifests.environment_variables import lenient_environment
-from teamwright.testing.case_expectations import CaseFinding, text_difference
-from teamwright.testing.case_file import LoadedCase, RunCase
+from teamwright.testing.case_file import CaseFinding, LoadedCase, RunCase, text_difference
 from teamwright.testing.case_player import NOTHING_LIVE
 from teamwright.testing.case_replay import CaseReplay, run_now
 from teamwright.testing.recorded_case import Recording, SentPrompt

@@ -13,8 +13,7 @@ from teamwright.lab import simulate
 from teamwright.lab.simulation.simulate import Spread, summarise
 from teamwright.lab.simulation.simulated_agents import Learnt, Simulator
 from teamwright.lab.simulation.trials import OWN, Trial, in_topology
-from teamwright.lab.topology_model import EvaluationSettings, evaluate_topology
-from teamwright.lab.topology_profiles import TOPOLOGIES, Topology
+from teamwright.lab.topology_model import TOPOLOGIES, EvaluationSettings, Topology, evaluate_topology
 from teamwright.strategies.registry import strategy_names
 from teamwright.values.limits import Limits
 from teamwright.values.specs.members import TeamWorkspace

@@ -25,8 +25,7 @@ from teamwright.lab.simulation.trials import (
     in_topology,
     step_name,
 )
-from teamwright.lab.topology_model import EvaluationSettings, evaluate_topology
-from teamwright.lab.topology_profiles import TOPOLOGIES, Topology
+from teamwright.lab.topology_model import TOPOLOGIES, EvaluationSettings, Topology, evaluate_topology
 from tests.lab.simulated_teams import constant, messages, team_of
 
 

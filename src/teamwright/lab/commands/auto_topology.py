@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from pydantic import JsonValue
 
     from teamwright.lab.calibration import Calibration
-    from teamwright.lab.topology_model import EvaluationSettings, TopologyReport
-    from teamwright.lab.topology_profiles import Topology
+    from teamwright.lab.topology_model import EvaluationSettings, Topology, TopologyReport
     from teamwright.strategies.plan.scheduler import PlannerSettings, Prepared
     from teamwright.values.limits import Limits
     from teamwright.values.specs.manifest import Source, TeamSpec
@@ -83,7 +82,7 @@ class TopologyOptions:
     def read(self, topology: str | None, budget_level: str | None, profile: str | None) -> TopologyChange | None:
         """Return the change that the options ask for, or None if the team runs as declared."""
         from teamwright.errors import UnknownName, UsageError
-        from teamwright.lab.topology_profiles import topology_named
+        from teamwright.lab.topology_model import topology_named
         from teamwright.values.turns.messages import BudgetLevel
 
         if topology is None:
@@ -113,7 +112,7 @@ def _settings(spec: TeamSpec, plan: Plan, change: TopologyChange, learnt: Calibr
 def bundle_plan(plan: Plan, settings: PlannerSettings, topology: str) -> tuple[Prepared, dict[str, JsonValue], str]:
     """Return the plan prepared for a topology, the whole bundle as JSON, and the evaluation as text."""
     from teamwright.lab.auto_topology import orchestrate, settings_for
-    from teamwright.lab.topology_profiles import topology_named
+    from teamwright.lab.topology_model import topology_named
 
     evaluated = settings_for(plan)
     if topology != AUTO:

@@ -60,7 +60,7 @@ def calibrate(
     Example:
       teamwright lab calibrate --name own
     """
-    from teamwright.lab.topology_profiles import topology_named
+    from teamwright.lab.topology_model import topology_named
 
     check_out(out)
     topology = topology_named(as_topology) if as_topology is not None else None
@@ -111,7 +111,7 @@ def calibration_text(report: CalibrationReport) -> str:
     """The fitted numbers, and the errors of the predictions before and after."""
     from teamwright.cli.terminal.output import columns
     from teamwright.lab.calibration import FITTED
-    from teamwright.lab.topology_profiles import TOPOLOGIES
+    from teamwright.lab.topology_model import TOPOLOGIES
     from teamwright.values.text.display import NOTHING
 
     fits = report.calibration.topologies

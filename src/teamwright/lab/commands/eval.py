@@ -238,8 +238,7 @@ def _own_evaluation(source: Source) -> Evaluate | None:
 
 
 def _variant(engine: Engine, label: str, source: Source, name: str) -> Variant:
-    from teamwright.lab.experiments.experiment import Variant
-    from teamwright.lab.experiments.team_identity import team_identity
+    from teamwright.lab.experiments.experiment import Variant, team_identity
     from teamwright.teams.team_loader import team_from_source
 
     @cache

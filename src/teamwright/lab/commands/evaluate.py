@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from teamwright.lab.evaluation_options import Options
     from teamwright.lab.evaluation_report import Comparison, Report
     from teamwright.lab.evaluation_sweep import SweepOptions
-    from teamwright.lab.topology_profiles import TopologyProfiles
+    from teamwright.lab.topology_model import TopologyProfiles
 
 MOST_JSON_CELLS = 100_000
 CSV = ".csv"

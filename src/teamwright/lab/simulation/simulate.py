@@ -34,7 +34,7 @@ from teamwright.lab.simulation.trials import (
     common_path,
     in_topology,
 )
-from teamwright.lab.topology_profiles import Topology, topology_named
+from teamwright.lab.topology_model import Topology, topology_named
 from teamwright.runtime.run_request import read_files
 from teamwright.teams.team import Team, require_team
 from teamwright.values.events.run import RunStarted

@@ -22,7 +22,7 @@ from teamwright.errors import ManifestError, UsageError
 from teamwright.history.kpis import Kpis, TurnFigures, kpis_of, turns_of
 from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.lab.simulation.simulated_agents import RIGHT, Simulator, bounded_run
-from teamwright.lab.topology_profiles import Topology
+from teamwright.lab.topology_model import Topology
 from teamwright.runtime.engine import Engine
 from teamwright.strategies.plan.options import ANSWER
 from teamwright.strategies.plan.step_options import STEPS

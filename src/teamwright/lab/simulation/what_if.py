@@ -34,7 +34,7 @@ from teamwright.lab.simulation.replay import (
 )
 from teamwright.lab.simulation.simulated_agents import Simulator, declared_behaviour
 from teamwright.lab.simulation.trials import Trial, declared_team, in_topology
-from teamwright.lab.topology_profiles import topology_named
+from teamwright.lab.topology_model import topology_named
 from teamwright.runtime.engine import Engine
 from teamwright.runtime.recorded.reader import read_source
 from teamwright.strategies.plan.options import PlanOptions

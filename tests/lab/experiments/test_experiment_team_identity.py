@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from teamwright.lab.experiments.team_identity import files_digest, team_identity
+from teamwright.lab.experiments.experiment import files_digest, team_identity
 from teamwright.teams.team_loader import read_manifest, source_of
 from tests.kit.terminal import write_team
 
