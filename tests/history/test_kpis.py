@@ -13,8 +13,17 @@ from pydantic import JsonValue
 from teamwright import Context, Engine, FunctionAgent, Reply, Team, Turn
 from teamwright.agents.effect import Attempt, Effect, Returned
 from teamwright.errors import AgentError, ContextTooLong, RunNotFound
-from teamwright.history.kpi_gates import check_gates, read_gates
-from teamwright.history.kpis import FIGURES, Kpis, TurnFigures, kpis_of, read_kpis, side_by_side, turns_of
+from teamwright.history.kpis import (
+    FIGURES,
+    Kpis,
+    TurnFigures,
+    check_gates,
+    kpis_of,
+    read_gates,
+    read_kpis,
+    side_by_side,
+    turns_of,
+)
 from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.strategies import Outcome, Task
 from teamwright.strategies.protocol import Members

@@ -14,8 +14,8 @@ from teamwright.journal import MemoryJournal
 from teamwright.journal.sqlite.journal import SqliteJournal
 from teamwright.values.turns.results import RunResult
 from tests.kit.server import TestServer, serving
-from tests.runtime.people.test_webhook_deliveries import Receiver
 from tests.runtime.people.test_webhook_request import SECRET, verify
+from tests.runtime.people.test_webhook_retries import Receiver
 
 
 @pytest.fixture

@@ -20,8 +20,8 @@ from teamwright.agents.agent import Agent, Context
 from teamwright.agents.constructor_arguments import Mistakes, checked_call, value_of
 from teamwright.agents.effect import Attempt, Effect, InDoubtPolicy, Returned
 from teamwright.agents.functions.instructions import AnyInstructions, split_instructions
+from teamwright.agents.json_schema import check_input, with_data, with_preferred_data
 from teamwright.agents.review import ask_for_decision
-from teamwright.agents.schema_validation import check_input, with_data, with_preferred_data
 from teamwright.agents.settings import AgentKeywords, shared_settings
 from teamwright.errors import AgentError, Refused
 from teamwright.values.call_limits import DEFAULT_RETRY, MAX_BYTES, reply_cut_warning

@@ -17,7 +17,7 @@ import msgspec
 
 from teamwright.agents.agent import Agent, Context, agent_spec_of, declaration_of, judges_of
 from teamwright.agents.functions.imports import can_load_code, load_function
-from teamwright.agents.schema_declaration import schema_fault
+from teamwright.agents.json_schema import schema_fault
 from teamwright.errors import InvalidOutput, InvalidRequest, ManifestError, Problem, UnknownName, UsageError
 from teamwright.values.specs.evaluation import Criterion, Evaluate
 from teamwright.values.specs.models import model_key

@@ -15,7 +15,7 @@ from pydantic_core import from_json
 
 from teamwright.agents.agent import Agent, Context
 from teamwright.agents.evaluators import Evaluator, dependence_of, failure_text, model_of, models_within, read_verdict
-from teamwright.agents.schema_validation import Schema, with_data, with_preferred_data
+from teamwright.agents.json_schema import Schema, with_data, with_preferred_data
 from teamwright.errors import AgentError, InvalidOutput
 from teamwright.values.events.team import TeamEvaluationResult, TeamEvaluationStarted
 from teamwright.values.people import ACCEPT, APPROVE, EDIT, REVISE, Answer, Question, review_question

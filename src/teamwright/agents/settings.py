@@ -25,7 +25,7 @@ from teamwright.agents.agent import (
     declared_fields,
 )
 from teamwright.agents.constructor_arguments import Mistakes, check_arguments
-from teamwright.agents.schema_validation import Schema, as_schema
+from teamwright.agents.json_schema import Schema, as_schema
 from teamwright.errors import InvalidValue, UsageError
 from teamwright.values.call_limits import DEFAULT_RETRY, Compact, RetryPolicy, TooLong
 from teamwright.values.limits import Limits

@@ -224,7 +224,7 @@ def _git() -> Finding:
 def _guests() -> Iterator[Finding]:
     """What does not hold for guests of the frameworks that are installed, and for coding agents."""
     from teamwright.agents.acp_agent import GAP
-    from teamwright.guests.frameworks import GUESTS
+    from teamwright.guests.guest import GUESTS
 
     for framework in (one.framework for one in GUESTS):
         if version := _version(framework.package):

@@ -22,8 +22,7 @@ from uuid import uuid4
 from teamwright.errors import JournalError
 from teamwright.journal.postgres.connection import DatabaseAddress
 from teamwright.journal.postgres.rate_limits import PostgresPaces
-from teamwright.runtime.budget.rate_limiter import PaceShare, SharingLimiter
-from teamwright.runtime.budget.rate_window import MINUTE, Departure, RateWindow
+from teamwright.runtime.budget.rate_limiter import MINUTE, Departure, PaceShare, RateWindow, SharingLimiter
 from teamwright.values.limits import Pace
 from teamwright.values.value import JsonValue
 

@@ -30,10 +30,10 @@ from teamwright.agents.evaluators import EVALUATOR, Evaluator, criteria_problems
 from teamwright.agents.functions.imports import load_function, own_folder
 from teamwright.agents.functions.instructions import call_off_loop
 from teamwright.agents.functions.threads import finish
+from teamwright.agents.json_schema import check as check_schema
 from teamwright.agents.review import is_passing, weighted_score
 from teamwright.agents.sandbox import excess_text, start_process
 from teamwright.agents.sandbox_back_ends import find_sandbox
-from teamwright.agents.schema_validation import check as check_schema
 from teamwright.errors import AgentError, InvalidOutput, UsageError
 from teamwright.experts.judge import Judge, Judgement
 from teamwright.values.specs.evaluation import Criterion, Evaluate

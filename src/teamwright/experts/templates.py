@@ -12,7 +12,7 @@ from typing import cast
 
 from pydantic import Field, JsonValue, ValidationError
 
-from teamwright.agents.script_file import script_text
+from teamwright.agents.scripted import script_text
 from teamwright.documents.nodes import (
     Entry,
     Fields,

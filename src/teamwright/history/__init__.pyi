@@ -1,9 +1,7 @@
 from teamwright.history.diff import compare as compare
-from teamwright.history.kpi_gates import (
+from teamwright.history.kpis import (
     check_gates as check_gates,
     read_gates as read_gates,
-)
-from teamwright.history.kpis import (
     read_kpis as read_kpis,
     side_by_side as side_by_side,
 )

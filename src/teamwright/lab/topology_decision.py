@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple, cast
 
 from pydantic import JsonValue
 
-from teamwright.history.kpi_gates import lower_bound
+from teamwright.history.kpis import lower_bound
 from teamwright.lab.topology_model import (
     BEST_PASS_RATE,
     BUDGETS,

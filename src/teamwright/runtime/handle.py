@@ -24,7 +24,7 @@ from teamwright.runtime.budget.prompt_meter import PromptMeter
 from teamwright.runtime.budget.rate_limiter import RateLimiters, SharedLimits
 from teamwright.runtime.budget.tenant_budgets import TenantBudgets
 from teamwright.runtime.event_publisher import Bus, Relay
-from teamwright.runtime.people.webhook_deliveries import Deliveries
+from teamwright.runtime.people.webhook import Deliveries
 from teamwright.runtime.recorded.runs import Runs
 from teamwright.runtime.run_control import LiveRuns
 from teamwright.runtime.tasks import CANCEL_GRACE, BackgroundTasks

@@ -25,8 +25,7 @@ from teamwright.runtime.context.turn_outcome import check_scripts
 from teamwright.runtime.context.workspace import read_patch, store_file
 from teamwright.runtime.event_publisher import Bus
 from teamwright.runtime.people.applied_interventions import apply_pending, refuse_unapplied
-from teamwright.runtime.people.webhook import Notice, Webhook
-from teamwright.runtime.people.webhook_deliveries import Delivery
+from teamwright.runtime.people.webhook import Delivery, Notice, Webhook
 from teamwright.runtime.placement import (
     MakeBatch,
     ParentRun,

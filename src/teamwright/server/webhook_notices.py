@@ -24,8 +24,7 @@ from pydantic import BaseModel, JsonValue
 
 from teamwright.agents.functions.threads import run_in_thread
 from teamwright.errors import JournalError, RunNotFound
-from teamwright.runtime.people.webhook import Response, Webhook, page_address, post
-from teamwright.runtime.people.webhook_deliveries import BACKOFF
+from teamwright.runtime.people.webhook import BACKOFF, Response, Webhook, page_address, post
 from teamwright.runtime.tasks import BackgroundTasks
 from teamwright.server.a2a.tasks import PushConfigs, receiver
 from teamwright.server.guard import JsonLines

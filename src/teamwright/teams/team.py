@@ -31,8 +31,8 @@ from teamwright.agents.constructor_arguments import (
     listed,
     value_of,
 )
+from teamwright.agents.json_schema import Schema, as_schema, with_data, with_preferred_data
 from teamwright.agents.registry import depths
-from teamwright.agents.schema_validation import Schema, as_schema, with_data, with_preferred_data
 from teamwright.agents.settings import PolicySettings, policy_for
 from teamwright.errors import MemberFailed, Problem, UsageError
 from teamwright.strategies.protocol import Members, Settings, Strategy, Task, require_strategy, run_strategy

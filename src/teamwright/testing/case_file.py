@@ -17,7 +17,7 @@ from typing import cast
 from pydantic import Field, ValidationError, field_validator
 from pydantic_core import to_json
 
-from teamwright.agents.script_file import script_text
+from teamwright.agents.scripted import script_text
 from teamwright.documents.nodes import Fields, Node, ProblemReport, place_at, plain, sort_problems
 from teamwright.documents.reader import mapping_form, read_file
 from teamwright.documents.schema_check import SchemaCheck

@@ -22,7 +22,7 @@ import anyio
 from pydantic import JsonValue
 
 from teamwright.agents.agent import Agent, Context
-from teamwright.agents.schema_declaration import schema_fault
+from teamwright.agents.json_schema import schema_fault
 from teamwright.agents.tools.protocol import Arguments, ToolContext, ToolDefinition, ToolSource
 from teamwright.agents.tools.registry import make_source
 from teamwright.agents.tools.toolbox import Toolbox

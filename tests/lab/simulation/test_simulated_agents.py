@@ -11,7 +11,7 @@ from hypothesis import given, strategies as st
 from pydantic import JsonValue
 
 from teamwright import Agent, Context, Engine, FunctionAgent, Limits, ModelAgent, Reply, Team, Turn, load_team
-from teamwright.agents.schema_validation import check
+from teamwright.agents.json_schema import check
 from teamwright.history.kpis import turns_of
 from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.lab.simulation.simulated_agents import (

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from pydantic import JsonValue
 
-from teamwright.agents.schema_validation import check
+from teamwright.agents.json_schema import check
 from teamwright.experts.competition import choice_schema, read_choice
 from teamwright.strategies.plan.planned_steps import (
     APPROVAL_SCHEMA,

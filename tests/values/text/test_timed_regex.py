@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from teamwright.agents.schema_validation import as_schema, check
+from teamwright.agents.json_schema import as_schema, check
 from teamwright.agents.scripted import Rule, ScriptedAgent
 from teamwright.errors import InvalidOutput, PatternTooSlow, UsageError
 from teamwright.runtime.engine import Engine

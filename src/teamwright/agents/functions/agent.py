@@ -28,7 +28,7 @@ from teamwright.agents.functions.threads import (
     run_in_process,
     run_in_thread,
 )
-from teamwright.agents.schema_validation import check_input, with_data, with_preferred_data
+from teamwright.agents.json_schema import check_input, with_data, with_preferred_data
 from teamwright.agents.settings import AgentKeywords, shared_settings
 from teamwright.errors import AgentError, MemberFailed, UsageError
 from teamwright.values.call_limits import MAX_BYTES, reply_cut_warning

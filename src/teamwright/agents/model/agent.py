@@ -26,7 +26,7 @@ from teamwright.agents.functions.instructions import (
     split_instructions,
     with_warnings,
 )
-from teamwright.agents.schema_validation import check_input
+from teamwright.agents.json_schema import check_input
 from teamwright.agents.settings import ModelKeywords, shared_settings
 from teamwright.agents.tools.registry import ToolLike
 from teamwright.agents.tools.toolbox import Toolbox

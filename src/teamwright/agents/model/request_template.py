@@ -25,9 +25,9 @@ from pydantic_ai.tools import ToolDefinition as ModelTool
 from pydantic_core import from_json
 
 from teamwright.agents.clients.providers import profile_of
+from teamwright.agents.json_schema import check
 from teamwright.agents.model.messages import MODE
 from teamwright.agents.prompt_notices import schema_with_note
-from teamwright.agents.schema_validation import check
 from teamwright.agents.tools.protocol import ToolDefinition
 from teamwright.errors import InvalidOutput
 from teamwright.values.call_limits import text_size

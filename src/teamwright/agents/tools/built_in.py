@@ -20,7 +20,7 @@ from pydantic import JsonValue
 from teamwright.agents.agent import Agent, Context, Workspace, agent_spec_of, require_agent
 from teamwright.agents.attachments import Attachment, FileResult, ToolValue
 from teamwright.agents.constructor_arguments import checked_call
-from teamwright.agents.schema_validation import check
+from teamwright.agents.json_schema import check
 from teamwright.agents.tools.protocol import (
     Arguments,
     BuildOptions,

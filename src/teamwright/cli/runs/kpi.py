@@ -15,8 +15,7 @@ if TYPE_CHECKING:
 
     from pydantic import JsonValue
 
-    from teamwright.history.kpi_gates import GateResult
-    from teamwright.history.kpis import Kpis
+    from teamwright.history.kpis import GateResult, Kpis
     from teamwright.journal.protocol import Journal
 
 PARTS = ("passed", "failed", "stopped", "open", "skipped")
@@ -58,14 +57,13 @@ def kpi(
       teamwright runs kpi last --gate default
       teamwright runs kpi --limit 20 --total --gate 'pass_rate>=0.9'
     """
-    from teamwright.history.kpi_gates import check_gates, read_gates
+    from teamwright.history.kpis import check_gates, read_gates
 
     check_out(out)
     gates = read_gates(gate or ())
 
     async def work(journal: Journal) -> int:
-        from teamwright.history.kpi_gates import total_of
-        from teamwright.history.kpis import read_kpis
+        from teamwright.history.kpis import read_kpis, total_of
 
         ids = await _run_ids(journal, runs or (), limit, team)
         found = [await read_kpis(journal, run) for run in ids]
@@ -164,7 +162,7 @@ def _cell(figure: str, value: float | None, run: Kpis) -> str:
 
 
 def _broken(runs: Sequence[Kpis], checked: Sequence[Sequence[GateResult]]) -> Iterator[str]:
-    from teamwright.history.kpi_gates import TOTAL
+    from teamwright.history.kpis import TOTAL
 
     for one, gates in zip(runs, checked, strict=True):
         name = "the total" if one.run_id == TOTAL else f"run {one.run_id!r}"

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Mapping, Sequence
     from typing import Self
 
-    from teamwright.history.kpi_gates import Bound, KpiGate
+    from teamwright.history.kpis import Bound, KpiGate
     from teamwright.lab.experiments.dataset import DataSet
     from teamwright.lab.experiments.experiment import CaseAttempt, Variant
     from teamwright.lab.experiments.grades import Judges
@@ -274,7 +274,7 @@ class EvalGates:
     @classmethod
     def read(cls, texts: Sequence[str]) -> Self:
         """Read bounds on figures, and files with reports; raises `UsageError`."""
-        from teamwright.history.kpi_gates import read_gates
+        from teamwright.history.kpis import read_gates
 
         files = [text for text in texts if text.endswith(REPORT) or Path(text).is_file()]
         bounds = read_gates((text for text in texts if text not in files), tuple(GATES))

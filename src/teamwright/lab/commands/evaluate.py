@@ -177,7 +177,7 @@ def _given(**options: str | None) -> dict[str, str]:
 def _bounds(gates: Sequence[str] | None) -> dict[str, str]:
     """The options of the lab that gates set; `runs kpi` takes the same gates, and more."""
     from teamwright.errors import UsageError
-    from teamwright.history.kpi_gates import read_gates
+    from teamwright.history.kpis import read_gates
 
     found: dict[str, str] = {}
     for gate in read_gates(gates or ()):

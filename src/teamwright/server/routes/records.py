@@ -20,8 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 from teamwright.agents.tools.built_in import MOST_NOTE_BYTES, MOST_NOTES
 from teamwright.errors import UnknownName, UsageError
 from teamwright.history.diff import compare
-from teamwright.history.kpi_gates import check_gates, read_gates
-from teamwright.history.kpis import read_kpis
+from teamwright.history.kpis import check_gates, read_gates, read_kpis
 from teamwright.history.telemetry.exporter import CONTENT_TYPE, as_text
 from teamwright.journal.agent_notes import Note, Notes, words_of
 from teamwright.runtime.recorded.rebuilt_prompts import rebuild_prompt

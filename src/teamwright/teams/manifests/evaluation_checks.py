@@ -12,8 +12,8 @@ from typing import cast
 from pydantic import JsonValue, ValidationError
 
 from teamwright.agents.evaluators import check_evaluator_name, evaluator_names
+from teamwright.agents.json_schema import schema_fault
 from teamwright.agents.review import same_model_text
-from teamwright.agents.schema_declaration import schema_fault
 from teamwright.documents.nodes import Fields, Items, Node, Place, ProblemReport, Scalar, place_at, plain, shown
 from teamwright.errors import MissingExtra, UnknownName
 from teamwright.strategies.plan.step_options import EVALUATE, STEPS

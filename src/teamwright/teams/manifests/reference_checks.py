@@ -17,8 +17,8 @@ from teamwright.agents.attachments import check_file
 from teamwright.agents.clients.providers import MODEL, provider_hint, unknown_provider
 from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.agents.functions.instructions import NAMES
+from teamwright.agents.json_schema import schema_fault
 from teamwright.agents.model.agent import ModelAgent
-from teamwright.agents.schema_declaration import schema_fault
 from teamwright.agents.settings import AgentKeywords, ModelKeywords
 from teamwright.agents.tools.registry import OWN, AnyKind, built_in_names, find_kind, kinds_in
 from teamwright.documents.nodes import Fields, Items, Node, Place, ProblemReport, Scalar, place_at, plain, shown

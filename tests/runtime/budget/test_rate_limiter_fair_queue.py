@@ -6,7 +6,7 @@ from collections import defaultdict, deque
 
 from hypothesis import given, strategies as st
 
-from teamwright.runtime.budget.rate_window import FairQueue
+from teamwright.runtime.budget.rate_limiter import FairQueue
 
 Path = tuple[str, ...]
 paths = st.lists(st.sampled_from("abc"), max_size=3).map(tuple)

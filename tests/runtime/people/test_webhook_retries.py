@@ -16,7 +16,7 @@ import pytest
 from teamwright import Context, Engine, FunctionAgent, Team, Turn, load_team
 from teamwright.errors import UsageError
 from teamwright.people import Question
-from teamwright.runtime.people import webhook as request, webhook_deliveries as deliveries
+from teamwright.runtime.people import webhook
 from teamwright.values.events.event import Event
 from teamwright.values.events.run import RunNotified
 from teamwright.values.people import Notify
@@ -143,8 +143,8 @@ async def test_a_private_address_is_not_called_unless_that_is_allowed() -> None:
 @pytest.mark.usefixtures("allowed")
 async def test_a_webhook_that_hangs_holds_nothing_up(monkeypatch: pytest.MonkeyPatch) -> None:  # S-07
     """The result is available at once, and the run can be answered, resumed and ended meanwhile."""
-    monkeypatch.setattr(deliveries, "DELIVERY_GRACE", 0.2)
-    monkeypatch.setattr(request, "TIMEOUT", 50.0)
+    monkeypatch.setattr(webhook, "DELIVERY_GRACE", 0.2)
+    monkeypatch.setattr(webhook, "TIMEOUT", 50.0)
     with Receiver(hangs=True).open() as receiver:
         with anyio.fail_after(20):
             async with Engine("memory") as engine:
@@ -228,7 +228,7 @@ async def test_a_delivery_that_breaks_affects_no_other(monkeypatch: pytest.Monke
     def broken(*_: object) -> None:
         raise RuntimeError("unforeseen")
 
-    monkeypatch.setattr(deliveries, "post", broken)
+    monkeypatch.setattr(webhook, "post", broken)
     async with Engine("memory") as engine:
         await engine.run(painter("http://127.0.0.1:9/"), "go", run_id="r")
         await engine.delivered()

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from teamwright.errors import UsageError
-from teamwright.history.kpi_gates import SUMMED, WORST, total_of
-from teamwright.history.kpis import Kpis
+from teamwright.history.kpis import SUMMED, WORST, Kpis, total_of
 from teamwright.values.turns.results import FINAL
 
 ONE = Kpis(

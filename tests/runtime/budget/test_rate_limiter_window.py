@@ -5,8 +5,14 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, strategies as st
 
-from teamwright.runtime.budget.rate_limiter import CONCURRENCY, ConcurrencyLimit
-from teamwright.runtime.budget.rate_window import FIRST_OUTPUT, MINUTE, Departure, RateWindow
+from teamwright.runtime.budget.rate_limiter import (
+    CONCURRENCY,
+    FIRST_OUTPUT,
+    MINUTE,
+    ConcurrencyLimit,
+    Departure,
+    RateWindow,
+)
 from teamwright.values.limits import Pace
 from tests.runtime.virtual_time import most_in_a_minute
 

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from teamwright.errors import UnknownName, UsageError
-from teamwright.history.kpi_gates import DEFAULTS, KpiGate, check_gates, read_gates
-from teamwright.history.kpis import FIGURES, Kpis
+from teamwright.history.kpis import DEFAULTS, FIGURES, KpiGate, Kpis, check_gates, read_gates
 
 MEASURED = Kpis(
     run_id="r", team="t", status="completed", stop_reason="done", seconds=3.5, steps=5, passed=4, failed=1,
