@@ -61,7 +61,6 @@ COVERED_BY = {
     "lab/jobs.py": "server/test_jobs.py",
     "lab/wing.py": "test_wings.py",
     "server/wing.py": "test_wings.py",
-    "journal/sqlite/database.py": "journal/sqlite/test_journal.py",
     "journal/sqlite/queries.py": "journal/sqlite/test_journal.py",
     "journal/postgres/tenant_budgets.py": "cluster/test_shared_limits_tenant_budgets.py",
     "journal/postgres/rate_limits.py": "cluster/test_shared_limits_paces.py",

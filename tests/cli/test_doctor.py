@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from teamwright.journal.sqlite.layout import MIGRATIONS
+from teamwright.journal.sqlite.database import MIGRATIONS
 from tests.kit.terminal import Call
 
 

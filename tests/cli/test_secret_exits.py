@@ -10,9 +10,9 @@ from urllib.parse import quote
 
 import pytest
 
-from teamwright.values.text.secret_names import is_maskable, known_forms
+from teamwright.values.text.secrets import is_maskable, known_forms
 from tests.kit.terminal import Call
-from tests.values.text.test_secret_patterns import IN_PLACE, KEYS
+from tests.values.text.test_secrets_patterns import IN_PLACE, KEYS
 
 TEAM = """\
 models:

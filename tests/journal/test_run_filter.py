@@ -4,7 +4,7 @@ from contextlib import closing
 import pytest
 
 from teamwright.journal.run_filter import RecentRuns, RunFilter, RunKind
-from teamwright.journal.sqlite.layout import MIGRATIONS, migrate
+from teamwright.journal.sqlite.database import MIGRATIONS, migrate
 
 
 def test_a_page_begins_after_a_run_and_not_at_a_number() -> None:

@@ -13,7 +13,7 @@ import pytest
 
 import teamwright
 from teamwright.errors import JournalTooNew
-from teamwright.journal.sqlite.layout import MIGRATIONS, Execute, migrate
+from teamwright.journal.sqlite.database import MIGRATIONS, Execute, migrate
 from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team
 from tests.kit.effects import ReturnSchedule, effect_member

@@ -26,7 +26,7 @@ from teamwright.strategies.protocol import Members
 from teamwright.values.events.event import Delta
 from teamwright.values.events.run import Custom
 from teamwright.values.people import Answer, Question
-from teamwright.values.text.secret_names import is_maskable, known_forms
+from teamwright.values.text.secrets import is_maskable, known_forms
 from tests.growth import assert_linear, assert_linear_calls
 from tests.kit.strategies import FunctionStrategy, outcome
 

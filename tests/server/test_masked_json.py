@@ -7,8 +7,7 @@ from pydantic import JsonValue
 
 from teamwright.errors import UsageError
 from teamwright.server.masked_json import contains_mask, unmasked
-from teamwright.values.text.secret_names import HIDDEN
-from teamwright.values.text.secret_patterns import mask_value
+from teamwright.values.text.secrets import HIDDEN, mask_value
 
 KEY, OTHER = "sk-abcdefghij0123456789", "sk-zyxwvutsrq9876543210"
 PEM = "-----BEGIN PRIVATE KEY-----\nMIIBVQIBADANBgkqhkiG9w0BAQEF\n-----END PRIVATE KEY-----"

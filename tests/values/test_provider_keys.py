@@ -11,7 +11,7 @@ from teamwright.values.provider_keys import (
     address_destination,
     is_own_destination,
 )
-from teamwright.values.text.secret_names import is_secret_name
+from teamwright.values.text.secrets import is_secret_name
 
 
 @pytest.mark.parametrize(

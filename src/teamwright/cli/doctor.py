@@ -179,7 +179,7 @@ def _journal(path: Path) -> Finding:
     """Open the journal as any command would; a journal that does not exist yet is fine."""
     from teamwright.cli.terminal.command_setup import with_journal
     from teamwright.errors import JournalError
-    from teamwright.journal.sqlite.layout import MIGRATIONS
+    from teamwright.journal.sqlite.database import MIGRATIONS
     from teamwright.values.text.display import count_text, size_text
 
     if not path.exists():
@@ -251,7 +251,7 @@ def _keys() -> Finding:
 
 def _unmasked() -> Iterator[Finding]:
     """The names of variables that hold secrets, by their names, but whose values can't be masked."""
-    from teamwright.values.text.secret_names import SHORTEST, is_maskable, is_secret_name
+    from teamwright.values.text.secrets import SHORTEST, is_maskable, is_secret_name
 
     found = sorted(name for name, value in os.environ.items() if value.strip() and is_secret_name(name))
     plain = [name for name in found if not is_maskable(os.environ[name].strip())]

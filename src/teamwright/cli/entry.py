@@ -50,7 +50,7 @@ def take_passwords(given: Sequence[str]) -> tuple[list[str], dict[str, str]]:
     kept, moved = list(given), dict[str, str]()
     servers = server_options()
     if any(one.startswith(tuple(servers)) for one in given):
-        from teamwright.values.text.secret_names import has_password
+        from teamwright.values.text.secrets import has_password
 
         for option, server in servers.items():
             without = list(kept)

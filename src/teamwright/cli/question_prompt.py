@@ -37,7 +37,7 @@ from teamwright.values.people import (
     is_review,
     read_ceiling,
 )
-from teamwright.values.text.control_characters import original, visible, visible_for_editing
+from teamwright.values.text.display import original, visible, visible_for_editing
 from teamwright.values.value import JsonValue
 
 if TYPE_CHECKING:

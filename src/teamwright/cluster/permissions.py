@@ -29,7 +29,7 @@ from teamwright.values.provider_keys import (
 )
 from teamwright.values.specs.manifest import Manifest
 from teamwright.values.specs.tools import FILES, SHELL, program_of
-from teamwright.values.text.secret_names import SCHEMAS
+from teamwright.values.text.secrets import SCHEMAS
 
 COMMAND, TOOLS = "command", "tools"
 KINDS = ("module", "program", "env")

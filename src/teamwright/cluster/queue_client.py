@@ -33,7 +33,7 @@ from teamwright.errors import JournalError
 from teamwright.journal.postgres.connection import DatabaseAddress
 from teamwright.journal.postgres.rows import first_commit
 from teamwright.journal.protocol import Batch
-from teamwright.values.text.control_characters import visible
+from teamwright.values.text.display import visible
 from teamwright.values.turns.results import FINAL
 
 if TYPE_CHECKING:

@@ -33,7 +33,7 @@ from typing_extensions import override
 
 from teamwright.errors import UsageError
 from teamwright.runtime.transport import MOST_QUEUED, InProcessTransport, LiveSignal, SignalHandler, Traffic, Transport
-from teamwright.values.text.secret_patterns import mask_text
+from teamwright.values.text.secrets import mask_text
 
 LARGEST_MESSAGE: Final = 64 * 1024
 """Bytes of one message; a larger one is neither sent nor read."""

@@ -36,7 +36,7 @@ from teamwright.values.events.event import Event
 from teamwright.values.events.run import RunEnded, RunPaused, RunQueued, RunStarted
 from teamwright.values.specs.manifest import Manifest, Source
 from teamwright.values.specs.tools import FILES, McpSpec, ToolSpec
-from teamwright.values.text.secret_names import without_secrets
+from teamwright.values.text.secrets import without_secrets
 from teamwright.values.text.validation_messages import misfits_of
 from teamwright.values.turns.messages import digest
 from teamwright.values.turns.results import FINAL

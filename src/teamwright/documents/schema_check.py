@@ -15,7 +15,7 @@ from pydantic import JsonValue
 
 from teamwright.documents.nodes import Entry, Fields, Items, Node, Place, ProblemReport, Scalar, described, shown
 from teamwright.values.names import NAME, is_web_address, suggest_name
-from teamwright.values.text.secret_names import is_secret, is_written_out
+from teamwright.values.text.secrets import is_secret, is_written_out
 from teamwright.values.text.validation_messages import NAME_FORM
 
 Schema = Mapping[str, JsonValue]

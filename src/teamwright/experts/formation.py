@@ -18,11 +18,11 @@ from pydantic import ConfigDict, Field, JsonValue, model_validator
 
 from teamwright.experts.expert_agent import Colleague, expert_prompt, join_parts, team_prompt
 from teamwright.experts.templates import ExpertTemplate, ExpertTemplates, words_of
+from teamwright.values.names import escape_references
 from teamwright.values.specs.manifest import AgentSpec, Formation, FormedRole, Manifest, RoleOrigin, Source, TeamSpec
 from teamwright.values.specs.members import ExpertName, ExpertProfile
 from teamwright.values.specs.models import AnyModel
 from teamwright.values.text.display import cut
-from teamwright.values.text.secret_names import escape_references
 from teamwright.values.turns.messages import single_line
 from teamwright.values.value import Value
 

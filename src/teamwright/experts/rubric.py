@@ -38,8 +38,7 @@ from teamwright.errors import AgentError, InvalidOutput, UsageError
 from teamwright.experts.judge import Judge, Judgement
 from teamwright.values.specs.evaluation import Criterion, Evaluate
 from teamwright.values.specs.sandbox import SandboxSettings, sandbox_settings
-from teamwright.values.text.control_characters import is_blank
-from teamwright.values.text.display import cut
+from teamwright.values.text.display import cut, is_blank
 from teamwright.values.text.timed_regex import PatternSearch
 from teamwright.values.turns.messages import digest
 from teamwright.values.turns.turn import (

@@ -32,9 +32,9 @@ from teamwright.documents.schema_check import Schema, SchemaCheck
 from teamwright.errors import ManifestError, Problem, UnknownName, UsageError
 from teamwright.teams.manifests.declarations import expand_tools
 from teamwright.teams.manifests.schema import definitions, part
+from teamwright.values.names import variables_of
 from teamwright.values.specs.manifest import AgentSpec
 from teamwright.values.specs.members import ExpertName, ExpertProfile
-from teamwright.values.text.secret_names import variables_of
 from teamwright.values.text.validation_messages import misfits_of
 from teamwright.values.value import Value
 

@@ -28,7 +28,7 @@ from teamwright.values.events.team import TeamEnded, TeamEvaluationResult, TeamR
 from teamwright.values.key import in_scope, join_key, parent_key, without_attempts
 from teamwright.values.limits import Bounds, Limits, lowered
 from teamwright.values.people import SMALLER, YES, Answer, confirmation_key, lower_ceiling
-from teamwright.values.text.secret_names import without_secrets
+from teamwright.values.text.secrets import without_secrets
 from teamwright.values.turns.messages import digest
 from teamwright.values.turns.results import STOPPED, StopReason
 

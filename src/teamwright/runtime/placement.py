@@ -42,7 +42,7 @@ from teamwright.values.limits import NOTHING, Amounts, Rate, dollars
 from teamwright.values.owned_paths import Owned
 from teamwright.values.people import Confirm
 from teamwright.values.specs.manifest import Source
-from teamwright.values.text.secret_names import without_secrets
+from teamwright.values.text.secrets import without_secrets
 from teamwright.values.turns.artifacts import POINTER, Artifact, SharedValue
 from teamwright.values.turns.messages import Envelope, EnvelopeLimits, EnvelopeMessage, History, Message, digest
 from teamwright.values.turns.turn import OUTBOX, Failure, HandoffTarget, Reply, Turn

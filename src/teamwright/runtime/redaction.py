@@ -1,7 +1,7 @@
 """Masks known secrets in everything before it is recorded, delivered or shown, and replaces what no journal can hold.
 
 The work is linear in the text, whatever the text and the secrets look like. Texts that only look like a secret are left
-alone here; they are masked on output (`values.text.secret_patterns`).
+alone here; they are masked on output (`values.text.secrets`).
 """
 
 from __future__ import annotations
@@ -15,14 +15,16 @@ from pathlib import Path
 from pydantic import JsonValue
 
 from teamwright.values.events.event import Fact
-from teamwright.values.text.secret_names import (
+from teamwright.values.text.secrets import (
     HIDDEN,
     SHORTEST,
+    Span,
     has_password,
     is_maskable,
     known_forms,
+    masked,
+    merged,
 )
-from teamwright.values.text.secret_patterns import Span, masked, merged
 
 CREDENTIALS = re.compile(r"(?:(?:API|ACCESS|SECRET|PRIVATE)_?KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS|WEBHOOK)$")
 """Names of environment variables with credentials, which programs and providers read without any manifest."""

@@ -53,7 +53,7 @@ from teamwright.values.events.run import (
 )
 from teamwright.values.limits import SpendForecast
 from teamwright.values.people import confirmation_key
-from teamwright.values.text.secret_names import without_secrets
+from teamwright.values.text.secrets import without_secrets
 from teamwright.values.turns.artifacts import Artifact, stored_content
 from teamwright.values.turns.messages import History
 from teamwright.values.turns.results import FOR_PEOPLE, Ending, RunResult, StopReason, ending_of

@@ -217,7 +217,7 @@ def check_task(task: object) -> str:
 
 
 def _is_blank(task: str) -> bool:
-    from teamwright.values.text.control_characters import is_blank
+    from teamwright.values.text.display import is_blank
 
     return is_blank(task)
 

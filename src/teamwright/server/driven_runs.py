@@ -31,7 +31,7 @@ from teamwright.journal.protocol import driver_lock
 from teamwright.runtime.engine import Engine
 from teamwright.runtime.run_request import new_run_id, process_name
 from teamwright.runtime.tasks import BackgroundTasks
-from teamwright.values.text.secret_patterns import mask_text
+from teamwright.values.text.secrets import mask_text
 from teamwright.values.turns.results import RunSummary, seconds_until
 
 if TYPE_CHECKING:

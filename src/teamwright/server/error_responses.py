@@ -18,7 +18,7 @@ from starlette.exceptions import HTTPException
 from teamwright.errors import RunNotFound, TeamwrightError, UsageError
 from teamwright.server.credentials import Role, Visitor
 from teamwright.server.error_statuses import INTERNAL, RefusedRequest, refusal_of
-from teamwright.values.text.secret_patterns import mask_text
+from teamwright.values.text.secrets import mask_text
 from teamwright.values.text.validation_messages import misfit_text, misfits_among
 from teamwright.wings import absent_names
 

@@ -27,7 +27,7 @@ from teamwright.server.page.projection import MaskedDeltas, PageProjection, need
 from teamwright.values.events.agent import Body
 from teamwright.values.events.event import AnyDelta, Event
 from teamwright.values.people import Intervention
-from teamwright.values.text.secret_patterns import mask_value
+from teamwright.values.text.secrets import mask_value
 from teamwright.values.turns.results import RunSummary
 
 Item = dict[str, JsonValue]

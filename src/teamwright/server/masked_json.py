@@ -12,8 +12,7 @@ from typing import cast
 from pydantic import JsonValue
 
 from teamwright.errors import UsageError
-from teamwright.values.text.secret_names import HIDDEN
-from teamwright.values.text.secret_patterns import mask_value, secret_spans
+from teamwright.values.text.secrets import HIDDEN, mask_value, secret_spans
 
 
 def masked(value: dict[str, JsonValue]) -> dict[str, JsonValue]:

@@ -20,7 +20,7 @@ from teamwright.server.frames import Item
 from teamwright.server.masked_json import unmasked
 from teamwright.values.events.event import Event
 from teamwright.values.people import EDIT, Answered, Question
-from teamwright.values.text.secret_patterns import mask_text
+from teamwright.values.text.secrets import mask_text
 from teamwright.values.turns.results import SPARSE, RunSummary, iso
 
 if TYPE_CHECKING:

@@ -29,7 +29,7 @@ from teamwright.values.people import (
     Question,
     check_answer,
 )
-from teamwright.values.text.secret_patterns import mask_text, mask_value
+from teamwright.values.text.secrets import mask_text, mask_value
 
 if TYPE_CHECKING:
     from teamwright.server.chat.agui_wire import ResumeEntry

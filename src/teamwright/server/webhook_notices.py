@@ -31,7 +31,7 @@ from teamwright.server.guard import JsonLines
 from teamwright.values.events.budget import BudgetDegraded, BudgetExceeded, BudgetRefused
 from teamwright.values.events.event import AnyDelta, Event
 from teamwright.values.events.run import RunEnded, RunPaused, RunResumed
-from teamwright.values.text.secret_patterns import mask_text
+from teamwright.values.text.secrets import mask_text
 from teamwright.values.turns.results import iso
 
 if TYPE_CHECKING:

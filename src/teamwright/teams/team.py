@@ -41,10 +41,10 @@ from teamwright.values.call_limits import Compact, Recovery
 from teamwright.values.events.agent import Body
 from teamwright.values.events.team import TeamEnded, TeamStarted
 from teamwright.values.limits import Degradation, Limits
-from teamwright.values.names import check_name
+from teamwright.values.names import check_name, escape_references
 from teamwright.values.people import Confirm, Notify, signing_key
 from teamwright.values.specs.members import Share, TeamWorkspace
-from teamwright.values.text.secret_names import HIDDEN, escape_references
+from teamwright.values.text.secrets import HIDDEN
 from teamwright.values.turns.messages import EnvelopeSettings
 from teamwright.values.turns.turn import Reply, Turn
 from teamwright.values.value import Value

@@ -24,7 +24,7 @@ from teamwright.values.names import is_web_address
 from teamwright.values.specs.manifest import AgentSpec, Manifest, Source
 from teamwright.values.specs.models import AnyModel, ServerModel
 from teamwright.values.specs.tools import TERMINATE
-from teamwright.values.text.secret_names import without_secrets
+from teamwright.values.text.secrets import without_secrets
 from teamwright.values.text.validation_messages import misfits_of
 
 ADDRESSES = ("http://", "https://")

@@ -39,7 +39,7 @@ from teamwright.values.events.event import Event
 from teamwright.values.events.run import PersonAnswered, RunIntervened, RunResumed
 from teamwright.values.key import SEPARATOR, join_key, key_and_parents, key_segments, split_attempt, with_attempt
 from teamwright.values.people import Mark, Pause, Undo, confirmation_key
-from teamwright.values.text.secret_patterns import mask_text, mask_value
+from teamwright.values.text.secrets import mask_text, mask_value
 from teamwright.values.turns.artifacts import PATCH, Artifact, content_of
 from teamwright.values.turns.messages import Message
 from teamwright.values.turns.turn import Reply

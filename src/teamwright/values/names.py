@@ -1,15 +1,23 @@
-"""The form of names, and of addresses of servers and webhooks."""
+"""The form of names: of references to variables, `${NAME}`, and of addresses of servers and webhooks, too."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from teamwright.errors import InvalidName, UsageError
 
+if TYPE_CHECKING:
+    from pydantic import JsonValue
+
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 LONGEST_TOOL_NAME = 64
 """The longest name of a tool that all providers take."""
+REFERENCE = re.compile(r"\$\$\{|\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+"""A reference to an environment variable in a manifest, or its escape."""
+_NO_TEXT = frozenset({bool, int, float, type(None)})
 FieldPath = tuple[str | int, ...]
 """The path to a place within a value: fields and indices."""
 
@@ -76,3 +84,31 @@ def is_web_address(text: str) -> bool:
         return bool(address.hostname) and address.port != 0
     except ValueError:  # of a bracket that is not closed, or of a port that is none
         return False
+
+
+def may_refer(declared: JsonValue) -> bool:
+    """Whether a part of a declaration may contain a reference; most of a long list are names or numbers."""
+    return "${" in declared if isinstance(declared, str) else type(declared) not in _NO_TEXT
+
+
+def escape_references(declared: JsonValue) -> JsonValue:
+    """Escape what a reader of a declaration would take for a reference or an escape, so that it reads the same text."""
+    match declared:
+        case str():
+            return REFERENCE.sub(r"$\g<0>", declared) if "${" in declared else declared
+        case list():
+            return [escape_references(item) if may_refer(item) else item for item in declared]
+        case dict():
+            return {name: item and escape_references(item) for name, item in declared.items()}
+        case _:
+            return declared
+
+
+def variables_of(text: str) -> list[str]:
+    """Return the names of the variables that a text refers to, each once."""
+    return list(dict.fromkeys(found[1] for found in REFERENCE.finditer(text) if found[1])) if "${" in text else []
+
+
+def resolved(text: str, environment: Mapping[str, str]) -> str:
+    """Return a text with the values of its variables; a variable that is not set is empty."""
+    return REFERENCE.sub(lambda found: environment.get(found[1], "") if found[1] else "${", text)

@@ -14,7 +14,7 @@ from teamwright.history.telemetry.otlp import (
     resource_attributes,
     wants_content,
 )
-from teamwright.values.text.secret_names import is_secret_name
+from teamwright.values.text.secrets import is_secret_name
 
 
 def test_the_environment_names_the_receiver_unless_telemetry_is_disabled(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,10 +4,10 @@ import pytest
 
 from teamwright.errors import ManifestError, NotResumable
 from teamwright.teams.manifests.environment_variables import resolve_secrets
+from teamwright.values.names import escape_references
 from teamwright.values.specs.manifest import AgentSpec, Manifest, Source
 from teamwright.values.specs.models import ServerModel
 from teamwright.values.specs.tools import McpSpec, McpTool
-from teamwright.values.text.secret_names import escape_references
 
 
 def test_references_are_replaced_everywhere() -> None:

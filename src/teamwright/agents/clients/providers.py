@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, TypeGuard, cast
 
 from teamwright.errors import MissingExtra, UsageError, nearest
 from teamwright.values.specs.models import AnyModel, NamedModel, ServerModel, model_key
-from teamwright.values.text.secret_names import is_secret
+from teamwright.values.text.secrets import is_secret
 
 if TYPE_CHECKING:
     from pydantic_ai.models import Model as OwnModel

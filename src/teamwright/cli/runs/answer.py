@@ -15,7 +15,7 @@ from teamwright.cli.terminal.command_setup import with_run
 from teamwright.cli.terminal.options import STDIN, MaxTokens, MaxUsd, Run
 from teamwright.cli.terminal.output import Json, Out, check_out, say, write_json, write_result
 from teamwright.errors import JournalError, UsageError
-from teamwright.values.text.control_characters import visible
+from teamwright.values.text.display import visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -17,7 +17,7 @@ from teamwright.values.events.agent import AgentFailed, AgentReplied
 from teamwright.values.events.event import AnyDelta, Delta, Event
 from teamwright.values.events.team import TeamHandoff
 from teamwright.values.text.display import cut
-from teamwright.values.text.secret_patterns import MaskedStream
+from teamwright.values.text.secrets import MaskedStream
 
 if TYPE_CHECKING:
     from teamwright.journal.protocol import Journal

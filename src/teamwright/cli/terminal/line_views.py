@@ -25,7 +25,7 @@ from teamwright.values.events.event import AnyDelta, ArgumentsDelta, Event
 from teamwright.values.events.run import RunResumed
 from teamwright.values.events.team import TeamHandoff, TeamStarted
 from teamwright.values.text.display import count_text, cut, number_text, seconds_text
-from teamwright.values.text.secret_patterns import MaskedStream
+from teamwright.values.text.secrets import MaskedStream
 
 if TYPE_CHECKING:
     from teamwright.journal.protocol import Journal

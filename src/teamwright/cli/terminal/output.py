@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Annotated, Final, TextIO, cast
 
 import typer
 
-from teamwright.values.text.secret_patterns import mask_text, mask_value
+from teamwright.values.text.secrets import mask_text, mask_value
 
 if TYPE_CHECKING:
     from pydantic import JsonValue

@@ -19,9 +19,8 @@ from teamwright.values.limits import Amounts
 from teamwright.values.people import EDIT
 from teamwright.values.specs.manifest import Source
 from teamwright.values.specs.members import ExpertProfile
-from teamwright.values.text.control_characters import visible
-from teamwright.values.text.display import NOTHING, count_text, cut, number_text, price_text, seconds_text
-from teamwright.values.text.secret_patterns import mask_value
+from teamwright.values.text.display import NOTHING, count_text, cut, number_text, price_text, seconds_text, visible
+from teamwright.values.text.secrets import mask_value
 from teamwright.values.turns.results import RunResult, Status, StopReason
 from teamwright.values.value import JsonValue
 

@@ -27,7 +27,7 @@ from teamwright.values.events.agent import (
 from teamwright.values.events.event import Event
 from teamwright.values.key import nearest_key
 from teamwright.values.text.display import count_text, cut, seconds_text
-from teamwright.values.text.secret_patterns import mask_value
+from teamwright.values.text.secrets import mask_value
 
 if TYPE_CHECKING:
     from teamwright.journal.protocol import Journal

@@ -26,7 +26,7 @@ from typing_extensions import override
 from teamwright.errors import MissingExtra, UsageError
 from teamwright.history.telemetry import conventions as names
 from teamwright.history.telemetry.spans import AttributeValue, Span
-from teamwright.values.text.secret_patterns import mask_text
+from teamwright.values.text.secrets import mask_text
 
 if TYPE_CHECKING:
     from socket import socket

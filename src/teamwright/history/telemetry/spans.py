@@ -22,7 +22,7 @@ from teamwright.values.events.team import TeamEvaluationResult
 from teamwright.values.key import nearest_key, parent_keys
 from teamwright.values.limits import NOTHING, Usage
 from teamwright.values.text.display import cut
-from teamwright.values.text.secret_patterns import mask_text, mask_value
+from teamwright.values.text.secrets import mask_text, mask_value
 from teamwright.values.value import Record
 
 if TYPE_CHECKING:

@@ -23,9 +23,8 @@ from teamwright.journal.codec import decode_intervention, encode_intervention
 from teamwright.journal.protocol import Batch, Committed, InboxItem, Journal, TokenRates, missing_bodies
 from teamwright.journal.run_filter import ALL_RUNS, RecentRuns, RunFilter
 from teamwright.journal.sqlite.commits import Committer, Writer
-from teamwright.journal.sqlite.database import BUSY_TIMEOUT, Database
+from teamwright.journal.sqlite.database import BUSY_TIMEOUT, CREATE_SEARCH, SEARCH, Database
 from teamwright.journal.sqlite.files import LOCKS, DriverLocks
-from teamwright.journal.sqlite.layout import CREATE_SEARCH, SEARCH
 from teamwright.journal.sqlite.queries import (
     lenient_text,
     read_bodies,

@@ -38,7 +38,7 @@ from teamwright.values.events.event import AnyDelta, ArgumentsDelta, Delta, Fact
 from teamwright.values.key import join_key
 from teamwright.values.limits import CALLS, TOKENS, USD, Limits, dollars, tighter
 from teamwright.values.text.display import error_text
-from teamwright.values.text.secret_patterns import mask_text
+from teamwright.values.text.secrets import mask_text
 from teamwright.values.typed_data import WrittenSteps
 
 PATIENCE, GLANCE = 10.0, 0.02

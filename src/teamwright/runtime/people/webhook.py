@@ -45,10 +45,8 @@ from teamwright.values.people import (
     is_review,
     signing_key,
 )
-from teamwright.values.text.control_characters import visible
-from teamwright.values.text.display import LONGEST_ERROR, cut, error_text
-from teamwright.values.text.secret_names import HIDDEN
-from teamwright.values.text.secret_patterns import mask_text
+from teamwright.values.text.display import LONGEST_ERROR, cut, error_text, visible
+from teamwright.values.text.secrets import HIDDEN, mask_text
 from teamwright.values.turns.results import StopReason
 from teamwright.values.value import JsonValue, Record
 

@@ -45,7 +45,7 @@ from teamwright.server.routes.interventions import answered_alone, send_answer, 
 from teamwright.server.routes.runs import bounded
 from teamwright.server.state import ServerState, need, visitor_of
 from teamwright.values.people import Answer
-from teamwright.values.text.secret_patterns import mask_text
+from teamwright.values.text.secrets import mask_text
 from teamwright.values.turns.artifacts import is_text_type
 from teamwright.values.turns.results import FINAL, RunSummary
 

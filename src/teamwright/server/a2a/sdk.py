@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from teamwright.errors import AgentError, MissingExtra, ServiceError
-from teamwright.values.text.secret_patterns import mask_text
+from teamwright.values.text.secrets import mask_text
 
 Json = dict[str, Any]
 EXTRA = "a2a"

@@ -28,7 +28,7 @@ from teamwright.server.page.projection import list_artifacts, read_artifact
 from teamwright.values.events.agent import AgentAsked, AgentFailed, AgentReplied
 from teamwright.values.events.run import PersonAnswered, PersonAsked
 from teamwright.values.people import NO, confirmation_key
-from teamwright.values.text.secret_patterns import mask_text, mask_value
+from teamwright.values.text.secrets import mask_text, mask_value
 from teamwright.values.turns.results import FOR_PEOPLE, RunSummary, iso
 
 if TYPE_CHECKING:

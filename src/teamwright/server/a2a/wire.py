@@ -24,7 +24,7 @@ from teamwright.errors import (
 )
 from teamwright.server.error_statuses import RefusedRequest, refusal_of
 from teamwright.values.limits import Limits
-from teamwright.values.text.secret_patterns import mask_text
+from teamwright.values.text.secrets import mask_text
 from teamwright.values.text.validation_messages import reasons_of
 from teamwright.values.value import exact_json
 

@@ -43,7 +43,7 @@ from teamwright.server.state import ServerState
 from teamwright.values.events.run import RunPaused
 from teamwright.values.people import ABORT, EDIT, NO, REJECT, SMALLER, STOP, Answer
 from teamwright.values.text.display import cut, name_text
-from teamwright.values.text.secret_patterns import mask_text
+from teamwright.values.text.secrets import mask_text
 from teamwright.values.turns.results import FOR_PEOPLE
 
 if TYPE_CHECKING:

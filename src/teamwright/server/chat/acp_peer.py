@@ -19,7 +19,7 @@ from pydantic_core import to_json
 
 from teamwright.agents.acp_connection import LONGEST_LINE, METHOD_NOT_FOUND, Incoming, Json, read_message
 from teamwright.errors import TeamwrightError
-from teamwright.values.text.secret_patterns import mask_text
+from teamwright.values.text.secrets import mask_text
 
 PARSE_ERROR, INVALID_REQUEST, INTERNAL = -32700, -32600, -32603
 

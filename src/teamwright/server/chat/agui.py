@@ -47,7 +47,7 @@ from teamwright.server.routes.sockets import HEARTBEAT, SILENCE, CutOff, EventSt
 from teamwright.server.state import MAY_ANSWER, Server, ServerState, need
 from teamwright.values.events.run import PersonAnswered, RunPaused
 from teamwright.values.people import Answer, Answered
-from teamwright.values.text.secret_patterns import mask_text
+from teamwright.values.text.secrets import mask_text
 from teamwright.values.turns.messages import Message
 from teamwright.values.turns.results import FINAL, FOR_PEOPLE, RunSummary
 

@@ -29,7 +29,7 @@ from teamwright.server.routes.sockets import SILENCE, EventStream
 from teamwright.server.state import MAY_READ, Runner, Server, ServerState, need
 from teamwright.strategies.protocol import Members
 from teamwright.strategies.team_conversation import handoff_targets
-from teamwright.values.text.secret_patterns import mask_text
+from teamwright.values.text.secrets import mask_text
 from teamwright.values.turns.results import FINAL, seconds_until
 
 if TYPE_CHECKING:

@@ -32,7 +32,7 @@ from teamwright.server.routes.sockets import SILENCE
 from teamwright.server.state import ServerState, need
 from teamwright.values.events.run import PersonAnswered
 from teamwright.values.people import Answered, Question
-from teamwright.values.text.secret_patterns import mask_text, mask_value
+from teamwright.values.text.secrets import mask_text, mask_value
 from teamwright.values.turns.results import FINAL, FOR_PEOPLE
 
 if TYPE_CHECKING:

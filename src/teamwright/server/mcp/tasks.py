@@ -22,7 +22,7 @@ from teamwright.server.error_responses import require_run
 from teamwright.server.mcp.team_tools import INTERNAL_ERROR, is_crash, tool_result
 from teamwright.server.questions import elicited_answer, input_request
 from teamwright.values.events.agent import AgentAsked, AgentFailed, AgentReplied
-from teamwright.values.text.secret_patterns import mask_text
+from teamwright.values.text.secrets import mask_text
 from teamwright.values.turns.results import FINAL, RunSummary, iso
 
 if TYPE_CHECKING:

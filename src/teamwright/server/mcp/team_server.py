@@ -58,7 +58,7 @@ from teamwright.server.mcp.team_tools import (
 )
 from teamwright.server.page.projection import list_artifacts, read_artifact
 from teamwright.server.state import need
-from teamwright.values.text.secret_patterns import mask_text
+from teamwright.values.text.secrets import mask_text
 from teamwright.values.text.validation_messages import misfits_of
 from teamwright.values.turns.messages import Message
 

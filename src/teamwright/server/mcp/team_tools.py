@@ -25,7 +25,7 @@ from teamwright.server.page.projection import list_artifacts
 from teamwright.server.questions import input_request
 from teamwright.server.routes.runs import MOST_FILES, GivenFile, RequestedRun, bounded, requested_files, requested_task
 from teamwright.server.routes.sockets import HEARTBEAT
-from teamwright.values.text.secret_patterns import mask_text
+from teamwright.values.text.secrets import mask_text
 from teamwright.values.text.validation_messages import misfits_of
 from teamwright.values.turns.messages import digest
 from teamwright.values.turns.results import FINAL

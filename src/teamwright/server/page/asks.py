@@ -33,7 +33,7 @@ from teamwright.values.events.agent import (
 )
 from teamwright.values.key import is_request, split_attempt
 from teamwright.values.text.display import cut
-from teamwright.values.text.secret_patterns import mask_text, mask_value
+from teamwright.values.text.secrets import mask_text, mask_value
 
 LONGEST_TASK = 500
 """Characters of a task that an event shows; the prompt of the turn has all of it."""

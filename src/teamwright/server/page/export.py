@@ -22,7 +22,7 @@ from teamwright.history.kpis import read_kpis
 from teamwright.runtime.recorded.rebuilt_prompts import PromptReplay, TurnPrompt
 from teamwright.server.page.page_events import PAGE_VERSION, encode
 from teamwright.server.page.projection import read_page_events
-from teamwright.values.text.secret_patterns import mask_value
+from teamwright.values.text.secrets import mask_value
 
 if TYPE_CHECKING:
     from teamwright.runtime.engine import Engine

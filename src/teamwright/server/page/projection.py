@@ -53,7 +53,7 @@ from teamwright.values.events.event import AnyDelta, ArgumentsDelta, Event, Fact
 from teamwright.values.events.run import PersonAsked, RunLogged, RunMeasured, RunStarted
 from teamwright.values.events.team import TeamEnded, TeamReopened
 from teamwright.values.people import Question
-from teamwright.values.text.secret_patterns import MaskedStream, mask_text
+from teamwright.values.text.secrets import MaskedStream, mask_text
 from teamwright.values.turns.artifacts import BYTES, Artifact
 
 ENDINGS = (AgentReturned, AgentCallFailed, AgentReplied, AgentFailed, AgentAbandoned)

@@ -28,7 +28,7 @@ from teamwright.values.events.event import Fact
 from teamwright.values.events.team import StepHeldUp, StepSkipped
 from teamwright.values.key import in_scope, join_key, key_and_parents
 from teamwright.values.limits import NOTHING, Usage
-from teamwright.values.text.secret_patterns import mask_text, mask_value
+from teamwright.values.text.secrets import mask_text, mask_value
 from teamwright.values.value import JsonValue
 
 NONE_RESERVED = PageAmounts(tokens=0, usd=0.0, calls=0)

@@ -26,7 +26,7 @@ from teamwright.values.events.run import RunStarted
 from teamwright.values.events.team import TeamEnded, TeamReopened, TeamStarted
 from teamwright.values.key import join_key, key_segments, nearest_key, relative_key, without_attempts
 from teamwright.values.specs.members import COLOR
-from teamwright.values.text.secret_patterns import mask_text, mask_value
+from teamwright.values.text.secrets import mask_text, mask_value
 from teamwright.values.turns.artifacts import Artifact
 from teamwright.values.turns.turn import Purpose
 from teamwright.values.value import Record

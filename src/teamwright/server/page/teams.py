@@ -44,7 +44,7 @@ from teamwright.values.events.team import (
     TeamStepFailed,
 )
 from teamwright.values.key import join_key
-from teamwright.values.text.secret_patterns import mask_text
+from teamwright.values.text.secrets import mask_text
 from teamwright.values.turns.turn import JudgeRecord
 
 MODES: Mapping[str, Literal["subtasks", "compete"]] = {

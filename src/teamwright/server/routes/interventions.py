@@ -30,7 +30,7 @@ from teamwright.values.events.run import PersonAnswered
 from teamwright.values.limits import Limits
 from teamwright.values.people import Answer, Answered, check_answer
 from teamwright.values.specs.manifest import AgentSpec
-from teamwright.values.text.secret_patterns import mask_value
+from teamwright.values.text.secrets import mask_value
 from teamwright.values.turns.results import RunSummary
 from teamwright.values.value import exact_json
 

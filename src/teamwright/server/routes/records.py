@@ -35,7 +35,7 @@ from teamwright.server.routes.runs import beside
 from teamwright.server.state import MAY_ADMIN, MAY_READ, Admin, Server
 from teamwright.server.webhook_notices import WebhookLine
 from teamwright.values.call_limits import text_size
-from teamwright.values.text.secret_patterns import mask_text
+from teamwright.values.text.secrets import mask_text
 from teamwright.values.turns.results import iso
 from teamwright.wings import hooks
 

@@ -38,7 +38,7 @@ from teamwright.server.routes.sockets import After
 from teamwright.server.state import MAY_ADMIN, MAY_READ, MAY_RUN, Runner, Server, ServerState
 from teamwright.teams.team import Team
 from teamwright.values.limits import Limits, SpendForecast, ceiling_of, lowered
-from teamwright.values.text.secret_names import HIDDEN
+from teamwright.values.text.secrets import HIDDEN
 from teamwright.values.turns.results import FINAL, Status
 from teamwright.wings import hooks, required_hook
 

@@ -20,7 +20,7 @@ from teamwright.server.error_responses import NotAllowed, NotKnown, require_run,
 from teamwright.server.event_feeds import Feed, TooSlow
 from teamwright.server.frames import Form, Frame, Item, encode
 from teamwright.server.state import MAY_READ, SUBPROTOCOL, Server, ServerState, need, offers_subprotocol, state_of
-from teamwright.values.text.secret_patterns import mask_text
+from teamwright.values.text.secrets import mask_text
 
 router = APIRouter(tags=["live"])
 HEARTBEAT = 15.0

@@ -24,22 +24,18 @@ from teamwright.teams.manifests.variable_checks import (
     misdirected_keys,
     not_an_address,
 )
-from teamwright.values.names import is_web_address
+from teamwright.values.names import REFERENCE, escape_references, is_web_address, may_refer, variables_of
 from teamwright.values.provider_keys import PROVIDER_KEYS, KeyGrants
 from teamwright.values.specs.manifest import Manifest, Source
-from teamwright.values.text.secret_names import (
+from teamwright.values.text.secrets import (
     HIDDEN,
     NOTIFY,
     OWN_SECRETS,
-    REFERENCE,
-    escape_references,
     has_password,
     is_header,
     is_secret,
     is_secret_name,
     may_hold_secret,
-    may_refer,
-    variables_of,
 )
 
 MOST_SECRETS = 1_000

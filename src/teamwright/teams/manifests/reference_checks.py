@@ -38,7 +38,7 @@ from teamwright.values.people import signing_key
 from teamwright.values.specs.manifest import AgentSpec
 from teamwright.values.specs.model_settings import MAX_TOKENS, settings_schema
 from teamwright.values.specs.tools import TERMINATE
-from teamwright.values.text.secret_names import HIDDEN, is_written_out
+from teamwright.values.text.secrets import HIDDEN, is_written_out
 from teamwright.values.text.validation_messages import misfits_of
 
 KINDS = {"function": FunctionAgent, "a2a": FunctionAgent, "acp": AcpAgent, "model": ModelAgent}

@@ -24,7 +24,7 @@ from teamwright.documents.schema_check import import_path_in, is_import_path
 from teamwright.errors import ManifestError, Problem
 from teamwright.teams.manifests.declarations import Declaration, Declarations, Kind
 from teamwright.teams.manifests.reference_checks import functions_around
-from teamwright.values.names import is_web_address
+from teamwright.values.names import REFERENCE, is_web_address, resolved, variables_of
 from teamwright.values.provider_keys import (
     ALLOW_HOSTS,
     PROVIDER_KEYS,
@@ -36,16 +36,7 @@ from teamwright.values.provider_keys import (
 from teamwright.values.specs.manifest import Manifest
 from teamwright.values.specs.tools import program_of
 from teamwright.values.text.display import cut
-from teamwright.values.text.secret_names import (
-    NAMED_BY_OTHERS,
-    OWN_SECRETS,
-    REFERENCE,
-    is_secret_name,
-    may_hold_secret,
-    resolved,
-    variables_of,
-)
-from teamwright.values.text.secret_patterns import secret_spans
+from teamwright.values.text.secrets import NAMED_BY_OTHERS, OWN_SECRETS, is_secret_name, may_hold_secret, secret_spans
 
 SCRIPTED = "scripted:"
 

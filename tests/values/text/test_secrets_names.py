@@ -5,14 +5,8 @@ from __future__ import annotations
 import pytest
 from pydantic import JsonValue
 
-from teamwright.values.text.secret_names import (
-    escape_references,
-    is_header,
-    is_maskable,
-    is_secret,
-    is_secret_name,
-    known_forms,
-)
+from teamwright.values.names import escape_references
+from teamwright.values.text.secrets import is_header, is_maskable, is_secret, is_secret_name, known_forms
 from tests.growth import assert_linear
 
 # S-06

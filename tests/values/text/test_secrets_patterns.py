@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given, strategies as st
 from pydantic import JsonValue
 
-from teamwright.values.text import secret_names as classification, secret_patterns as patterns
-from teamwright.values.text.secret_names import HIDDEN
-from teamwright.values.text.secret_patterns import MaskedStream, mask_text, mask_value
+from teamwright.values.text import secrets
+from teamwright.values.text.secrets import HIDDEN, MaskedStream, mask_text, mask_value
 from tests.growth import assert_linear, assert_linear_calls
 
 WEB_TOKEN = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.c2lnbmF0dXJl"
@@ -172,9 +171,9 @@ def test_masking_data_takes_time_in_proportion_to_it() -> None:
 
 
 def test_every_name_of_a_secret_contains_a_sign_for_which_texts_are_searched() -> None:
-    words = {*classification._SECRET_WORDS, *classification._SECRET_ENDINGS, *classification._ADDRESSES}
-    assert [word for word in words if not any(sign in word for sign in patterns._NAME_SIGNS)] == []
-    assert any(sign in "tokens" for sign in patterns._NAME_SIGNS)
+    words = {*secrets._SECRET_WORDS, *secrets._SECRET_ENDINGS, *secrets._ADDRESSES}
+    assert [word for word in words if not any(sign in word for sign in secrets._NAME_SIGNS)] == []
+    assert any(sign in "tokens" for sign in secrets._NAME_SIGNS)
 
 
 @pytest.mark.parametrize("size", [1, 7, 1000])

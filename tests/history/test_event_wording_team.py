@@ -6,8 +6,7 @@ from typing import get_args
 
 import pytest
 
-from teamwright.history.event_wording import RUNG_TEXTS, mark_of, note_text
-from teamwright.history.team_wording import plan_note
+from teamwright.history.event_wording import RUNG_TEXTS, mark_of, note_text, plan_note
 from teamwright.values.events.event import Event, Fact
 from teamwright.values.events.run import TimerFired
 from teamwright.values.events.team import (

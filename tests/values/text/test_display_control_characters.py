@@ -7,7 +7,7 @@ import unicodedata
 import pytest
 from hypothesis import given, strategies as st
 
-from teamwright.values.text.control_characters import original, visible, visible_for_editing
+from teamwright.values.text.display import original, visible, visible_for_editing
 from tests.growth import assert_linear
 
 # S-02

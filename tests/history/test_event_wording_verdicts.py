@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from teamwright.history.event_wording import mark_of
-from teamwright.history.team_wording import evaluation_text, is_plain_pass
+from teamwright.history.event_wording import evaluation_text, is_plain_pass, mark_of
 from teamwright.values.events.event import Event
 from teamwright.values.events.team import TeamEvaluationResult
 from teamwright.values.turns.turn import CriterionResult, EvaluationVerdict, JudgeRecord

@@ -15,9 +15,9 @@ import pytest
 from teamwright import Engine, FunctionAgent, Team
 from teamwright.errors import JournalTooNew, JournalUnavailable
 from teamwright.journal.protocol import Batch
-from teamwright.journal.sqlite import layout
+from teamwright.journal.sqlite import database
+from teamwright.journal.sqlite.database import LAYOUT, MIGRATIONS, Execute, check_layout, migrate
 from teamwright.journal.sqlite.journal import SqliteJournal
-from teamwright.journal.sqlite.layout import LAYOUT, MIGRATIONS, Execute, check_layout, migrate
 from teamwright.testing.journal import commit, events
 
 SAID = ["a: twelve metres, as long as a plank", "b: twelve metres, as long as a plank", "c: sawn"]
@@ -39,8 +39,8 @@ def add_queues(execute: Execute) -> None:
 @pytest.fixture
 def with_step(monkeypatch: pytest.MonkeyPatch) -> None:
     """A version of Teamwright that knows one more layout."""
-    monkeypatch.setattr(layout, "MIGRATIONS", (*MIGRATIONS, add_queues))
-    monkeypatch.setattr(layout, "LAYOUT", next_layout())
+    monkeypatch.setattr(database, "MIGRATIONS", (*MIGRATIONS, add_queues))
+    monkeypatch.setattr(database, "LAYOUT", next_layout())
 
 
 def yard(asked: list[str], stop: str = "") -> Team:
@@ -203,15 +203,15 @@ async def test_an_upgrade_is_refused_while_another_process_has_the_database_open
 def test_processes_that_upgrade_one_database_at_once_all_succeed(path: Path) -> None:  # D-08
     program = textwrap.dedent(f"""
         import anyio, sys
-        from teamwright.journal.sqlite import layout
+        from teamwright.journal.sqlite import database
         from teamwright.journal.sqlite.journal import SqliteJournal
 
         def add_queues(execute):
             execute({NEW_COLUMN!r})
 
         async def main():
-            layout.MIGRATIONS = (*layout.MIGRATIONS, add_queues)
-            layout.LAYOUT = {next_layout()!r}
+            database.MIGRATIONS = (*database.MIGRATIONS, add_queues)
+            database.LAYOUT = {next_layout()!r}
             journal = SqliteJournal(sys.argv[1], busy_timeout=30)
             await journal.open()
             assert len(await journal.runs()) == 2
