@@ -1,7 +1,6 @@
 """Counts archaic words in docstrings, comments and docs. Allowed counts, in `tools/words.toml`, may only fall.
 
-`make check` runs it as a program and `tests/test_words.py` as a test. After prose was rewritten,
-`python tools/words.py --lower` writes the lower counts down.
+`make check` runs it. After prose was rewritten, `python tools/words.py --lower` writes the lower counts down.
 """
 
 import ast
