@@ -87,9 +87,7 @@ async def _queues(change: QueueLimits | None, remove_limits: bool) -> list[Queue
     from teamwright.cluster.queue_database import QueueLimits
     from teamwright.cluster.status import cluster_journal
 
-    client = QueueClient(cluster_journal().address)
-    await client.open()
-    try:
+    async with QueueClient(cluster_journal().address) as client:
         if change is not None:
             known = {one.name: one for one in await client.queues.list()}
             before = QueueLimits(change.name) if remove_limits else known.get(change.name, QueueLimits(change.name))
@@ -97,8 +95,6 @@ async def _queues(change: QueueLimits | None, remove_limits: bool) -> list[Queue
             per_minute = before.per_minute if change.per_minute is None else change.per_minute
             await client.queues.limit(QueueLimits(change.name, at_once, per_minute))
         return await client.queues.list()
-    finally:
-        await client.close()
 
 
 def _line(one: QueueLimits) -> str:
@@ -196,23 +192,21 @@ def status(
             from teamwright.cluster.queue_client import QueueClient
             from teamwright.cluster.status import cluster_journal, read_set_aside, read_status
         journal = cluster_journal()
-        client = QueueClient(journal.address)
         await journal.open()
         try:
-            await client.open()
-            while True:
-                found = await read_status(journal, client)
-                if found.parked:
-                    found = replace(found, set_aside=await read_set_aside(client))
-                if json:
-                    write_json(found.to_json(), out)
-                else:
-                    write_result("\n".join(_lines(found)), out)
-                if not follow:
-                    return 0
-                await anyio.sleep(WATCH_SECONDS)
+            async with QueueClient(journal.address) as client:
+                while True:
+                    found = await read_status(journal, client)
+                    if found.parked:
+                        found = replace(found, set_aside=await read_set_aside(client))
+                    if json:
+                        write_json(found.to_json(), out)
+                    else:
+                        write_result("\n".join(_lines(found)), out)
+                    if not follow:
+                        return 0
+                    await anyio.sleep(WATCH_SECONDS)
         finally:
-            await client.close()
             await journal.close()
 
     with redirect_prints():

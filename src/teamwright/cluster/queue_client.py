@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 from uuid import uuid4
 
 from teamwright.cluster.queue_database import (
@@ -69,6 +69,13 @@ class QueueClient:
 
     async def close(self) -> None:
         await self.database.close()
+
+    async def __aenter__(self) -> Self:
+        await self.open()
+        return self
+
+    async def __aexit__(self, *exception: object) -> None:
+        await self.close()
 
     def _has_ended(self, run_id: str) -> str:
         """The condition that the run of a column has ended or was deleted; its parameter: the final statuses."""
@@ -136,10 +143,9 @@ class QueueClient:
         found = client.list_workflows(name=WORKFLOW, status="PENDING", load_input=False, load_output=False)
         return [_drive_of(one) for one in found]
 
-    async def entries(self, *states: EntryState, queue: str | None = None) -> list[QueueEntry]:
+    async def entries(self, *states: EntryState) -> list[QueueEntry]:
         """Return the entries in these states: by priority, and then those first that got their drive first."""
-        where, values = ("TRUE", ()) if queue is None else ("queue = %s", (queue,))
-        found = await self.database.run(lambda client: self._entries(client, where, *values))
+        found = await self.database.run(lambda client: self._entries(client, "TRUE"))
         return [one for one in found if one.state in states]
 
     async def find(self, run_id: str) -> QueueEntry | None:

@@ -83,12 +83,8 @@ async def submit_run(server: Server, request: Request, visitor: Runner, queue: s
         files=prepared.files,
         starts=round(await journal.cluster.now() + new.after, 3) if new.after else None,
     )
-    client = QueueClient(journal.address)
-    try:
-        await client.open()
+    async with QueueClient(journal.address) as client:
         is_new = await client.submit(batch, queue, priority=new.priority, delay=new.after)
-    finally:
-        await client.close()
     if not is_new:
         await require_same_run(journal, batch)
     note_run(request, batch.run_id)
@@ -103,14 +99,10 @@ async def read_cluster(server: Server) -> dict[str, JsonValue]:
     from teamwright.cluster.status import read_set_aside, read_status, schedule_json
     from teamwright.runtime.budget.tenant_budgets import TenantBudgets
 
-    client = QueueClient(journal.address)
-    try:
-        await client.open()
+    async with QueueClient(journal.address) as client:
         found = await read_status(journal, client)
         if found.parked:
             found = replace(found, set_aside=(await read_set_aside(client))[:MOST_SET_ASIDE])
-    finally:
-        await client.close()
     await TenantBudgets(journal).settle_ended()
     budgets: list[JsonValue] = [one.to_json() for one in await journal.budgets.all()]
     schedules: list[JsonValue] = [schedule_json(one) for one in await journal.cluster.schedules.list()]

@@ -239,9 +239,9 @@ def _number(value: object) -> int:
     return int(value) if isinstance(value, int | float) else 0
 
 
-def cluster_journal(journal: str | None = None) -> PostgresJournal:
+def cluster_journal() -> PostgresJournal:
     """Return the journal that the machines of a cluster share, not yet open; raises `UsageError` if it is a file."""
-    found = resolve_journal(journal)
+    found = resolve_journal()
     if not isinstance(found, PostgresJournal):
         raise UsageError(
             "Queues and workers need a journal in Postgres: give its address with --journal URL, or set"
@@ -250,11 +250,12 @@ def cluster_journal(journal: str | None = None) -> PostgresJournal:
     return found
 
 
-async def follow_queued(engine: Engine, run_id: str, after: int = 0) -> AsyncGenerator[Event | AnyDelta]:
+async def follow_queued(engine: Engine, run_id: str) -> AsyncGenerator[Event | AnyDelta]:
     """Yield the events of a run until it has ended or is paused: while it is queued, and on each worker in turn.
 
     Where processes share a transport, pieces of replies come in between.
     """
+    after = 0
     while True:
         async for item in engine.runs.follow(run_id, after, parts=True):
             if isinstance(item, Event):

@@ -255,12 +255,8 @@ async def _submit(submission: Submission, shown: ViewOptions) -> int:
         if submission.times.every is not None:
             await _schedule(journal.cluster.schedules, submission, batch, prepared.team.name, shown)
             return 0
-        client = QueueClient(journal.address)
-        await client.open()
-        try:
+        async with QueueClient(journal.address) as client:
             is_new = await client.submit(batch, submission.queue, priority=submission.priority, delay=delay or 0.0)
-        finally:
-            await client.close()
         place = QueuePlace(submission.queue, starts)
         if not is_new:
             await require_same_run(journal, batch)
@@ -396,12 +392,8 @@ async def resubmit_run(engine: Engine, run_id: str, *, quiet: bool, json: bool, 
         from teamwright.cluster.status import cluster_journal
         from teamwright.cluster.submission import resubmit
 
-    client = QueueClient(cluster_journal().address)
-    await client.open()
-    try:
+    async with QueueClient(cluster_journal().address) as client:
         queue = await resubmit(engine.journal, client, run_id)
-    finally:
-        await client.close()
     if json:
         write_json({"run_id": run_id, "status": "queued", "queue": queue}, out)
         return 0
@@ -422,9 +414,5 @@ async def leave_queue() -> None:
         from teamwright.cluster.queue_client import QueueClient
         from teamwright.cluster.status import cluster_journal
 
-        client = QueueClient(cluster_journal().address)
-        try:
-            await client.open()
+        async with QueueClient(cluster_journal().address) as client:
             await client.delete_ended()
-        finally:
-            await client.close()

@@ -255,6 +255,7 @@ class AwaitedRuns:
         self._engine, self._clock = engine, clock
         self._runs: dict[str, AwaitedRun] = {}
         self._tasks = BackgroundTasks()
+        self._is_closing = False
 
     @asynccontextmanager
     async def opened(self) -> AsyncGenerator[None]:
@@ -264,6 +265,10 @@ class AwaitedRuns:
             yield
         finally:
             await self._tasks.close()
+
+    def close(self) -> None:
+        """End no run from now on, because the server stops: after the restart, its clients find it again."""
+        self._is_closing = True
 
     def restore(self, run_ids: Iterable[str]) -> None:
         """Let clients find their runs again after a restart: where one asks for the same team and task, as ever."""
@@ -293,7 +298,7 @@ class AwaitedRuns:
         run.left_at = self._clock()
         if not run.run_id and not run.waiting:
             self._forget(run)
-        elif not run.waiting and not run.is_answered and not run.is_kept and self._tasks.is_open:
+        elif not (run.waiting or run.is_answered or run.is_kept or self._is_closing) and self._tasks.is_open:
             run.ending = anyio.CancelScope()
             self._tasks.group().start_soon(self._end, run, run.ending, RETURN_SECONDS if after is None else after)
 

@@ -30,7 +30,11 @@ if TYPE_CHECKING:
     from teamwright.runtime.engine import Engine
 
 
+HEARTBEAT = 15.0
+"""Seconds of silence after which a client gets a sign of life, and after which it is checked whether it still may."""
 WINDOW_ITEMS, WINDOW_BYTES = 4096, 8 * 1024 * 1024
+STOPS = frozenset(("run.ended", "run.paused", "run.interrupted"))
+"""The kinds of events after which there may be nothing more to follow."""
 CHUNK = 500
 """How many events are read and projected at once."""
 DRIVEN_HERE, DRIVEN_ELSEWHERE, NOT_DRIVEN = 5.0, 0.1, 1.0
@@ -256,12 +260,14 @@ class Feeds:
         return any((run_id, form) in self._channels for form in PROJECTIONS)
 
     @asynccontextmanager
-    async def follow(self, run_id: str, after: int = 0, *, form: Form = "page") -> AsyncGenerator[Feed]:
-        """Open a feed of a run after an event."""
+    async def follow(
+        self, run_id: str, after: int = 0, *, form: Form = "page", check: Callable[[], object] | None = None
+    ) -> AsyncGenerator[Feed]:
+        """Open a feed of a run after an event; `check` raises where its client has lost the right to it meanwhile."""
         followed = self._channels.get((run_id, form)) or self._begin(run_id, form)
         followed.readers += 1
         try:
-            with Feed(self, followed.channel, after) as feed:
+            with Feed(self, followed.channel, after, check) as feed:
                 yield feed
         finally:
             followed.readers -= 1
@@ -296,8 +302,9 @@ class Feeds:
 class Feed:
     """The place of one client in a channel. `number` is the last event that it got."""
 
-    def __init__(self, feeds: Feeds, channel: Channel, after: int) -> None:
+    def __init__(self, feeds: Feeds, channel: Channel, after: int, check: Callable[[], object] | None) -> None:
         self._feeds, self._channel, self.number = feeds, channel, after
+        self._check, self._checked = check, anyio.current_time()
         self._position: int | None = None
         self._joined: Sequence[Frame] = ()
         self._replay: AsyncIterator[Sequence[Frame]] | None = None
@@ -312,11 +319,18 @@ class Feed:
     def __exit__(self, *_: object) -> None:
         self._channel.remove_reader(self._woken.set)
 
-    async def next(self, seconds: float | None = None) -> Sequence[Frame] | None:
-        """Return the next items; none after `seconds` without any, and `None` where the run or the server has ended.
+    async def next(self) -> Sequence[Frame] | None:
+        """Return the next items; none after some seconds without any, and `None` where the run or the server has ended.
 
-        Raises `TooSlow`, or what makes the record unreadable.
+        Raises `TooSlow`, what makes the record unreadable, and what the check of the client raises.
         """
+        frames = await self._next()
+        if frames is not None and self._check is not None and anyio.current_time() - self._checked >= HEARTBEAT:
+            self._check()
+            self._checked = anyio.current_time()
+        return frames
+
+    async def _next(self) -> Sequence[Frame] | None:
         channel = self._channel
         while not self._feeds.is_closing:
             if self._replay is not None:
@@ -340,7 +354,7 @@ class Feed:
             else:
                 self._was_at_end = channel.is_caught_up
                 self._woken.clear()
-                with anyio.move_on_after(seconds) as waiting:
+                with anyio.move_on_after(HEARTBEAT) as waiting:
                     await self._woken.wait()
                 if waiting.cancelled_caught:
                     return ()

@@ -22,7 +22,7 @@ from teamwright.runtime.tasks import BackgroundTasks
 from teamwright.server.a2a.tasks import FILE, PushConfigs, update_of
 from teamwright.server.credentials import SESSION_PREFIX, Role, Sessions, Tokens, Visitor
 from teamwright.server.driven_runs import AwaitedRuns, DrivenRuns
-from teamwright.server.error_responses import NotAllowed, NotKnown, TooManyTries
+from teamwright.server.error_responses import NotAllowed, NotKnown, TooManyTries, require_run
 from teamwright.server.event_feeds import Feeds
 from teamwright.server.guard import Audit, AuditLine, RateLimit
 from teamwright.server.jobs import JobPool
@@ -30,6 +30,7 @@ from teamwright.server.overview import Inbox, Overview
 from teamwright.server.page.figures import DailyFigures
 from teamwright.server.team_catalogue import Catalogue
 from teamwright.server.webhook_notices import LOG_FILE, WebhookLog, WebhookNotices
+from teamwright.values.turns.results import RunSummary
 
 STRANGERS = (0.5, 60.0)
 """Requests of one address without a valid token, per second and at once; after these, it has to wait."""
@@ -88,6 +89,7 @@ async def open_state(
         RunMetrics(),
     )
     webhook_notices.describe = partial(update_of, engine, state.inbox)
+    feeds.at_close(awaited.close)
     async with (
         webhook_notices.opened(),
         driven.opened() as left,
@@ -175,6 +177,10 @@ def need(connection: HTTPConnection, role: Role) -> Visitor:
     return visitor
 
 
+async def _found_run(server: Annotated[ServerState, Depends(state_of)], run_id: str) -> RunSummary:
+    return await require_run(server.engine, run_id)
+
+
 def _reader(connection: HTTPConnection) -> Visitor:
     return need(connection, "read")
 
@@ -199,3 +205,5 @@ Answerer = Annotated[Visitor, Depends(_answerer)]
 Runner = Annotated[Visitor, Depends(_runner)]
 Admin = Annotated[Visitor, Depends(_admin)]
 """The visitor of a route, who may read, answer questions and steer, start and end runs, or administer the server."""
+FoundRun = Annotated[RunSummary, Depends(_found_run)]
+"""The run that the address of a route names. It comes after the visitor, so that a stranger learns of no run."""

@@ -15,8 +15,7 @@ from teamwright import FunctionAgent, Team
 from teamwright.errors import JournalError
 from teamwright.journal import Journal, MemoryJournal
 from teamwright.journal.sqlite.journal import SqliteJournal
-from teamwright.server import driven_runs as awaited_runs
-from teamwright.server.chat import model_call
+from teamwright.server import driven_runs as awaited_runs, event_feeds
 from tests.kit.server import TestServer, serving
 from tests.kit.terminal import write_team
 from tests.server.conftest import PAIR
@@ -171,7 +170,7 @@ async def test_a_failure_in_a_stream_is_an_item_of_it(tmp_path: Path, monkeypatc
 async def test_a_stream_ends_when_its_token_is_revoked_and_the_run_goes_on(
     tmp_path: Path, teams: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(model_call, "HEARTBEAT", 0.01)
+    monkeypatch.setattr(event_feeds, "HEARTBEAT", 0.01)
     async with serving(MemoryJournal(), tmp_path, [teams]) as server:
         body = {"model": "slow", "messages": [GO], "stream": True}
         async with server.client("run").stream("POST", "/v1/chat/completions", json=body) as answer:

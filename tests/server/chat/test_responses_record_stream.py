@@ -16,6 +16,7 @@ from teamwright import Engine, FunctionAgent, Team, load_team
 from teamwright.errors import JournalError
 from teamwright.journal import MemoryJournal
 from teamwright.journal.sqlite.journal import SqliteJournal
+from teamwright.server import event_feeds
 from teamwright.server.chat import model_call
 from teamwright.server.driven_runs import DrivenRuns
 from teamwright.server.frames import Frame
@@ -144,7 +145,7 @@ async def test_members_that_work_at_once_have_messages_in_the_order_in_which_the
 async def test_a_stream_ends_when_its_token_is_revoked_and_the_run_goes_on(
     doors: Doors, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(model_call, "HEARTBEAT", 0.01)
+    monkeypatch.setattr(event_feeds, "HEARTBEAT", 0.01)
     asked = {"model": "slow", "input": "Go", "stream": True}
     async with doors.server.client("run").stream("POST", "/v1/responses", json=asked) as answer:
         lines = answer.aiter_lines()

@@ -39,7 +39,7 @@ async def items(server: TestServer, run_id: str, after: int = 0) -> list[dict[st
 
 
 async def rest(feed: Feed) -> None:
-    while await feed.next(1) is not None:
+    while await feed.next() is not None:
         pass
 
 
@@ -93,6 +93,7 @@ async def test_a_client_that_falls_behind_is_dropped_with_its_number(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(channel, "WINDOW_ITEMS", 5)
+    monkeypatch.setattr(channel, "HEARTBEAT", 0.2)
     async with serving(MemoryJournal(), tmp_path) as server:
         gate = asyncio.Event()
 
@@ -103,7 +104,7 @@ async def test_a_client_that_falls_behind_is_dropped_with_its_number(
         team = Team("t", members=[FunctionAgent(f"m{number}", wait) for number in range(10)])
         handle = await server.state.engine.start(team, "Go", run_id="long")
         async with server.state.feeds.follow("long", form="events") as feed:
-            while await feed.next(0.2):
+            while await feed.next():
                 pass
             seen = feed.number
             gate.set()
@@ -129,6 +130,7 @@ async def test_a_socket_stays_open_over_a_pause_and_gets_what_follows(tmp_path: 
 
 async def test_silence_is_filled_with_heartbeats(tmp_path: Path, teams: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sockets, "HEARTBEAT", 0.2)
+    monkeypatch.setattr(channel, "HEARTBEAT", 0.2)
     async with serving(MemoryJournal(), tmp_path, [teams]) as server:
         run_id = await start(server, "slow")
         assert {"kind": "heartbeat"} in await items(server, run_id)
@@ -217,7 +219,7 @@ async def test_a_socket_sends_page_events_as_they_are_listed(tmp_path: Path, tea
 async def test_an_end_of_the_token_ends_the_stream(
     tmp_path: Path, teams: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sockets, "HEARTBEAT", 0.1)
+    monkeypatch.setattr(channel, "HEARTBEAT", 0.1)
     async with serving(MemoryJournal(), tmp_path, [teams]) as server:
         run_id = await start(server, "gated")
         async with asyncio.timeout(5), server.client("read").stream("GET", f"/api/runs/{run_id}/stream") as stream:

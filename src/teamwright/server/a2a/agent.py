@@ -41,7 +41,7 @@ from teamwright.server.credentials import Visitor
 from teamwright.server.driven_runs import digest_of_parts
 from teamwright.server.guard import note_run
 from teamwright.server.overview import WaitingQuestion
-from teamwright.server.routes.interventions import answered_alone, send_answer, was_answered
+from teamwright.server.routes.interventions import answered_alone, place_of_answer, send_answers
 from teamwright.server.routes.runs import bounded
 from teamwright.server.state import ServerState, need, visitor_of
 from teamwright.values.people import Answer
@@ -211,14 +211,15 @@ class TeamAgent:
             raise A2AError(INVALID_PARAMS, f"the task {found.id!r} is not of the context {message.context_id[:100]!r}")
         identity = digest_of_parts(visitor.name, found.id, message.message_id)
         async with answered_alone(found.id):
-            if await was_answered(self.server, found.id, identity):
+            history = await self.server.engine.runs.history(found.id)
+            if await place_of_answer(self.server, history, identity) is not None:
                 return found
             if found.status in FINAL:
                 raise A2AError(UNSUPPORTED_OPERATION, f"the task {found.id!r} has ended; send a message of its context")
             text, data, key = _answer_of(message)
             question = _question(await self.server.inbox.open_questions(found), key, found)
             reply = Answer(text=text, data=data, by=visitor.name, id=identity)
-            await send_answer(self.server, found, question.key, reply)
+            await send_answers(self.server, found, {question.key: reply})
         return await self.tasks.find(found.id)
 
     async def cancel(self, task_id: str) -> RunSummary:

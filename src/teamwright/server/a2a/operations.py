@@ -43,9 +43,8 @@ from teamwright.server.a2a.wire import (
 )
 from teamwright.server.chat.chat_completions import CompletionText
 from teamwright.server.error_responses import while_connected
-from teamwright.server.event_feeds import Feed, TooSlow
+from teamwright.server.event_feeds import STOPS, Feed, TooSlow
 from teamwright.server.frames import Frame
-from teamwright.server.routes.sockets import HEARTBEAT
 from teamwright.server.state import need
 from teamwright.values.names import NAME, check_name
 from teamwright.values.turns.results import RunSummary, iso
@@ -151,12 +150,12 @@ def _read_token(token: str) -> _Start:
     raise A2AError(INVALID_PARAMS, "the page token is none that this agent gave")
 
 
-STOPS = frozenset(("run.ended", "run.paused", "run.interrupted", "run.resumed"))
+CHANGES = STOPS | {"run.resumed"}
 """The events after which a task may have another state."""
 
 
 class TaskStream:
-    """The updates of one task for one client; `None` stands for silence that has lasted."""
+    """The updates of one task for one client, `until` it has one of these states; `None` stands for lasting silence."""
 
     def __init__(self, agent: TeamAgent, found: RunSummary, until: AbstractSet[TaskState]) -> None:
         self._agent, self._found, self._until = agent, found, until
@@ -164,16 +163,6 @@ class TaskStream:
         self._sent: list[str] = []
         self._shown: tuple[TaskState, float] | None = None
         self._number = 0
-
-    @classmethod
-    def of_message(cls, agent: TeamAgent, found: RunSummary) -> TaskStream:
-        """Follow a task until it has ended or waits for an answer."""
-        return cls(agent, found, SETTLED)
-
-    @classmethod
-    def of_subscription(cls, agent: TeamAgent, found: RunSummary) -> TaskStream:
-        """Follow a task until it has ended."""
-        return cls(agent, found, TERMINAL)
 
     async def updates(self, history_length: int | None = None) -> AsyncGenerator[Json | None]:
         """Yield the task, then its updates."""
@@ -193,13 +182,13 @@ class TaskStream:
                 return
 
     async def _follow(self, feed: Feed) -> AsyncGenerator[Json | None]:
-        while (frames := await feed.next(HEARTBEAT)) is not None:
+        while (frames := await feed.next()) is not None:
             need(self._agent.request, "read")  # the token may have been revoked meanwhile
             if not frames:
                 yield None
             for update in self._progress(frames):
                 yield update
-            if any(frame.kind in STOPS for frame in frames):
+            if any(frame.kind in CHANGES for frame in frames):
                 for update in await self._changes():
                     yield update
             if self._shown is not None and self._shown[0] in self._until:
@@ -278,14 +267,14 @@ async def send(agent: TeamAgent, asked: SendMessage) -> Json:
 
 
 async def _wait(agent: TeamAgent, found: RunSummary) -> None:
-    async for _ in TaskStream.of_message(agent, found).updates():
+    async for _ in TaskStream(agent, found, SETTLED).updates():
         pass
 
 
 async def stream(agent: TeamAgent, asked: SendMessage) -> Updates:
     """Send a message and follow its task."""
     found = await _sent(agent, asked)
-    return TaskStream.of_message(agent, found).updates(asked.configuration.history_length)
+    return TaskStream(agent, found, SETTLED).updates(asked.configuration.history_length)
 
 
 async def _sent(agent: TeamAgent, asked: SendMessage) -> RunSummary:
@@ -325,7 +314,7 @@ async def cancel(agent: TeamAgent, asked: NamedTask) -> Json:
 async def subscribe(agent: TeamAgent, asked: NamedTask) -> Updates:
     """Follow a task that has not ended."""
     found = await agent.require_open(asked.id)
-    return TaskStream.of_subscription(agent, found).updates()
+    return TaskStream(agent, found, TERMINAL).updates()
 
 
 async def create_config(agent: TeamAgent, asked: PushConfig) -> Json:
@@ -339,15 +328,11 @@ async def create_config(agent: TeamAgent, asked: PushConfig) -> Json:
 
 async def get_config(agent: TeamAgent, asked: NamedConfig) -> Json:
     """Return where updates of a task are sent."""
-    return (await _config(agent, asked)).shown()
-
-
-async def _config(agent: TeamAgent, asked: NamedConfig) -> PushConfig:
     found = await agent.tasks.find(asked.task_id)
     config = agent.server.webhook_notices.pushes.find(found.id, asked.id)
     if config is None:
         raise A2AError(TASK_NOT_FOUND, f"the task {found.id!r} has no push notification config {asked.id[:100]!r}")
-    return config
+    return config.shown()
 
 
 async def list_configs(agent: TeamAgent, asked: NamedConfig) -> Json:

@@ -35,7 +35,7 @@ from teamwright.server.a2a.wire import (
 from teamwright.server.error_responses import NotAllowed, NotKnown, responses
 from teamwright.server.error_statuses import RefusedRequest
 from teamwright.server.guard import note_call
-from teamwright.server.routes.sockets import SILENCE, EventStream
+from teamwright.server.routes.sockets import SILENCE, EventStream, sse
 from teamwright.server.state import MAY_ANSWER, MAY_READ, MAY_RUN, Server
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ async def call_agent(server: Server, request: Request, team: str) -> Response:
         note_call(request, asked.method, is_reading=operation.reads)
         result = await _call(operation, agent, asked.params or {})
     except (A2AError, TeamwrightError, RefusedRequest) as error:
-        return JSONResponse({"jsonrpc": "2.0", "id": id_, "error": _protocol_error(error).rpc_error()})
+        return JSONResponse({"jsonrpc": "2.0", "id": id_, "error": error_of(error).rpc_error()})
 
     def envelope(found: Json) -> Json:
         return {"jsonrpc": "2.0", "id": id_, "result": found}
@@ -223,7 +223,7 @@ async def _http(
             raise A2AError(INVALID_PARAMS, "the body is no object")
         result = await _call(operation, agent, {**value, **(given or {})})
     except (A2AError, TeamwrightError, RefusedRequest) as error:
-        found = _protocol_error(error)
+        found = error_of(error)
         return JSONResponse(found.http_error(), found.kind.status)
     return EventStream(_events(result, dict, A2AError.http_error)) if operation.stream else JSONResponse(result)
 
@@ -234,21 +234,14 @@ async def _call(operation: Operation, agent: TeamAgent, given: Json) -> Any:
     return await operation.call(agent, validated(operation.form, given))
 
 
-def _protocol_error(error: Exception) -> A2AError:
-    if isinstance(error, A2AError):
-        return error
-    assert isinstance(error, TeamwrightError | RefusedRequest)
-    return error_of(error)
-
-
 async def _events(
     updates: Updates, envelope: Callable[[Json], Json], failure: Callable[[A2AError], Json]
 ) -> AsyncGenerator[str]:
     """Yield updates as server-sent events; an error that comes too late for a status is the last of them."""
     try:
         async for update in updates:
-            yield SILENCE if update is None else f"data: {json.dumps(envelope(update))}\n\n"
+            yield SILENCE if update is None else sse(envelope(update))
     except (NotKnown, NotAllowed):
         return
     except (A2AError, TeamwrightError, RefusedRequest) as error:
-        yield f"data: {json.dumps(failure(_protocol_error(error)))}\n\n"
+        yield sse(failure(error_of(error)))

@@ -92,9 +92,11 @@ class A2AError(Exception):
         return {"error": {"code": kind.status, "status": kind.rpc_status, "message": str(self), "details": details}}
 
 
-def error_of(error: TeamwrightError | RefusedRequest) -> A2AError:
-    """Return an error of ours as one of the protocol; one that says nothing about the request is internal."""
+def error_of(error: A2AError | TeamwrightError | RefusedRequest) -> A2AError:
+    """Return an error as one of the protocol; one that says nothing about the request is internal."""
     match error:
+        case A2AError():
+            return error
         case RunNotFound():
             return A2AError(TASK_NOT_FOUND, str(error))
         case NotResumable() | InterventionRefused() | ConversationBusy() | BudgetUnavailable():

@@ -241,7 +241,6 @@ def prompt_text(params: Json) -> str:
     return "".join(pieces)
 
 
-HEARTBEAT = 15.0
 RELEASE_SECONDS = 2.0
 """How long a decision waits for the driver to let go of a run that waits, so that it resumes it."""
 CANCELLED = "cancelled in the editor"
@@ -328,7 +327,7 @@ class EditorSession:
         """Send what happens in the run until it ends, or waits for a text."""
         updates = RunUpdates(self._run, answering_member(self._team))
         async with self._server.feeds.follow(self._run) as feed:
-            while (frames := await feed.next(HEARTBEAT)) is not None:
+            while (frames := await feed.next()) is not None:
                 for frame in frames:
                     is_here = updates.start >= start
                     for update in updates.apply(frame):

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -32,7 +33,7 @@ from teamwright.server.chat.agui_wire import (
     warning,
 )
 from teamwright.server.chat.chat_completions import answering_member
-from teamwright.server.chat.model_call import spoken, sse
+from teamwright.server.chat.model_call import spoken
 from teamwright.server.driven_runs import AwaitedRun, digest_of_parts
 from teamwright.server.error_responses import NotAllowed, NotKnown, require_run, responses
 from teamwright.server.error_statuses import RefusedRequest
@@ -41,12 +42,12 @@ from teamwright.server.guard import note_run
 from teamwright.server.overview import WaitingQuestion
 from teamwright.server.page.page_events import PageRun
 from teamwright.server.questions import interrupt_id, interrupt_of, resumed_answer, run_of
-from teamwright.server.routes.interventions import answered_alone
+from teamwright.server.routes.interventions import answered_alone, place_of_answer
 from teamwright.server.routes.runs import bounded
-from teamwright.server.routes.sockets import HEARTBEAT, SILENCE, CutOff, EventStream
+from teamwright.server.routes.sockets import SILENCE, CutOff, EventStream, sse
 from teamwright.server.state import MAY_ANSWER, Server, ServerState, need
 from teamwright.values.events.run import PersonAnswered, RunPaused
-from teamwright.values.people import Answer, Answered
+from teamwright.values.people import Answer
 from teamwright.values.text.secrets import mask_text
 from teamwright.values.turns.messages import Message
 from teamwright.values.turns.results import FINAL, FOR_PEOPLE, RunSummary
@@ -89,8 +90,6 @@ class AguiCall:
     def leave(self) -> None:
         """Let the client go. Without the end of its part, the run ends in a minute, unless the client comes back."""
         if self._awaited is not None:
-            if self._server.feeds.is_closing:
-                self.keep()  # it is resumed after the restart, and found by the same request
             self._server.awaited.leave(self._awaited, answered=self.is_answered)
             self._awaited = None
 
@@ -201,10 +200,12 @@ class AguiCall:
         async with answered_alone(found.id):
             found = await require_run(self._server.engine, found.id)
             history = await self._server.engine.runs.history(found.id)
-            start = await self._begun(found.id, history, identity)
-            if start is None:
+            place = await place_of_answer(self._server, history, identity)
+            if place is None:
                 start = _last_wait(history, given)
                 await self._answer(found, history, given, visitor.name, identity)
+            else:  # the part that this request began before
+                start = _wait_before(history, place)
         ignored = len(entries) - len(given)
         if ignored:
             self.warnings.append(
@@ -227,16 +228,6 @@ class AguiCall:
         raise RefusedRequest(
             409, "no_such_interrupt", f"no entry of resume names an interrupt of the thread {thread!r}"
         )
-
-    async def _begun(self, run_id: str, history: RunHistory, identity: str) -> int | None:
-        """Return where the part began that this request began before; `None` if it is new."""
-        for event in history.events:
-            if isinstance(event.fact, PersonAnswered) and event.fact.answer.id == identity:
-                return _wait_before(history, event.number)
-        sent = (item.intervention for item in await self._server.engine.journal.inbox(run_id))
-        if any(isinstance(one, Answered) and one.answer.id == identity for one in sent):
-            return _wait_before(history, history.number + 1)
-        return None
 
     async def _answer(
         self, found: RunSummary, history: RunHistory, given: dict[str, ResumeEntry], by: str, identity: str
@@ -351,12 +342,8 @@ class AguiStream:
         if again:  # the client has a part of what follows, to which it would add
             yield {"type": "MESSAGES_SNAPSHOT", "messages": kept}
         projection = RunProjection(part.run_id, answering_member(self._team), again)
-        checked = anyio.current_time()
-        async with self._server.feeds.follow(part.run_id) as feed:
-            while (frames := await feed.next(HEARTBEAT)) is not None:
-                if anyio.current_time() - checked >= HEARTBEAT:
-                    need(self._request, "answer")
-                    checked = anyio.current_time()
+        async with self._server.feeds.follow(part.run_id, check=partial(need, self._request, "answer")) as feed:
+            while (frames := await feed.next()) is not None:
                 if not frames:
                     yield None
                 for frame in frames:

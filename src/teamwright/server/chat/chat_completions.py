@@ -22,10 +22,10 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from teamwright.errors import TeamwrightError, UnknownName
 from teamwright.runtime.run_request import RunRequest
-from teamwright.server.chat.model_call import DONE, ModelCall, Retry, key_run, last_from_user, spoken, sse
+from teamwright.server.chat.model_call import DONE, ModelCall, Retry, key_run, last_from_user, spoken
 from teamwright.server.error_responses import NotAllowed, NotKnown, error_response, responses
 from teamwright.server.frames import Frame, WithheldEnding
-from teamwright.server.routes.sockets import SILENCE, EventStream
+from teamwright.server.routes.sockets import SILENCE, EventStream, sse
 from teamwright.server.state import MAY_READ, Runner, Server, ServerState, need
 from teamwright.strategies.protocol import Members
 from teamwright.strategies.team_conversation import handoff_targets

@@ -6,22 +6,20 @@ finds its run. A client that leaves ends the run, unless it is to go on.
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from functools import partial
+from typing import TYPE_CHECKING, Annotated
 
-import anyio
 from fastapi import Depends, Header, Request
 
 from teamwright.errors import UsageError
 from teamwright.server.driven_runs import identity_of, run_id_of
 from teamwright.server.error_responses import while_connected
-from teamwright.server.event_feeds import TooSlow
+from teamwright.server.event_feeds import STOPS, TooSlow
 from teamwright.server.frames import Frame
 from teamwright.server.guard import note_run
 from teamwright.server.routes.runs import bounded
-from teamwright.server.routes.sockets import HEARTBEAT
 from teamwright.server.state import ServerState, need
 from teamwright.values.turns.messages import Message
 
@@ -29,10 +27,6 @@ if TYPE_CHECKING:
     from teamwright.runtime.run_request import RunRequest
     from teamwright.server.credentials import Role, Visitor
     from teamwright.values.turns.results import RunResult
-
-
-STOPS = frozenset(("run.ended", "run.paused", "run.interrupted"))
-"""The events after which there may be nothing more to stream."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +94,6 @@ class ModelCall:
 
     def leave(self) -> None:
         """Let the client go, with its answer or without; the run of a stream that was closed ends at once."""
-        self.keep(is_kept=self._server.feeds.is_closing)  # it is resumed after the restart, and found by this request
         self._server.awaited.leave(self._run, answered=self._is_answered, after=0.0 if self._is_stream else None)
 
     async def result(self) -> RunResult:
@@ -129,14 +122,10 @@ async def followed(server: ServerState, request: Request, run_id: str, role: Rol
 
     Who is too slow misses the rest. Raises `NotKnown` or `NotAllowed` where the visitor has lost the role.
     """
-    checked, number, last = anyio.current_time(), 0, None
-    has_stopped = False
-    async with server.feeds.follow(run_id, form="events") as feed:
+    number, last, has_stopped = 0, None, False
+    async with server.feeds.follow(run_id, form="events", check=partial(need, request, role)) as feed:
         try:
-            while (frames := await feed.next(HEARTBEAT)) is not None:
-                if anyio.current_time() - checked >= HEARTBEAT:
-                    need(request, role)
-                    checked = anyio.current_time()
+            while (frames := await feed.next()) is not None:
                 yield frames
                 number = max([number, *(frame.number for frame in frames if frame.number is not None)])
                 has_stopped = has_stopped or any(frame.kind in STOPS for frame in frames)
@@ -167,12 +156,6 @@ def last_from_user(role: str, text: str) -> str:
     if role == "assistant":
         raise UsageError("The last message has to be the user's.")
     return text
-
-
-def sse(value: dict[str, Any], event: str = "") -> str:
-    """Return a server-sent event with an object as its data."""
-    head = f"event: {event}\n" if event else ""
-    return f"{head}data: {json.dumps(value)}\n\n"
 
 
 DONE = "data: [DONE]\n\n"

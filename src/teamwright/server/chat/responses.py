@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import anyio
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import JSONResponse, Response
-from msgspec.structs import replace
 from pydantic import JsonValue
 
 from teamwright.agents.attachments import Attachment
@@ -151,24 +150,20 @@ class ResponseRequest:
         if content.files:
             await read_files(team, content.files)
         history = [spoken(one.role, one.text, one.member or None) for one in content.before]
-        if self._previous is None:
-            conversation = None if asked.conversation is None else asked.conversation.id
-            new = RunRequest(team, content.task, conversation=conversation, history=history, attachments=content.files)
-            return lambda run_id: _ready(new, run_id)
-        previous = self._previous
 
-        async def after(run_id: str) -> RunRequest:
-            conversation, continues = await self._place(previous, run_id)
+        async def make(run_id: str) -> RunRequest:
+            conversation, continues = await self._place(run_id)
             return RunRequest(
                 team,
                 content.task,
                 run_id=run_id,
                 conversation=conversation,
                 continues=continues,
+                history=history,
                 attachments=content.files,
             )
 
-        return after
+        return make
 
     def _content(self) -> _Content:
         """Return what the input says: without a conversation, the messages before the last one are its history."""
@@ -183,12 +178,15 @@ class ResponseRequest:
             raise UsageError("What the team has said is known here: send what is new, all of it the user's.")
         return _Content("\n\n".join(filter(None, [given, *(one.text for one in messages)])), [], files)
 
-    async def _place(self, previous: RunSummary, run_id: str) -> tuple[str | None, str | None]:
+    async def _place(self, run_id: str) -> tuple[str | None, str | None]:
         """Return the conversation of a run, and the run that it continues where it is not the conversation's last.
 
         A run that exists is the same one again, if it continues the same. Who continues an earlier turn branches off.
         """
-        conversations, name = self._server.engine.conversations, previous.conversation or previous.id
+        previous, conversations = self._previous, self._server.engine.conversations
+        if previous is None:
+            return None if self._asked.conversation is None else self._asked.conversation.id, None
+        name = previous.conversation or previous.id
         known = await self._server.engine.runs.find(run_id)
         if known is not None:
             if await conversations.before(run_id) != previous.id:
@@ -199,10 +197,6 @@ class ResponseRequest:
         if await conversations.head(name) == previous.id:
             return name, None
         return None, previous.id
-
-
-async def _ready(new: RunRequest, run_id: str) -> RunRequest:
-    return replace(new, run_id=run_id)
 
 
 router = APIRouter(prefix="/v1/responses", tags=["openai"])

@@ -23,12 +23,12 @@ from teamwright.errors import RunNotFound, TeamwrightError
 from teamwright.history.run_history import RunHistory
 from teamwright.runtime.recorded.reader import deleted_is_not_found
 from teamwright.server.chat.chat_completions import failure_text
-from teamwright.server.chat.model_call import DONE, sse
+from teamwright.server.chat.model_call import DONE
 from teamwright.server.chat.responses_output import OutputMessages
 from teamwright.server.error_responses import NotAllowed, NotKnown, openai_type, require_run
 from teamwright.server.error_statuses import refusal_of
 from teamwright.server.frames import EventProjection, Frame
-from teamwright.server.routes.sockets import SILENCE
+from teamwright.server.routes.sockets import SILENCE, sse
 from teamwright.server.state import ServerState, need
 from teamwright.values.events.run import PersonAnswered
 from teamwright.values.people import Answered, Question

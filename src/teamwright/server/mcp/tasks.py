@@ -7,13 +7,11 @@ record was read.
 
 from __future__ import annotations
 
-import asyncio
 from collections import OrderedDict
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
-from weakref import WeakValueDictionary
 
 import anyio
 
@@ -21,6 +19,7 @@ from teamwright.errors import InterventionRefused, NotResumable, RunNotFound, Te
 from teamwright.server.error_responses import require_run
 from teamwright.server.mcp.team_tools import INTERNAL_ERROR, is_crash, tool_result
 from teamwright.server.questions import elicited_answer, input_request
+from teamwright.server.routes.interventions import answered_alone
 from teamwright.values.events.agent import AgentAsked, AgentFailed, AgentReplied
 from teamwright.values.text.secrets import mask_text
 from teamwright.values.turns.results import FINAL, RunSummary, iso
@@ -81,7 +80,6 @@ class RunTasks:
     def __init__(self, server: ServerState) -> None:
         self._server = server
         self._read: OrderedDict[str, RunProgress] = OrderedDict()
-        self._answering: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def created(self, run_id: str) -> Json:
         """Return the first state of a task, whose run is in the journal."""
@@ -106,10 +104,9 @@ class RunTasks:
 
         Raises `UsageError` with what is wrong about responses; the others count.
         """
-        one_at_a_time = self._answering.setdefault(run_id, asyncio.Lock())
         wrong: list[str] = []
         with anyio.CancelScope(shield=True):  # a client that leaves meanwhile leaves no answer that no one goes on with
-            async with one_at_a_time:
+            async with answered_alone(run_id):
                 wrong = await self._answer(run_id, responses, by)
             await self._server.driven.resume_if_paused(run_id)
         if wrong:

@@ -19,12 +19,11 @@ from teamwright.errors import UsageError
 from teamwright.runtime.run_request import RunRequest
 from teamwright.server.error_responses import require_run
 from teamwright.server.error_statuses import RefusedRequest
-from teamwright.server.event_feeds import TooSlow
+from teamwright.server.event_feeds import STOPS, TooSlow
 from teamwright.server.masked_json import masked
 from teamwright.server.page.projection import list_artifacts
 from teamwright.server.questions import input_request
 from teamwright.server.routes.runs import MOST_FILES, GivenFile, RequestedRun, bounded, requested_files, requested_task
-from teamwright.server.routes.sockets import HEARTBEAT
 from teamwright.values.text.secrets import mask_text
 from teamwright.values.text.validation_messages import misfits_of
 from teamwright.values.turns.messages import digest
@@ -121,7 +120,6 @@ def waits_for_person(run_id: str, waiting: list[WaitingQuestion], *, has_schema:
 Arguments = TypeVar("Arguments", bound=BaseModel)
 WAIT_SECONDS = 45.0
 """How long a call waits for the end of its run: clients give up after a minute, and can't say so before."""
-STOPS = frozenset(("run.ended", "run.paused", "run.interrupted"))
 KEY_META = "teamwright/idempotency-key"
 """What the `_meta` of a call names so that the same call again finds its run."""
 LONGEST_KEY = 255
@@ -299,7 +297,7 @@ class TeamTools:
             is_answered = True
             return result
         finally:
-            run.is_kept = run.is_kept or is_answered or server.feeds.is_closing
+            run.is_kept = run.is_kept or is_answered
             server.awaited.leave(run, answered=is_answered)
 
     async def wait(self, run_id: str, caller: Caller, *, state: str | None = None, has_schema: bool = False) -> Json:
@@ -323,7 +321,7 @@ class TeamTools:
         server, turns = self._server, 0
         async with server.feeds.follow(run_id, form="events") as feed:
             try:
-                while (frames := await feed.next(HEARTBEAT)) is not None:
+                while (frames := await feed.next()) is not None:
                     for frame in frames:
                         if frame.kind == "agent.asked" and (item := json.loads(frame.text))["member_kind"] != "team":
                             turns += 1

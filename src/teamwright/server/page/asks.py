@@ -93,22 +93,9 @@ def project_replied(builder: EventBuilder, fact: AgentReplied) -> None:
     if ask.is_team:
         _end_team(builder, ask, fact)
         return
-    builder.add(
-        PageExpertResult(
-            **builder.head(ask.expert),
-            text=builder.text(*(ref.body for ref in fact.messages)),
-            purpose=ask.purpose,
-            step=ask.step,
-            data=builder.value(fact.data),
-            usage=page_value(PageUsage, fact.usage),
-            cost=fact.usage.usd,
-            seconds=_seconds(builder, ask.began),
-            truncated=fact.truncated,
-            warnings=tuple(map(mask_text, fact.warnings)),
-            artifacts=page_artifacts(fact.artifacts),
-            transfer_to=fact.transfer_to or "",
-        )
-    )
+    artifacts = page_artifacts(fact.artifacts)
+    result = _result(builder, ask, fact)
+    builder.add(result.changed(truncated=fact.truncated, artifacts=artifacts, transfer_to=fact.transfer_to or ""))
     if ask.step and ask.purpose == "work" and not ask.team.records_steps:
         builder.set_step(ask.step, "completed", members=(ask.member,))
 
@@ -125,23 +112,24 @@ def project_failed(builder: EventBuilder, fact: AgentFailed) -> None:
     if ask.is_check:
         builder.add(PageWarning(**builder.head(), text=failure.message, code=fact.kind))
         return
-    builder.add(
-        PageExpertResult(
-            **builder.head(ask.expert),
-            text=builder.text(*(ref.body for ref in fact.messages)),
-            purpose=ask.purpose,
-            step=ask.step,
-            data=builder.value(fact.data),
-            usage=page_value(PageUsage, fact.usage),
-            cost=fact.usage.usd,
-            seconds=_seconds(builder, ask.began),
-            failure=failure,
-            warnings=tuple(map(mask_text, fact.warnings)),
-        )
-    )
+    builder.add(_result(builder, ask, fact).changed(failure=failure))
     if ask.step and ask.purpose == "work" and not ask.team.records_steps:
         state = "cancelled" if fact.error == "cancelled" else "failed"
         builder.set_step(ask.step, state, members=(ask.member,), reason=fact.message)
+
+
+def _result(builder: EventBuilder, ask: AskAtWork, fact: AgentReplied | AgentFailed) -> PageExpertResult:
+    return PageExpertResult(
+        **builder.head(ask.expert),
+        text=builder.text(*(ref.body for ref in fact.messages)),
+        purpose=ask.purpose,
+        step=ask.step,
+        data=builder.value(fact.data),
+        usage=page_value(PageUsage, fact.usage),
+        cost=fact.usage.usd,
+        seconds=_seconds(builder, ask.began),
+        warnings=tuple(map(mask_text, fact.warnings)),
+    )
 
 
 def _end_team(

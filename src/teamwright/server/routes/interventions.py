@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 from weakref import WeakValueDictionary
 
 import anyio
@@ -18,12 +18,12 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue
 
 from teamwright.errors import InterventionRefused, UsageError
 from teamwright.runtime.people.interventions import Receipt
-from teamwright.server.error_responses import require_run, responses, while_connected
+from teamwright.server.error_responses import responses, while_connected
 from teamwright.server.jobs import FEW_LINES, PLAN_DIFFERENCE, difference, lines_of
 from teamwright.server.masked_json import contains_mask, masked, unmasked
 from teamwright.server.overview import WaitingQuestion
 from teamwright.server.routes.runs import check_raise
-from teamwright.server.state import MAY_READ, Answerer, Reader, Runner, Server, ServerState
+from teamwright.server.state import MAY_READ, Answerer, FoundRun, Reader, Runner, Server, ServerState
 from teamwright.strategies.plan.change import plan_after
 from teamwright.strategies.plan.versions import NO_PLAN
 from teamwright.values.events.run import PersonAnswered
@@ -33,6 +33,10 @@ from teamwright.values.specs.manifest import AgentSpec
 from teamwright.values.text.secrets import mask_value
 from teamwright.values.turns.results import RunSummary
 from teamwright.values.value import exact_json
+
+if TYPE_CHECKING:
+    from teamwright.history.run_history import RunHistory
+
 
 router = APIRouter(prefix="/api/runs/{run_id}", tags=["interventions"])
 inbox_router = APIRouter(prefix="/api/inbox", tags=["interventions"])
@@ -152,27 +156,25 @@ async def read_inbox(server: Server) -> list[WaitingQuestion]:
 
 
 @router.get("/questions", responses=responses(404), dependencies=[MAY_READ])
-async def list_questions(server: Server, run_id: str) -> list[WaitingQuestion]:
+async def list_questions(server: Server, run: FoundRun) -> list[WaitingQuestion]:
     """Return what the run waits for."""
-    found = await server.inbox.questions_of(await require_run(server.engine, run_id))
+    found = await server.inbox.questions_of(run)
     return [WaitingQuestion.model_validate(masked(one.model_dump())) for one in found]
 
 
 @router.post("/answers", status_code=202, responses=responses(404, 409))
-async def answer_question(server: Server, visitor: Answerer, run_id: str, given: GivenAnswer) -> TakenAnswer:
+async def answer_question(server: Server, visitor: Answerer, summary: FoundRun, given: GivenAnswer) -> TakenAnswer:
     """Answer a question. A run that paused for it, and that this server drove, goes on."""
-    summary = await require_run(server.engine, run_id)
-    resumed = await send_answer(server, summary, given.key, Answer(text=given.text, data=given.data, by=visitor.name))
-    return TakenAnswer(run_id=run_id, key=given.key, resumed=resumed)
-
-
-async def send_answer(server: ServerState, summary: RunSummary, key: str, reply: Answer) -> bool:
-    """Answer a question of a run, with the secrets that its client was shown masked; returns whether it was resumed."""
-    return await send_answers(server, summary, {key: reply})
+    reply = Answer(text=given.text, data=given.data, by=visitor.name)
+    resumed = await send_answers(server, summary, {given.key: reply})
+    return TakenAnswer(run_id=summary.id, key=given.key, resumed=resumed)
 
 
 async def send_answers(server: ServerState, summary: RunSummary, replies: Mapping[str, Answer]) -> bool:
-    """Answer questions of a run by their keys, all of them or none; returns whether it was resumed."""
+    """Answer questions of a run by their keys, all of them or none; returns whether it was resumed.
+
+    What its client was shown masked is sent with its secrets.
+    """
     if contains_mask([one for reply in replies.values() for one in (reply.text, reply.data)]):
         asked = {one.key: one for one in await server.inbox.questions_of(summary)}
         restored = {key: asked[key].unmasked(one.text, one.data) for key, one in replies.items() if key in asked}
@@ -199,42 +201,38 @@ async def answered_alone(run_id: str) -> AsyncGenerator[None]:
         yield
 
 
-async def was_answered(server: ServerState, run_id: str, identity: str) -> bool:
-    """Whether the run has, or will have, an answer of this message: its client sends it again."""
-    sent = (item.intervention for item in await server.engine.journal.inbox(run_id))
-    if any(isinstance(one, Answered) and one.answer.id == identity for one in sent):
-        return True
-    events = (await server.engine.runs.history(run_id)).events
-    return any(isinstance(one.fact, PersonAnswered) and one.fact.answer.id == identity for one in events)
+async def place_of_answer(server: ServerState, history: RunHistory, identity: str) -> int | None:
+    """Return the event that is an answer of this message, or will be; `None` unless its client sends it again."""
+    for event in history.events:
+        if isinstance(event.fact, PersonAnswered) and event.fact.answer.id == identity:
+            return event.number
+    sent = (item.intervention for item in await server.engine.journal.inbox(history.events[0].run_id))
+    return history.number + 1 if any(isinstance(one, Answered) and one.answer.id == identity for one in sent) else None
 
 
 @router.post("/messages", status_code=202, responses=responses(404, 409))
-async def say(server: Server, visitor: Answerer, run_id: str, given: GivenMessage) -> InterventionReceipt:
+async def say(server: Server, visitor: Answerer, run: FoundRun, given: GivenMessage) -> InterventionReceipt:
     """Tell the members something; each reads it with its next turn."""
-    await require_run(server.engine, run_id)
-    return _receipt(await server.engine.runs.say(run_id, given.text, to=given.to, by=visitor.name))
+    return _receipt(await server.engine.runs.say(run.id, given.text, to=given.to, by=visitor.name))
 
 
 @router.post("/members/{member}/pause", status_code=202, responses=responses(404, 409))
-async def pause_member(server: Server, visitor: Answerer, run_id: str, member: str) -> InterventionReceipt:
+async def pause_member(server: Server, visitor: Answerer, run: FoundRun, member: str) -> InterventionReceipt:
     """Let a member wait before its next turn."""
-    await require_run(server.engine, run_id)
-    return _receipt(await server.engine.runs.pause_member(run_id, member, by=visitor.name))
+    return _receipt(await server.engine.runs.pause_member(run.id, member, by=visitor.name))
 
 
 @router.post("/members/{member}/resume", status_code=202, responses=responses(404, 409))
-async def resume_member(server: Server, visitor: Answerer, run_id: str, member: str) -> InterventionReceipt:
+async def resume_member(server: Server, visitor: Answerer, run: FoundRun, member: str) -> InterventionReceipt:
     """Let a paused member go on; a run that paused for it, and that this server drove, goes on too."""
-    await require_run(server.engine, run_id)
-    receipt = _receipt(await server.engine.runs.resume_member(run_id, member, by=visitor.name))
-    await server.driven.resume_if_paused(run_id)
+    receipt = _receipt(await server.engine.runs.resume_member(run.id, member, by=visitor.name))
+    await server.driven.resume_if_paused(run.id)
     return receipt
 
 
 @router.post("/members", status_code=202, responses=responses(404, 409))
-async def add_member(server: Server, visitor: Runner, run_id: str, given: GivenMember) -> InterventionReceipt:
+async def add_member(server: Server, visitor: Runner, run: FoundRun, given: GivenMember) -> InterventionReceipt:
     """Add a member to the team of a run."""
-    await require_run(server.engine, run_id)
     if given.source is not None:
         spec: AgentSpec | dict[str, JsonValue] = await anyio.to_thread.run_sync(
             server.catalogue.agent, given.source, given.name
@@ -243,32 +241,29 @@ async def add_member(server: Server, visitor: Runner, run_id: str, given: GivenM
         spec = given.spec.declaration()
     else:
         raise UsageError(f"The new member {given.name!r} needs a source, or a spec.")
-    return _receipt(await server.engine.runs.add_member(run_id, given.name, spec, by=visitor.name))
+    return _receipt(await server.engine.runs.add_member(run.id, given.name, spec, by=visitor.name))
 
 
 @router.delete("/members/{member}", status_code=202, responses=responses(404, 409))
-async def remove_member(server: Server, visitor: Runner, run_id: str, member: str) -> InterventionReceipt:
+async def remove_member(server: Server, visitor: Runner, run: FoundRun, member: str) -> InterventionReceipt:
     """Remove a member from the team of a run; what it has done is kept."""
-    await require_run(server.engine, run_id)
-    return _receipt(await server.engine.runs.remove_member(run_id, member, by=visitor.name))
+    return _receipt(await server.engine.runs.remove_member(run.id, member, by=visitor.name))
 
 
 @router.get("/plan", responses=responses(404), dependencies=[MAY_READ])
-async def read_plan(server: Server, run_id: str) -> PresentPlan:
+async def read_plan(server: Server, run: FoundRun) -> PresentPlan:
     """Return the present plan of a run's team; `null` if its strategy records none."""
-    await require_run(server.engine, run_id)
-    return PresentPlan.model_validate(masked({"plan": (await server.engine.runs.history(run_id)).plan()}))
+    return PresentPlan.model_validate(masked({"plan": (await server.engine.runs.history(run.id)).plan()}))
 
 
 @router.post("/plan/difference", responses=responses(404, 409))
 async def compare_plan(
-    server: Server, request: Request, visitor: Reader, run_id: str, given: GivenPlan
+    server: Server, request: Request, visitor: Reader, run: FoundRun, given: GivenPlan
 ) -> ShownDifference:
     """Return what a plan, or a change of it, would change, without changing it."""
-    await require_run(server.engine, run_id)
     if not isinstance(given.plan, dict):
-        raise InterventionRefused(f"Run {run_id!r} can't take it: {NO_PLAN}.")
-    present = (await server.engine.runs.history(run_id)).plan()
+        raise InterventionRefused(f"Run {run.id!r} can't take it: {NO_PLAN}.")
+    present = (await server.engine.runs.history(run.id)).plan()
     # Both are masked first: the difference to a guess would tell a reader whether it is the secret.
     shown = mask_value(present)
     before, after = lines_of(shown), lines_of(plan_after(shown, mask_value(given.plan)))
@@ -281,30 +276,27 @@ async def compare_plan(
 
 
 @router.post("/plan", status_code=202, responses=responses(404, 409))
-async def edit_plan(server: Server, visitor: Runner, run_id: str, given: GivenPlan) -> InterventionReceipt:
+async def edit_plan(server: Server, visitor: Runner, run: FoundRun, given: GivenPlan) -> InterventionReceipt:
     """Replace the plan of a run's team, or change it; what is done stays done."""
-    await require_run(server.engine, run_id)
     plan = given.plan
     if contains_mask(plan):
-        plan = unmasked(plan, (await server.engine.runs.history(run_id)).plan())
-    return _receipt(await server.engine.runs.edit_plan(run_id, plan, by=visitor.name))
+        plan = unmasked(plan, (await server.engine.runs.history(run.id)).plan())
+    return _receipt(await server.engine.runs.edit_plan(run.id, plan, by=visitor.name))
 
 
 @router.post("/plan/restore", status_code=202, responses=responses(404, 409))
-async def restore_plan(server: Server, visitor: Runner, run_id: str, given: GivenVersion) -> InterventionReceipt:
+async def restore_plan(server: Server, visitor: Runner, run: FoundRun, given: GivenVersion) -> InterventionReceipt:
     """Make the plan of a run's team as it was in an earlier version; what is done stays done."""
-    await require_run(server.engine, run_id)
-    return _receipt(await server.engine.runs.restore_plan(run_id, given.version, by=visitor.name))
+    return _receipt(await server.engine.runs.restore_plan(run.id, given.version, by=visitor.name))
 
 
 @router.post("/steps/{step}/stop", status_code=202, responses=responses(404, 409))
 async def stop_step(
-    server: Server, visitor: Runner, run_id: str, step: str, given: GivenReason | None = None
+    server: Server, visitor: Runner, run: FoundRun, step: str, given: GivenReason | None = None
 ) -> InterventionReceipt:
     """Stop one step of a run's team; the others go on without its result."""
-    await require_run(server.engine, run_id)
     reason = "" if given is None else given.reason
-    return _receipt(await server.engine.runs.stop_step(run_id, step, reason=reason, by=visitor.name))
+    return _receipt(await server.engine.runs.stop_step(run.id, step, reason=reason, by=visitor.name))
 
 
 class RaisedLimits(Limits, defer_build=False):
@@ -312,11 +304,10 @@ class RaisedLimits(Limits, defer_build=False):
 
 
 @router.post("/limits", status_code=202, responses=responses(404, 409))
-async def raise_budget(server: Server, visitor: Runner, run_id: str, given: RaisedLimits) -> InterventionReceipt:
+async def raise_budget(server: Server, visitor: Runner, run: FoundRun, given: RaisedLimits) -> InterventionReceipt:
     """Raise limits of the run and of its team."""
-    await require_run(server.engine, run_id)
     check_raise(given, visitor)
-    return _receipt(await server.engine.runs.raise_budget(run_id, given, by=visitor.name))
+    return _receipt(await server.engine.runs.raise_budget(run.id, given, by=visitor.name))
 
 
 def _receipt(receipt: Receipt) -> InterventionReceipt:

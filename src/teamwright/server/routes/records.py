@@ -32,7 +32,7 @@ from teamwright.server.page.figures import FiguresOverTime
 from teamwright.server.page.page_events import encode
 from teamwright.server.page.projection import list_artifacts, read_artifact, read_page_events
 from teamwright.server.routes.runs import beside
-from teamwright.server.state import MAY_ADMIN, MAY_READ, Admin, Server
+from teamwright.server.state import MAY_ADMIN, MAY_READ, Admin, FoundRun, Server
 from teamwright.server.webhook_notices import WebhookLine
 from teamwright.values.call_limits import text_size
 from teamwright.values.text.secrets import mask_text
@@ -65,40 +65,36 @@ FOUND: dict[int | str, dict[str, Any]] = {
 
 
 @router.get("/checkpoints", responses=responses(404), dependencies=[MAY_READ])
-async def list_checkpoints(server: Server, run_id: str) -> list[dict[str, JsonValue]]:
+async def list_checkpoints(server: Server, run: FoundRun) -> list[dict[str, JsonValue]]:
     """Return the points of a run at which a fork can start."""
-    await require_run(server.engine, run_id)
-    return [masked(point.to_json()) for point in await server.engine.runs.checkpoints(run_id)]
+    return [masked(point.to_json()) for point in await server.engine.runs.checkpoints(run.id)]
 
 
 @router.get("/diff/{other}", responses=responses(404), dependencies=[MAY_READ])
-async def compare_runs(server: Server, run_id: str, other: str) -> dict[str, JsonValue]:
+async def compare_runs(server: Server, run: FoundRun, other: str) -> dict[str, JsonValue]:
     """Compare two runs: their turns aligned by key, members, figures and manifests; `a` is this run."""
     runs = server.engine.runs
-    await require_run(server.engine, run_id)
     await require_run(server.engine, other)
-    a, b = await runs.history(run_id), await runs.history(other)
-    return masked(compare(a, b, await runs.result(run_id), await runs.result(other)).to_json())
+    a, b = await runs.history(run.id), await runs.history(other)
+    return masked(compare(a, b, await runs.result(run.id), await runs.result(other)).to_json())
 
 
 @router.get("/kpis", responses=responses(404), dependencies=[MAY_READ])
 async def measure_run(
     server: Server,
-    run_id: str,
+    run: FoundRun,
     gate: Annotated[list[str], Query(max_length=20, description="thresholds, such as pass_rate>=0.8")] = [],  # noqa: B006
 ) -> dict[str, JsonValue]:
     """Measure a run: pass rate, tokens, coordination, latency; with `gate`, say which thresholds it passes."""
-    await require_run(server.engine, run_id)
     gates = read_gates(gate or ["default"])
-    found = await read_kpis(server.engine.journal, run_id)
+    found = await read_kpis(server.engine.journal, run.id)
     return masked({**found.to_json(), "gates": [one.to_json() for one in check_gates(gates, found)]})
 
 
 @router.get("/artifacts", responses=responses(404), dependencies=[MAY_READ])
-async def artifacts(server: Server, run_id: str) -> list[dict[str, JsonValue]]:
+async def artifacts(server: Server, run: FoundRun) -> list[dict[str, JsonValue]]:
     """Return the files and large texts that the run's members stored."""
-    await require_run(server.engine, run_id)
-    return [one.to_json() for one in await list_artifacts(server.engine.journal, run_id)]
+    return [one.to_json() for one in await list_artifacts(server.engine.journal, run.id)]
 
 
 @router.get(
@@ -107,10 +103,9 @@ async def artifacts(server: Server, run_id: str) -> list[dict[str, JsonValue]]:
     response_class=Response,
     dependencies=[MAY_READ],
 )
-async def artifact(server: Server, run_id: str, hash: str) -> Response:
+async def artifact(server: Server, run: FoundRun, hash: str) -> Response:
     """Return the content of an artifact, always as a download: a browser never shows it as a page."""
-    await require_run(server.engine, run_id)
-    found, content = await read_artifact(server.engine.journal, run_id, hash)
+    found, content = await read_artifact(server.engine.journal, run.id, hash)
     media_type = found.media_type if found.media_type in SAFE_TYPES else "application/octet-stream"
     name = quote(found.name.replace("/", "_")[:100] or "artifact", safe="")
     headers = {**DOWNLOAD, "Content-Disposition": f"attachment; filename*=UTF-8''{name}"}
@@ -118,11 +113,10 @@ async def artifact(server: Server, run_id: str, hash: str) -> Response:
 
 
 @page_router.get("/export", responses=CONTENT | responses(404), response_class=Response, dependencies=[MAY_READ])
-async def export_run(server: Server, run_id: str) -> Response:
+async def export_run(server: Server, run: FoundRun) -> Response:
     """Return the run as one HTML file, to be saved: the views of the page without a server."""
-    await require_run(server.engine, run_id)
-    text = await export_html(server.engine, run_id, prompts=False)
-    headers = {**DOWNLOAD, "Content-Disposition": f"attachment; filename*=UTF-8''{quote(run_id, safe='')}.html"}
+    text = await export_html(server.engine, run.id, prompts=False)
+    headers = {**DOWNLOAD, "Content-Disposition": f"attachment; filename*=UTF-8''{quote(run.id, safe='')}.html"}
     return Response(text, media_type="text/html", headers=headers)
 
 
@@ -146,21 +140,19 @@ async def export_runs(
 @page_router.get("/page-events", responses=FOUND | responses(404), response_class=Response, dependencies=[MAY_READ])
 async def list_page_events(
     server: Server,
-    run_id: str,
+    run: FoundRun,
     after: Annotated[int, Query(ge=0, description="the number of the last journal event that the client has")] = 0,
     limit: Annotated[int, Query(ge=1, le=MOST_EVENTS, description="how many journal events to read")] = MOST_EVENTS,
 ) -> Response:
     """Return the page events of all recorded events of a run after a number."""
-    await require_run(server.engine, run_id)
-    events = await read_page_events(server.engine.journal, run_id, after, limit)
+    events = await read_page_events(server.engine.journal, run.id, after, limit)
     return Response(encode(events), media_type=JSON)
 
 
 @page_router.get("/prompts/{key:path}", responses=responses(404), dependencies=[MAY_READ])
-async def read_prompt(server: Server, run_id: str, key: str) -> dict[str, JsonValue]:
+async def read_prompt(server: Server, run: FoundRun, key: str) -> dict[str, JsonValue]:
     """Return what the turn with a key received: its task, the messages before it, and every request to a model."""
-    await require_run(server.engine, run_id)
-    return (await rebuild_prompt(server.engine, run_id, key)).to_json()
+    return (await rebuild_prompt(server.engine, run.id, key)).to_json()
 
 
 @audit_router.get("/api/audit", responses=responses(), dependencies=[MAY_ADMIN])

@@ -35,7 +35,7 @@ from teamwright.server.overview import RunRow
 from teamwright.server.page.projection import stored_artifact
 from teamwright.server.page.state import pictures_of
 from teamwright.server.routes.sockets import After
-from teamwright.server.state import MAY_ADMIN, MAY_READ, MAY_RUN, Runner, Server, ServerState
+from teamwright.server.state import MAY_ADMIN, MAY_READ, MAY_RUN, FoundRun, Runner, Server, ServerState
 from teamwright.teams.team import Team
 from teamwright.values.limits import Limits, SpendForecast, ceiling_of, lowered
 from teamwright.values.text.secrets import HIDDEN
@@ -288,9 +288,9 @@ async def list_runs(
 
 
 @router.delete("/{run_id}", responses=responses(404, 409), dependencies=[MAY_ADMIN])
-async def delete_run(server: Server, run_id: str) -> DeletedRuns:
+async def delete_run(server: Server, run: FoundRun) -> DeletedRuns:
     """Delete a run that is neither running nor queued for good, with its child runs and all that only they refer to."""
-    family = await deletable_family(server.engine.journal, await require_run(server.engine, run_id))
+    family = await deletable_family(server.engine.journal, run)
     return DeletedRuns(deleted=list(family), freed_bytes=await server.engine.journal.delete(family))
 
 
@@ -325,50 +325,47 @@ async def start_run(server: Server, request: Request, visitor: Runner, new: NewR
 
 
 @router.post("/{run_id}/forks", status_code=201, responses=responses(404, 409))
-async def fork_run(server: Server, request: Request, visitor: Runner, run_id: str, new: NewFork) -> StartedRun:
+async def fork_run(server: Server, request: Request, visitor: Runner, run: FoundRun, new: NewFork) -> StartedRun:
     """Fork a run with changes; this server drives the new run."""
-    await require_run(server.engine, run_id)
     task = new.task
     if task is not None and HIDDEN in task:
-        task = str(unmasked(task, (await server.engine.runs.history(run_id)).task))
+        task = str(unmasked(task, (await server.engine.runs.history(run.id)).task))
     handle = await server.driven.fork(
-        run_id, at=new.at, retry=new.retry, task=task, limits=bounded_limits(new.limits, visitor)
+        run.id, at=new.at, retry=new.retry, task=task, limits=bounded_limits(new.limits, visitor)
     )
     note_run(request, handle.run_id)
     return StartedRun(run_id=handle.run_id)
 
 
 @router.post("/{run_id}/turns", status_code=201, responses=responses(404, 409))
-async def follow_up(server: Server, request: Request, visitor: Runner, run_id: str, new: NextTurn) -> StartedRun:
+async def follow_up(server: Server, request: Request, visitor: Runner, found: FoundRun, new: NextTurn) -> StartedRun:
     """Start the next turn of a run's conversation, with the team of the turn before; this server drives it.
 
     A run that is no turn of a conversation begins one of its own name.
     """
-    engine, found = server.engine, await require_run(server.engine, run_id)
-    name = found.conversation or run_id
+    engine = server.engine
+    name = found.conversation or found.id
     last = await engine.conversations.last(name)
     before = last or found
     if before.status not in FINAL:
         raise ConversationBusy(name, before.id, before.status)
     team = await read_team(engine.journal, await read_record(engine.journal, before.id), engine.models)
-    asked = RunRequest(team, new.task, conversation=name, continues=None if last else run_id)
+    asked = RunRequest(team, new.task, conversation=name, continues=None if last else found.id)
     handle = await server.driven.start(bounded(asked, visitor))
     note_run(request, handle.run_id)
     return StartedRun(run_id=handle.run_id)
 
 
 @router.get("/{run_id}", responses=responses(404), dependencies=[MAY_READ])
-async def read_run(server: Server, run_id: str) -> dict[str, JsonValue]:
+async def read_run(server: Server, run: FoundRun) -> dict[str, JsonValue]:
     """Return the result of a run, or its present status."""
-    await require_run(server.engine, run_id)
-    return masked((await server.engine.runs.result(run_id)).to_json())
+    return masked((await server.engine.runs.result(run.id)).to_json())
 
 
 @router.get("/{run_id}/request", responses=responses(404), dependencies=[MAY_READ])
-async def read_request(server: Server, run_id: str) -> dict[str, JsonValue]:
+async def read_request(server: Server, run: FoundRun) -> dict[str, JsonValue]:
     """Return what a run was started with, for one that is to be like it: team, members, task, limits and files."""
-    await require_run(server.engine, run_id)
-    return masked(await request_of(server, run_id))
+    return masked(await request_of(server, run.id))
 
 
 class RelatedRuns(BaseModel):
@@ -380,14 +377,13 @@ class RelatedRuns(BaseModel):
 
 
 @router.get("/{run_id}/related", responses=responses(404), dependencies=[MAY_READ])
-async def related_runs(server: Server, run_id: str) -> RelatedRuns:
+async def related_runs(server: Server, found: FoundRun) -> RelatedRuns:
     """Return the parent and the child runs of a run, and the other turns of its conversation."""
-    found = await require_run(server.engine, run_id)
     journal, row = server.engine.journal, server.overview.row
-    turns = await journal.runs(MOST_TURNS, conversation=found.conversation or run_id)
+    turns = await journal.runs(MOST_TURNS, conversation=found.conversation or found.id)
     related = RelatedRuns(
         parent=found.parent,
-        children=[await row(one) for one in await journal.children([run_id])],
+        children=[await row(one) for one in await journal.children([found.id])],
         turns=[await row(one) for one in reversed(turns)],
     )
     return RelatedRuns.model_validate(masked(related.model_dump()))
@@ -396,30 +392,27 @@ async def related_runs(server: Server, run_id: str) -> RelatedRuns:
 @router.get("/{run_id}/events", responses=EVENTS | responses(404), response_class=Response, dependencies=[MAY_READ])
 async def read_events(
     server: Server,
-    run_id: str,
+    run: FoundRun,
     after: After = 0,
     limit: Annotated[int, Query(ge=1, le=1000)] = 1000,
 ) -> Response:
     """Return recorded journal events with their texts."""
-    await require_run(server.engine, run_id)
-    events = await server.engine.journal.read(run_id, after, limit)
-    frames = await EventProjection(server.engine.journal, run_id).project(events)
+    events = await server.engine.journal.read(run.id, after, limit)
+    frames = await EventProjection(server.engine.journal, run.id).project(events)
     return Response(f"[{','.join(frame.text for frame in frames)}]", media_type="application/json")
 
 
 @router.post("/{run_id}/resume", status_code=202, responses=responses(404, 409), dependencies=[MAY_RUN])
-async def resume_run(server: Server, run_id: str) -> StartedRun:
+async def resume_run(server: Server, run: FoundRun) -> StartedRun:
     """Resume a run that was paused or interrupted; this server drives it from now on."""
-    await require_run(server.engine, run_id)
-    await server.driven.resume(run_id)
-    return StartedRun(run_id=run_id)
+    await server.driven.resume(run.id)
+    return StartedRun(run_id=run.id)
 
 
 @router.post("/{run_id}/pause", status_code=202, responses=responses(404, 409))
-async def pause_run(server: Server, visitor: Runner, run_id: str) -> dict[str, JsonValue]:
+async def pause_run(server: Server, visitor: Runner, run: FoundRun) -> dict[str, JsonValue]:
     """Pause a run after its calls in flight; it goes on with `resume`."""
-    await require_run(server.engine, run_id)
-    return masked((await server.engine.runs.pause(run_id, by=visitor.name, wait=False)).to_json())
+    return masked((await server.engine.runs.pause(run.id, by=visitor.name, wait=False)).to_json())
 
 
 class CancelReason(BaseModel):
@@ -431,10 +424,9 @@ class CancelReason(BaseModel):
 
 @router.post("/{run_id}/cancel", status_code=202, responses=responses(404, 409))
 async def cancel_run(
-    server: Server, visitor: Runner, run_id: str, given: CancelReason | None = None
+    server: Server, visitor: Runner, run: FoundRun, given: CancelReason | None = None
 ) -> dict[str, JsonValue]:
     """End a run for good."""
-    await require_run(server.engine, run_id)
     reason = given.reason if given is not None else ""
-    result = await server.engine.runs.cancel(run_id, reason or f"by {visitor.name}", by=visitor.name, wait=False)
+    result = await server.engine.runs.cancel(run.id, reason or f"by {visitor.name}", by=visitor.name, wait=False)
     return masked(result.to_json())

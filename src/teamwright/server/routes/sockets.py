@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import aclosing, suppress
+from functools import partial
 from typing import Annotated, cast
 
 import anyio
@@ -17,13 +18,20 @@ from typing_extensions import override
 
 from teamwright.errors import TeamwrightError
 from teamwright.server.error_responses import NotAllowed, NotKnown, require_run, responses
-from teamwright.server.event_feeds import Feed, TooSlow
-from teamwright.server.frames import Form, Frame, Item, encode
-from teamwright.server.state import MAY_READ, SUBPROTOCOL, Server, ServerState, need, offers_subprotocol, state_of
+from teamwright.server.event_feeds import HEARTBEAT, Feed, TooSlow
+from teamwright.server.frames import Form, Item, encode
+from teamwright.server.state import (
+    MAY_READ,
+    SUBPROTOCOL,
+    FoundRun,
+    ServerState,
+    need,
+    offers_subprotocol,
+    state_of,
+)
 from teamwright.values.text.secrets import mask_text
 
 router = APIRouter(tags=["live"])
-HEARTBEAT = 15.0
 SILENCE = ": still here\n\n"
 """What a stream of server-sent events has where nothing happened for a while."""
 SEND_SECONDS = 10.0
@@ -72,6 +80,12 @@ class EventStream(StreamingResponse):
                 await super().stream_response(sending)
 
 
+def sse(value: Mapping[str, object], event: str = "") -> str:
+    """Return a server-sent event with an object as its data."""
+    head = f"event: {event}\n" if event else ""
+    return f"{head}data: {json.dumps(value)}\n\n"
+
+
 class SocketCommand(BaseModel):
     """What a client of the socket for all runs may send: follow a run after an event, or no longer."""
 
@@ -89,32 +103,30 @@ class SocketCommand(BaseModel):
     dependencies=[MAY_READ],
 )
 async def stream_run(
-    server: Server,
     request: Request,
-    run_id: str,
+    run: FoundRun,
     after: After = 0,
     form: Form = "page",
     last_event_id: Annotated[str | None, Header()] = None,
 ) -> EventStream:
     """Follow a run by server-sent events; `Last-Event-ID` continues after an event."""
-    await require_run(server.engine, run_id)
     known = last_event_id is not None and last_event_id.isdecimal() and len(last_event_id) < 16
     start = int(last_event_id) if known and last_event_id is not None else after
-    return EventStream(_sse(request, run_id, start, form))
+    return EventStream(_sse(request, run.id, start, form))
 
 
 async def _sse(request: Request, run_id: str, after: int, form: Form) -> AsyncGenerator[str]:
     server = state_of(request)
-    async with server.feeds.follow(run_id, after, form=form) as feed:
+    async with server.feeds.follow(run_id, after, form=form, check=partial(need, request, "read")) as feed:
         ending = "end"
         try:
-            async for frame in _with_heartbeats(feed, request):
-                if frame is None:
+            while (frames := await feed.next()) is not None:
+                if not frames:
                     yield SILENCE
-                    continue
-                # A client comes back after the last event that it has whole.
-                number = f"id: {frame.number}\n" if frame.number is not None and frame.is_last else ""
-                yield f"{number}event: {frame.kind}\ndata: {frame.text}\n\n"
+                for frame in frames:
+                    # A client comes back after the last event that it has whole.
+                    number = f"id: {frame.number}\n" if frame.number is not None and frame.is_last else ""
+                    yield f"{number}event: {frame.kind}\ndata: {frame.text}\n\n"
         except TooSlow:
             ending = "slow"
         except (NotKnown, NotAllowed):
@@ -124,23 +136,7 @@ async def _sse(request: Request, run_id: str, after: int, form: Form) -> AsyncGe
             return
         if server.feeds.is_closing:
             return
-        yield f"event: {ending}\ndata: {json.dumps({'kind': ending, 'after': feed.number})}\n\n"
-
-
-async def _with_heartbeats(feed: Feed, request: Request) -> AsyncGenerator[Frame | None]:
-    """Yield the items of a feed, and `None` where nothing happened for a while, as long as the visitor may read."""
-    checked = anyio.current_time()
-    while True:
-        frames = await feed.next(HEARTBEAT)
-        if frames is None:
-            return
-        if anyio.current_time() - checked >= HEARTBEAT:
-            need(request, "read")
-            checked = anyio.current_time()
-        for frame in frames:
-            yield frame
-        if not frames:
-            yield None
+        yield sse({"kind": ending, "after": feed.number}, ending)
 
 
 @router.websocket("/api/runs/{run_id}/socket")
