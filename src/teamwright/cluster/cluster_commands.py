@@ -83,11 +83,11 @@ def queue(
 
 
 async def _queues(change: QueueLimits | None, remove_limits: bool) -> list[QueueLimits]:
-    from teamwright.cluster.queue_client import QueueClient
+    from teamwright.cluster.queue_client import opened_queue
     from teamwright.cluster.queue_database import QueueLimits
     from teamwright.cluster.status import cluster_journal
 
-    async with QueueClient(cluster_journal().address) as client:
+    async with opened_queue(cluster_journal().address) as client:
         if change is not None:
             known = {one.name: one for one in await client.queues.list()}
             before = QueueLimits(change.name) if remove_limits else known.get(change.name, QueueLimits(change.name))
@@ -189,12 +189,12 @@ def status(
 
     async def show() -> int:
         with WING.needed("A queue with workers"):
-            from teamwright.cluster.queue_client import QueueClient
+            from teamwright.cluster.queue_client import opened_queue
             from teamwright.cluster.status import cluster_journal, read_set_aside, read_status
         journal = cluster_journal()
         await journal.open()
         try:
-            async with QueueClient(journal.address) as client:
+            async with opened_queue(journal.address) as client:
                 while True:
                     found = await read_status(journal, client)
                     if found.parked:

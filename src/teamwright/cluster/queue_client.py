@@ -8,9 +8,10 @@ Two drives of one run do no harm: the driver lock of the journal lets one of the
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Sequence
+from collections.abc import AsyncGenerator, Collection, Sequence
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from teamwright.cluster.queue_database import (
@@ -69,13 +70,6 @@ class QueueClient:
 
     async def close(self) -> None:
         await self.database.close()
-
-    async def __aenter__(self) -> Self:
-        await self.open()
-        return self
-
-    async def __aexit__(self, *exception: object) -> None:
-        await self.close()
 
     def _has_ended(self, run_id: str) -> str:
         """The condition that the run of a column has ended or was deleted; its parameter: the final statuses."""
@@ -308,6 +302,17 @@ class QueueClient:
             return len(done) == MOST_DELETED
 
         return await self.database.run(work)
+
+
+@asynccontextmanager
+async def opened_queue(address: DatabaseAddress) -> AsyncGenerator[QueueClient]:
+    """Open a client of the queue within the block."""
+    client = QueueClient(address)
+    await client.open()
+    try:
+        yield client
+    finally:
+        await client.close()
 
 
 def _is_open(runs: str) -> str:

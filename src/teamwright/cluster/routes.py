@@ -64,7 +64,7 @@ async def submit_run(server: Server, request: Request, visitor: Runner, queue: s
     belongs to a run of another team or task is an error with the code `run_exists`.
     """
     journal = _cluster_journal(server.engine.journal)
-    from teamwright.cluster.queue_client import QueueClient
+    from teamwright.cluster.queue_client import opened_queue
     from teamwright.cluster.queue_database import check_own_queue
     from teamwright.cluster.submission import prepare_team
     from teamwright.runtime.recorded.identity import require_same_run
@@ -83,7 +83,7 @@ async def submit_run(server: Server, request: Request, visitor: Runner, queue: s
         files=prepared.files,
         starts=round(await journal.cluster.now() + new.after, 3) if new.after else None,
     )
-    async with QueueClient(journal.address) as client:
+    async with opened_queue(journal.address) as client:
         is_new = await client.submit(batch, queue, priority=new.priority, delay=new.after)
     if not is_new:
         await require_same_run(journal, batch)
@@ -95,11 +95,11 @@ async def submit_run(server: Server, request: Request, visitor: Runner, queue: s
 async def read_cluster(server: Server) -> dict[str, JsonValue]:
     """Return the workers, queues, schedules and budgets of tenants, and the runs that no worker could drive."""
     journal = _cluster_journal(server.engine.journal)
-    from teamwright.cluster.queue_client import QueueClient
+    from teamwright.cluster.queue_client import opened_queue
     from teamwright.cluster.status import read_set_aside, read_status, schedule_json
     from teamwright.runtime.budget.tenant_budgets import TenantBudgets
 
-    async with QueueClient(journal.address) as client:
+    async with opened_queue(journal.address) as client:
         found = await read_status(journal, client)
         if found.parked:
             found = replace(found, set_aside=(await read_set_aside(client))[:MOST_SET_ASIDE])

@@ -222,7 +222,7 @@ def _submit_guarded(submission: Submission, shown: ViewOptions) -> int:
 
 async def _submit(submission: Submission, shown: ViewOptions) -> int:
     with WING.needed("A queue with workers"):
-        from teamwright.cluster.queue_client import QueueClient
+        from teamwright.cluster.queue_client import opened_queue
         from teamwright.cluster.queue_database import check_own_queue, check_priority
         from teamwright.cluster.status import cluster_journal, has_worker
     from teamwright.cli.terminal.command_setup import extend_sys_path
@@ -255,7 +255,7 @@ async def _submit(submission: Submission, shown: ViewOptions) -> int:
         if submission.times.every is not None:
             await _schedule(journal.cluster.schedules, submission, batch, prepared.team.name, shown)
             return 0
-        async with QueueClient(journal.address) as client:
+        async with opened_queue(journal.address) as client:
             is_new = await client.submit(batch, submission.queue, priority=submission.priority, delay=delay or 0.0)
         place = QueuePlace(submission.queue, starts)
         if not is_new:
@@ -388,11 +388,11 @@ async def _wait(engine: Engine, run_id: str, place: QueuePlace, shown: ViewOptio
 async def resubmit_run(engine: Engine, run_id: str, *, quiet: bool, json: bool, out: Path | None) -> int:
     """Put a run back into its queue, and print its id like `submit`."""
     with WING.needed("A queue with workers"):
-        from teamwright.cluster.queue_client import QueueClient
+        from teamwright.cluster.queue_client import opened_queue
         from teamwright.cluster.status import cluster_journal
         from teamwright.cluster.submission import resubmit
 
-    async with QueueClient(cluster_journal().address) as client:
+    async with opened_queue(cluster_journal().address) as client:
         queue = await resubmit(engine.journal, client, run_id)
     if json:
         write_json({"run_id": run_id, "status": "queued", "queue": queue}, out)
@@ -411,8 +411,8 @@ async def leave_queue() -> None:
     if database_url() is None:  # a copy in a file has no queue
         return
     with suppress(JournalError, MissingExtra), WING.needed("A queue with workers"):
-        from teamwright.cluster.queue_client import QueueClient
+        from teamwright.cluster.queue_client import opened_queue
         from teamwright.cluster.status import cluster_journal
 
-        async with QueueClient(cluster_journal().address) as client:
+        async with opened_queue(cluster_journal().address) as client:
             await client.delete_ended()

@@ -169,7 +169,8 @@ class Worker:
             await stack.enter_async_context(self._engine)
             await self._limits.connect()  # a run that is claimed must be able to call its models
             await stack.enter_async_context(self._journal.drive(worker_lock(self.worker_id)))
-            await stack.enter_async_context(self._client)
+            await self._client.open()
+            stack.push_async_callback(self._client.close)
             await self._client.queues.register(self.queue)
             await self._client.queues.register(self._placement.queue)
             stack.push_async_callback(self._runner.close)
