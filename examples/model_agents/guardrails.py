@@ -31,5 +31,5 @@ def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
     return ModelResponse(parts=[TextPart("We look into it." if "refused" in prompt else "I promise a refund.")])
 
 
-clerk = ModelAgent("clerk", model=FunctionModel(answer), check_input=hide_cards, check_output=no_promises)
+clerk = ModelAgent("clerk", model=FunctionModel(answer), check={"input": hide_cards, "output": no_promises})
 print(run_sync(clerk, "Refund 4111111111111111, please.").output)

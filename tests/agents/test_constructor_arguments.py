@@ -112,7 +112,7 @@ CASES: list[tuple[Maker, dict[str, object], str]] = [
     (model_agent, {"stronger": 3}, "stronger"),
     (model_agent, {"economy": b"x"}, "economy: expects text"),
     (model_agent, {"priority": True}, "priority: expects a whole number, found true"),
-    (model_agent, {"check_input": 3}, "check_input"),
+    (model_agent, {"check": 3}, "check"),
     (model_agent, {"compact": 3}, "compact"),
     (model_agent, {"handoffs": "other"}, "handoffs"),
     (model_agent, {"cache": "always"}, "cache: is 'auto' or 'off', and this is the text 'always'"),
@@ -210,8 +210,7 @@ def test_every_mistake_of_a_call_is_reported_at_once() -> None:
             modle="x",
             model="opena:x",
             instructions=5,
-            check_input=lambda: None,
-            check_output=3,
+            check={"input": lambda: None, "output": 3},
             max_tokens=0,
             max_requests=0,
             settings={"topp": 1},
@@ -223,7 +222,7 @@ def test_every_mistake_of_a_call_is_reported_at_once() -> None:
             tools=[3, "serch"],
         )
     parts = (
-        "takes no 'modle'", "no provider 'opena'", "its instructions must be", "check_input must", "check_output must",
+        "takes no 'modle'", "no provider 'opena'", "its instructions must be", "check.input must", "check.output must",
         "max_tokens: must", "max_requests: must", "'topp' is no setting", "schema of the input",
         "optional and critical", "limits.tokns", "'a b' is no name", "number 3 among the tools", "no tool 'serch'",
     )  # fmt: skip

@@ -36,7 +36,7 @@ class Mistakes:
     def add(self, mistake: UsageError) -> None:
         self._found.append(mistake)
 
-    def collect(self, check: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    def collect(self, check: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """Call a function and return its result; if it raises `UsageError`, collect that and return `None`.
 
         The type promises a result, because an object with mistakes is never used: end with `raise_all`.

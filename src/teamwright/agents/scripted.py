@@ -22,7 +22,7 @@ from teamwright.agents.agent import Agent, Context
 from teamwright.agents.attachments import with_pointers
 from teamwright.agents.constructor_arguments import Mistakes, check_instance, checked_call, listed
 from teamwright.agents.effect import ERRORS, Attempt, Effect, OfferedTool, Returned, SentMessage, SentRequest
-from teamwright.agents.functions.instructions import CheckFunction, make_guardrails
+from teamwright.agents.functions.instructions import Checks, make_guardrails
 from teamwright.agents.json_schema import check_input, with_data, with_preferred_data
 from teamwright.agents.prices_and_tokenizers import rate_of
 from teamwright.agents.prompt_notices import low_budget_notice
@@ -313,8 +313,7 @@ class ScriptedAgent(Agent):
         script: Script | Sequence[Rule],
         *,
         instructions: str = "",
-        check_input: CheckFunction | None = None,
-        check_output: CheckFunction | None = None,
+        check: Checks | None = None,
         tools: Sequence[ToolLike] = (),
         max_tokens: int | None = None,
         pace: Pace | None = None,
@@ -330,7 +329,7 @@ class ScriptedAgent(Agent):
         collect(check_instance, owner, "price", price, Price)
         collect(check_instance, owner, "pace", pace, Pace)
         collect(check_instance, owner, "source", source, str)
-        self._guardrails = collect(make_guardrails, name, check_input, check_output)
+        self._guardrails = collect(make_guardrails, name, check)
         self.toolbox = collect(Toolbox, tools, own.confirm, name, own.reply_bytes)
         mistakes.raise_all()
         self._input_schema, self._output_schema = shared.input_schema, shared.output_schema
@@ -355,11 +354,11 @@ class ScriptedAgent(Agent):
             "output_schema": self._output_schema,
             "max_tokens": self._max_tokens,
             "timeout": self._timeout,
-            **(self._guardrails.declared if self._guardrails is not None else {}),
+            "check": None if self._guardrails is None else self._guardrails.declared,
             **self.policy.declared(self.name),
         }
         given = {name: value for name, value in declared.items() if value}
-        if self._guardrails is not None and None in self._guardrails.declared.values():
+        if self._guardrails is not None and not self._guardrails.is_importable:
             given.pop("model", None)  # a check that can't be imported by name must not be left out on a resume
         return AgentSpec.model_validate(given)
 

@@ -34,8 +34,8 @@ from teamwright.values.text.secrets import SCHEMAS
 COMMAND, TOOLS = "command", "tools"
 KINDS = ("module", "program", "env")
 """What `worker --allow KIND:NAME` names."""
-IMPORT_PATHS = frozenset(("function", "python", "check", "check_input", "check_output", "evaluator", "strategy"))
-"""Fields that may name a Python function or class as `module:name`."""
+IMPORT_PATHS = frozenset(("function", "python", "check", "evaluator", "strategy"))
+"""Fields that may name a Python function or class as `module:name`, as those of a `check` do."""
 _SECTIONS = {"agents": "agent", "teams": "team", "models": "model", "tools": "tool"}
 
 
@@ -207,7 +207,7 @@ def _uses(data: JsonValue, key: str = "") -> Iterator[_Use]:
                     yield from _programs(value)
                 if name == SHELL and isinstance(value, dict):
                     yield _Use("program", "sh")
-                if name in IMPORT_PATHS and isinstance(value, str) and ":" in value:
+                if (name in IMPORT_PATHS or key == "check") and isinstance(value, str) and ":" in value:
                     yield _Use("module", value.partition(":")[0])
                 yield from _uses(value, name)
         case list():

@@ -14,7 +14,7 @@ from typing import TypeVar, Unpack, cast
 from pydantic import JsonValue, ValidationError
 
 from teamwright.agents.agent import Agent, require_agent
-from teamwright.agents.functions.instructions import CheckFunction
+from teamwright.agents.functions.instructions import Checks
 from teamwright.agents.model.agent import ModelAgent
 from teamwright.agents.scripted import Rule, Script, ScriptedAgent
 from teamwright.agents.settings import ModelKeywords
@@ -108,8 +108,7 @@ class ExpertSettings(ModelKeywords, total=False):
     instructions: str
     tools: Sequence[ToolLike]
     memory: str | None
-    check_input: CheckFunction | None
-    check_output: CheckFunction | None
+    check: Checks | None
     max_tokens: int | None
     settings: ModelSettings | None
 

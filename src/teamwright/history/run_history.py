@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 REFUSED_TASK = "(This message was refused: {reason})"
-"""Stands in later turns for a task that a member's `check_input` refused."""
+"""Stands in later turns for a task that a member's `check` refused."""
 
 
 @dataclass(frozen=True, slots=True)

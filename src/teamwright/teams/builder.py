@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from shlex import quote
-from typing import TypedDict, cast
+from typing import cast
 
 from teamwright.agents.acp_agent import AcpAgent
 from teamwright.agents.agent import Agent
@@ -18,7 +18,7 @@ from teamwright.agents.clients.client_pool import Models
 from teamwright.agents.evaluators import Evaluator, make_evaluator
 from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.agents.functions.imports import load_function
-from teamwright.agents.functions.instructions import AnyInstructions, CheckFunction, InstructionsFunction
+from teamwright.agents.functions.instructions import AnyInstructions, Checks, InstructionsFunction
 from teamwright.agents.model.agent import ModelAgent
 from teamwright.agents.registry import AgentRegistry, load_agent_kind
 from teamwright.agents.scripted import Script, ScriptedAgent
@@ -217,7 +217,7 @@ class Builder:
             name,
             model=model,
             instructions=_instructions(name, spec),
-            **_checks(name, spec),
+            check=_checks(name, spec),
             tools=self._tools(name, spec),
             max_tokens=spec.max_tokens,
             settings=spec.settings,
@@ -249,7 +249,7 @@ class Builder:
             name,
             script,
             instructions=spec.instructions_text,
-            **_checks(name, spec),
+            check=_checks(name, spec),
             tools=self._tools(name, spec),
             max_tokens=spec.max_tokens,
             pace=model,
@@ -295,19 +295,11 @@ class Builder:
         return checked_file(file, self.base, None if self.recorded else self.roots, team)
 
 
-class CheckArguments(TypedDict):
-    """The guardrails of an agent."""
-
-    check_input: CheckFunction | None
-    check_output: CheckFunction | None
-
-
-def _checks(name: str, spec: AgentSpec) -> CheckArguments:
+def _checks(name: str, spec: AgentSpec) -> Checks | None:
+    if spec.check is None:
+        return None
     what = f"a check of the agent {name!r}"
-    return CheckArguments(
-        check_input=cast("CheckFunction", load_function(spec.check_input, what)) if spec.check_input else None,
-        check_output=cast("CheckFunction", load_function(spec.check_output, what)) if spec.check_output else None,
-    )
+    return cast("Checks", {one: load_function(path, what) for one, path in spec.check.paths.items()})
 
 
 def _instructions(name: str, spec: AgentSpec) -> AnyInstructions:

@@ -35,7 +35,7 @@ def test_a_function_has_an_import_path_only_if_that_leads_to_it() -> None:
 def test_a_method_of_an_object_is_in_no_declaration() -> None:
     shop = Shop()
     assert FunctionAgent("a", shop.sell).spec.function is None
-    agent = ModelAgent("a", model="openai:m", instructions=shop.sell, check_input=lambda text, ctx: None)
+    agent = ModelAgent("a", model="openai:m", instructions=shop.sell, check={"input": lambda text, ctx: None})
     assert agent.spec.model is None
 
 

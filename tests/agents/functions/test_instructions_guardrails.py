@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from pydantic_ai.messages import (
@@ -72,7 +72,7 @@ async def run(
 @pytest.mark.parametrize("check", [no_secrets, no_secrets_async])
 async def test_a_refused_answer_is_corrected_by_the_model(check: Callable[..., Any]) -> None:
     replies = Replies("a secret", "a tale")
-    result, facts = await run(ModelAgent("a", model=replies.model, check_output=check))
+    result, facts = await run(ModelAgent("a", model=replies.model, check={"output": check}))
     assert (result.output, result.status) == ("a tale", "completed")
     assert facts == [AgentChecked(check="output", verdict="refused", text="it contains a secret")]
     last = replies.requests[1][-1]
@@ -83,17 +83,17 @@ async def test_a_refused_answer_is_corrected_by_the_model(check: Callable[..., A
 
 async def test_an_answer_that_stays_refused_fails_the_turn() -> None:
     replies = Replies("a secret")
-    result, facts = await run(ModelAgent("a", model=replies.model, check_output=no_secrets))
+    result, facts = await run(ModelAgent("a", model=replies.model, check={"output": no_secrets}))
     assert result.failure is not None
     assert (result.failure.error, len(replies.requests), len(facts)) == ("refused", 3, 3)
     assert result.failure.message == "'a' failed: The answer of 'a' was refused: it contains a secret"
 
 
 async def test_an_answer_may_be_replaced_or_noted() -> None:
-    result, facts = await run(ModelAgent("a", model=Replies("the password").model, check_output=no_secrets))
+    result, facts = await run(ModelAgent("a", model=Replies("the password").model, check={"output": no_secrets}))
     assert result.output == "the [hidden]"
     assert [one.verdict for one in facts] == ["mended"]
-    result, facts = await run(ModelAgent("a", model=Replies("the key").model, check_output=no_secrets))
+    result, facts = await run(ModelAgent("a", model=Replies("the key").model, check={"output": no_secrets}))
     assert result.output == "the key"
     assert any("a mentions a key" in one for one in result.warnings)
     assert [one.text for one in facts] == ["a mentions a key"]
@@ -101,7 +101,7 @@ async def test_an_answer_may_be_replaced_or_noted() -> None:
 
 async def test_a_refused_input_fails_the_turn_before_any_request() -> None:
     replies = Replies("ok")
-    result, facts = await run(ModelAgent("a", model=replies.model, check_input=no_secrets), "tell a secret")
+    result, facts = await run(ModelAgent("a", model=replies.model, check={"input": no_secrets}), "tell a secret")
     assert result.failure is not None
     assert result.failure.message == "'a' failed: The input of 'a' was refused: it contains a secret"
     assert replies.requests == []
@@ -110,7 +110,7 @@ async def test_a_refused_input_fails_the_turn_before_any_request() -> None:
 
 async def test_an_input_may_be_replaced_or_noted() -> None:
     replies = Replies("ok")
-    agent = ModelAgent("a", model=replies.model, check_input=no_secrets)
+    agent = ModelAgent("a", model=replies.model, check={"input": no_secrets})
     assert (await run(agent, "my password"))[0].output == "ok"
     assert "my [hidden]" in str(replies.requests[0])
     assert "my password" not in str(replies.requests[0])
@@ -123,7 +123,7 @@ async def test_what_a_check_replaced_or_refused_does_not_come_back_in_the_next_t
     task: str,
 ) -> None:
     replies = Replies("ok")
-    agent = ModelAgent("a", model=replies.model, check_input=no_secrets)
+    agent = ModelAgent("a", model=replies.model, check={"input": no_secrets})
     async with Engine(MemoryJournal()) as engine:
         await engine.run(agent, task, conversation="c")
         await engine.run(agent, "and now?", conversation="c")
@@ -138,17 +138,17 @@ async def test_a_follower_sees_no_answer_before_it_is_checked(check: Callable[..
         for piece in ("a ", "tale" if len(messages) > 1 else "secret"):
             yield piece
 
-    agent = ModelAgent("a", model=FunctionModel(stream_function=answer), check_output=check)
+    agent = ModelAgent("a", model=FunctionModel(stream_function=answer), check={"output": check})
     async with Engine(MemoryJournal()) as engine:
         seen = [one.text async for one in engine.stream(agent, "go") if isinstance(one, Delta)]
-        script = ScriptedAgent("s", [Rule(reply="a secret")], check_output=check)
+        script = ScriptedAgent("s", [Rule(reply="a secret")], check={"output": check})
         seen += [one.text async for one in engine.stream(script, "go") if isinstance(one, Delta)]
     assert seen == []
 
 
 async def test_an_end_without_words_may_get_some() -> None:
     end = Replies(ToolCallPart("terminate", {}, "1"))
-    agent = ModelAgent("a", model=end.model, tools=["terminate"], check_output=lambda text, ctx: Mend("Goodbye."))
+    agent = ModelAgent("a", model=end.model, tools=["terminate"], check={"output": lambda text, ctx: Mend("Goodbye.")})
     result, _ = await run(agent)
     assert (result.output, result.stop_reason) == ("Goodbye.", "terminated")
 
@@ -162,7 +162,7 @@ def final(word: str, call: str) -> ToolCallPart:
 
 async def test_a_refused_answer_by_tool_gets_the_reason_as_its_result() -> None:
     replies = Replies(final("secret", "1"), final("tale", "2"))
-    result, _ = await run(ModelAgent("a", model=replies.model, output_schema=SCHEMA, check_output=no_secrets))
+    result, _ = await run(ModelAgent("a", model=replies.model, output_schema=SCHEMA, check={"output": no_secrets}))
     assert result.data == {"word": "tale"}
     last = replies.requests[1][-1]
     assert isinstance(last, ModelRequest)
@@ -173,7 +173,7 @@ async def test_a_refused_answer_by_tool_gets_the_reason_as_its_result() -> None:
 
 async def test_the_data_of_a_replaced_answer_has_to_fit() -> None:
     result, _ = await run(
-        ModelAgent("a", model=Replies(final("password", "1")).model, output_schema=SCHEMA, check_output=no_secrets)
+        ModelAgent("a", model=Replies(final("password", "1")).model, output_schema=SCHEMA, check={"output": no_secrets})
     )
     assert result.data == {"word": "[hidden]"}
 
@@ -181,7 +181,7 @@ async def test_the_data_of_a_replaced_answer_has_to_fit() -> None:
         return Mend("no JSON")
 
     result, _ = await run(
-        ModelAgent("a", model=Replies(final("x", "1")).model, output_schema=SCHEMA, check_output=spoil)
+        ModelAgent("a", model=Replies(final("x", "1")).model, output_schema=SCHEMA, check={"output": spoil})
     )
     assert result.failure is not None
     assert "does not fit its schema" in result.failure.message
@@ -191,13 +191,13 @@ async def test_a_refused_end_of_the_team_is_no_end() -> None:
     replies = Replies(
         ToolCallPart("terminate", {"response": "a secret"}, "1"), ToolCallPart("terminate", {"response": "bye"}, "2")
     )
-    result, _ = await run(ModelAgent("a", model=replies.model, tools=["terminate"], check_output=no_secrets))
+    result, _ = await run(ModelAgent("a", model=replies.model, tools=["terminate"], check={"output": no_secrets}))
     assert (result.output, result.stop_reason) == ("bye", "terminated")
 
 
 async def test_a_script_is_checked_as_well_and_can_not_correct_itself() -> None:
     for reply, output in (("fine", "fine"), ("a password", "a [hidden]"), ("a secret", None)):
-        agent = ScriptedAgent("a", [Rule(reply=reply)], check_input=no_secrets, check_output=no_secrets)
+        agent = ScriptedAgent("a", [Rule(reply=reply)], check={"input": no_secrets, "output": no_secrets})
         result, _ = await run(agent)
         assert result.output == output
     assert result.failure is not None
@@ -206,7 +206,7 @@ async def test_a_script_is_checked_as_well_and_can_not_correct_itself() -> None:
 
 async def test_a_verdict_is_recorded_once_wherever_the_run_is_killed() -> None:
     journal, replies = MemoryJournal(), Replies("a secret", "a tale")
-    agent = ModelAgent("a", model=replies.model, check_input=no_secrets, check_output=no_secrets)
+    agent = ModelAgent("a", model=replies.model, check={"input": no_secrets, "output": no_secrets})
     await run(agent, "the key", journal)
     assert checked == ["the key", "a secret", "a tale"]
     events = await journal.read("r")
@@ -225,18 +225,24 @@ async def test_a_check_that_fails_or_returns_something_else_fails_the_turn() -> 
 
     wrong: Any = lambda text, ctx: True  # noqa: E731 - the mistake of a user
     for check, words in ((broken, "no list of words"), (wrong, "must return Refuse(reason), Mend(text)")):
-        result, _ = await run(ModelAgent("a", model=Replies("ok").model, check_output=check))
+        result, _ = await run(ModelAgent("a", model=Replies("ok").model, check={"output": check}))
         assert result.failure is not None
         assert words in result.failure.message
 
 
 @pytest.mark.parametrize(
     ("check", "words"),
-    [(lambda text: None, r"check_input must be a function \(text, ctx\); its"), ("a:b", "must be a function")],
+    [(lambda text: None, r"check.input must be a function \(text, ctx\); its"), ("a:b", "must be a function")],
 )
 def test_a_wrong_check_is_refused_at_construction(check: Any, words: str) -> None:
     with pytest.raises(UsageError, match=words):
-        ModelAgent("a", model="openai:x", check_input=check)
+        ModelAgent("a", model="openai:x", check={"input": check})
+
+
+def test_a_check_of_something_else_is_refused_with_the_form() -> None:
+    for wrong in (no_secrets, {"answer": no_secrets}):
+        with pytest.raises(UsageError, match=r'write  check=\{"input": function, "output": function\}'):
+            ModelAgent("a", model="openai:x", check=cast("Any", wrong))
 
 
 def load(tmp_path: Path, *lines: str) -> Sequence[Any]:
@@ -246,21 +252,20 @@ def load(tmp_path: Path, *lines: str) -> Sequence[Any]:
 
 
 def test_a_manifest_names_the_checks(tmp_path: Path) -> None:
-    lines = (f"check_input: {__name__}:no_secrets", f"check_output: {__name__}:no_secrets_async")
-    (agent,) = load(tmp_path, "model: openai:x", *lines)
+    line = f"check: {{input: '{__name__}:no_secrets', output: '{__name__}:no_secrets_async'}}"
+    (agent,) = load(tmp_path, "model: openai:x", line)
     assert agent.guardrails.functions == {"input": no_secrets, "output": no_secrets_async}
     assert agent.spec.model_dump(exclude_unset=True) == {
         "model": "openai:x",
-        "check_input": f"{__name__}:no_secrets",
-        "check_output": f"{__name__}:no_secrets_async",
+        "check": {"input": f"{__name__}:no_secrets", "output": f"{__name__}:no_secrets_async"},
     }
 
 
 @pytest.mark.parametrize(
     ("lines", "words"),
     [
-        (("model: openai:x", "check_input: nowhere"), "'nowhere' is not an import path"),
-        (("function: 'string:capwords'", "check_output: 'a:b'"), "is a function, which has no 'check_output'"),
+        (("model: openai:x", "check: {input: nowhere}"), "'nowhere' is not an import path"),
+        (("function: 'string:capwords'", "check: {output: 'a:b'}"), "is a function, which has no 'check'"),
     ],
 )
 def test_a_mistake_in_a_manifest_is_reported_at_its_place(tmp_path: Path, lines: tuple[str, ...], words: str) -> None:

@@ -129,7 +129,7 @@ async def test_instructions_and_checks_that_are_code_are_not_called_again() -> N
     CALLS.clear()
     with ModelServer(answers(Say(text="Fine."))) as server:
         model = ServerModel.model_validate({"url": server.url, "name": "tiny"})
-        agent = ModelAgent("a", model=model, instructions=numbered, check_input=nod, check_output=nod)
+        agent = ModelAgent("a", model=model, instructions=numbered, check={"input": nod, "output": nod})
         async with Engine("memory") as engine:
             await engine.run(Team("t", members=[agent]), "Go", run_id="r")
             called = len(CALLS)

@@ -13,7 +13,7 @@ from tests.teams.manifests.manifests import loaded, only_problem, problems
 OF_MODELS = {
     "settings": "{seed: 1}", "cache": "'off'", "output_mode": "tool", "max_requests": "3",
     "compact": "{threshold: 0.5}", "max_tokens": "5", "economy": "local", "priority": "1",
-    "instructions": "Hello", "check_input": "m:f", "check_output": "m:f", "memory": "own",
+    "instructions": "Hello", "check": "{input: 'm:f', output: 'm:f'}", "memory": "own",
 }  # fmt: skip
 
 

@@ -103,7 +103,7 @@ def test_a_missing_extra_is_a_warning(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_a_text_that_is_no_import_path_is_reported_once(tmp_path: Path) -> None:
     manifest = tmp_path / "team.yaml"
     manifest.write_text(
-        "agents: {a: {model: local, check_input: nope, instructions: {function: desk.look}}}\n"
+        "agents: {a: {model: local, check: {input: nope}, instructions: {function: desk.look}}}\n"
         "teams: {t: {members: [a]}}\n"
     )
     with pytest.raises(ManifestError) as caught:
@@ -123,8 +123,8 @@ def test_mistakes_of_functions_are_reported_together_at_their_places(tmp_path: P
         "agents:\n"
         "  a:\n"
         "    model: local\n"
-        "    check_input: desk:bare\n"
-        "    check_output: desk:bare\n"
+        "    check:\n"
+        "      {input: 'desk:bare', output: 'desk:bare'}\n"
         "    instructions: {function: 'desk:bare'}\n"
         "    handoffs: [c]\n"
         "    tools:\n"
@@ -139,8 +139,8 @@ def test_mistakes_of_functions_are_reported_together_at_their_places(tmp_path: P
         load([manifest], thorough=True)
     found = [(one.line, one.column, one.message.partition(": ")[2]) for one in caught.value.problems]
     assert found == [
-        (4, 18, "'check_input' must be a function (text, ctx); its parameters are () -> None."),
-        (5, 19, "'check_output' must be a function (text, ctx); its parameters are () -> None."),
+        (5, 15, "'check.input' must be a function (text, ctx); its parameters are () -> None."),
+        (5, 36, "'check.output' must be a function (text, ctx); its parameters are () -> None."),
         (6, 30, "'instructions' must be a function (ctx); its parameters are () -> None."),
         (7, 16, "'a' hands off to 'c', which is no member of its team"),
         (10, 16, "'desk:look' has no parameter 'cityy' for 'once'"),

@@ -11,7 +11,7 @@ import inspect
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal, Protocol, cast, runtime_checkable
+from typing import Literal, Protocol, cast, get_args, runtime_checkable
 
 from msgspec import structs
 from pydantic import JsonValue
@@ -162,6 +162,7 @@ def split_instructions(agent: str, given: AnyInstructions) -> tuple[str, Dynamic
 
 
 FORM = "a function (text, ctx)"
+CHECK_FORM = 'check={"input": function, "output": function}'
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,23 +192,22 @@ class Warn:
 Verdict = Refuse | Mend | Warn
 CheckFunction = Callable[[str, TurnContext], "Verdict | Awaitable[Verdict | None] | None"]
 """A guardrail: gets the text and the turn, and returns a verdict, or `None` if the text is fine."""
+Checks = Mapping[Check, CheckFunction]
+"""The guardrails of an agent: of its `input`, of its `output`, or of both."""
 
 
 class Guardrails:
     """The checks of one agent."""
 
-    def __init__(self, agent: str, check_input: CheckFunction | None, check_output: CheckFunction | None) -> None:
-        self._agent = agent
-        self.functions: dict[Check, CheckFunction] = {}
-        given: tuple[tuple[Check, CheckFunction | None], ...] = (("input", check_input), ("output", check_output))
-        mistakes = Mistakes()
-        for check, function in given:
-            if function is not None:
-                mistakes.collect(check_arity, function, 2, FORM, f"The agent {agent!r}: check_{check}")
-                self.functions[check] = function
-        mistakes.raise_all()
-        self.declared = {f"check_{check}": import_path(function) for check, function in self.functions.items()}
-        """The fields of an `AgentSpec`; a function that can't be imported by name has the value `None`."""
+    def __init__(self, agent: str, functions: Checks) -> None:
+        self._agent, self.functions = agent, functions
+        self.declared = {check: import_path(function) for check, function in functions.items()}
+        """Its `check` in an `AgentSpec`; a function that can't be imported by name has the value `None`."""
+
+    @property
+    def is_importable(self) -> bool:
+        """Whether all functions can be imported by name."""
+        return None not in self.declared.values()
 
     @property
     def checks_output(self) -> bool:
@@ -306,10 +306,16 @@ def _from_json(recorded: JsonValue) -> Verdict | None:
     return {"refused": Refuse, "mended": Mend, "warned": Warn}[kind](text)
 
 
-def make_guardrails(
-    agent: str, check_input: CheckFunction | None, check_output: CheckFunction | None
-) -> Guardrails | None:
-    """Return the checks of an agent; `None` if it has none."""
-    if check_input is None and check_output is None:
+def make_guardrails(agent: str, check: Checks | None) -> Guardrails | None:
+    """Return the checks of an agent, `None` if it has none; raises `UsageError`."""
+    given = cast("object", check)
+    if given is None:
         return None
-    return Guardrails(agent, check_input, check_output)
+    owner, known = f"The agent {agent!r}", get_args(Check)
+    if not isinstance(given, Mapping) or not set(cast("Mapping[object, object]", given)) <= set(known):
+        raise UsageError(f"{owner}: check must be functions by what they check, not {given!r}; write  {CHECK_FORM}")
+    mistakes, functions = Mistakes(), cast("Checks", given)
+    for name, function in functions.items():
+        mistakes.collect(check_arity, function, 2, FORM, f"{owner}: check.{name}")
+    mistakes.raise_all()
+    return Guardrails(agent, functions) if functions else None

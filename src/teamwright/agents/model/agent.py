@@ -21,7 +21,7 @@ from teamwright.agents.clients.providers import (
 from teamwright.agents.constructor_arguments import Mistakes, check_arguments, check_instance, checked_call, listed
 from teamwright.agents.functions.instructions import (
     AnyInstructions,
-    CheckFunction,
+    Checks,
     make_guardrails,
     split_instructions,
     with_warnings,
@@ -64,8 +64,8 @@ class ModelAgent(Agent):
     the silence within a stream. `max_bytes` bounds the size of a reply and of a tool's result (4 MB).
     `memory` gives it tools for notes that it keeps across runs: its own, those of its `team`, or a shared name.
     `compact` says when older messages are replaced by a summary, before the context window of the model is full.
-    `instructions` are a text, a `Template`, or a function `(ctx) -> str` that is called in each turn. `check_input` and
-    `check_output` are functions `(text, ctx)` that return a `Verdict` or `None`.
+    `instructions` are a text, a `Template`, or a function `(ctx) -> str` that is called in each turn. `check` is
+    `{"input": function, "output": function}`, of functions `(text, ctx)` that return a `Verdict` or `None`.
     `cache` says whether providers that have to be asked are asked to cache prompts that will be sent again.
     The agent uses the clients of `models` or of the engine that runs it; without either, it opens one for each turn.
     """
@@ -83,8 +83,7 @@ class ModelAgent(Agent):
         *,
         model: AnyModel | OwnModel,
         instructions: AnyInstructions = "",
-        check_input: CheckFunction | None = None,
-        check_output: CheckFunction | None = None,
+        check: Checks | None = None,
         tools: Sequence[ToolLike] = (),
         memory: str | None = None,
         max_tokens: int | None = None,
@@ -97,7 +96,7 @@ class ModelAgent(Agent):
         self.model = collect(check_model, name, model)
         self._own_model = model if is_own_model(model) else None
         self.instructions, self.dynamic_instructions = collect(split_instructions, name, instructions) or ("", None)
-        self.guardrails = collect(make_guardrails, name, check_input, check_output)
+        self.guardrails = collect(make_guardrails, name, check)
         shared = shared_settings(name, keywords, mistakes, {"max_tokens": max_tokens})
         collect(check_instance, owner, "models", models, Models)
         self.settings = collect(check_settings, f"the agent {name!r}", settings)
@@ -172,10 +171,11 @@ class ModelAgent(Agent):
 
     def _declared_functions(self) -> dict[str, object]:
         """The declaration of the functions around a turn; without a model if one can't be imported by name."""
-        declared: dict[str, object] = dict(self.guardrails.declared) if self.guardrails is not None else {}
+        declared: dict[str, object] = {} if self.guardrails is None else {"check": self.guardrails.declared}
         if self.dynamic_instructions is not None:
             declared["instructions"] = self.dynamic_instructions.spec
-        return {**declared, "model": None} if None in declared.values() else declared
+        importable = self.guardrails is None or self.guardrails.is_importable
+        return declared if importable and None not in declared.values() else {**declared, "model": None}
 
     def __repr__(self) -> str:
         return f"ModelAgent({self.name!r}, model={model_key(self.model)!r})"

@@ -154,7 +154,7 @@ class ModelTurn:
         return None
 
     async def _guard(self, reply: Reply, response: ModelResponse) -> Reply | None:
-        """Return the reply as `check_output` leaves it, or ask for a correction if it refuses the reply."""
+        """Return the reply as its `check` leaves it, or ask for a correction if it refuses the reply."""
         guardrails = self._agent.guardrails
         assert guardrails is not None
         verdict = await guardrails.judge(reply.text, self._turn, self._ctx, self._refusals + 1)
@@ -169,7 +169,7 @@ class ModelTurn:
             data = self._answer.parse_text(verdict.text)
             if data is None and not self._answer.preferred:
                 raise InvalidOutput(
-                    f"The answer of {self._agent.name!r} as check_output mended it does not fit its schema"
+                    f"The answer of {self._agent.name!r} as its check mended it does not fit its schema"
                 )
             checked = checked.changed(data=data)
         return checked

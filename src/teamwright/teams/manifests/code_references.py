@@ -54,7 +54,7 @@ def code_of_agent(agent: AgentSpec, owner: str) -> Iterator[Code]:
         yield Code("coding agent", shlex.join(agent.acp.command), owner)
     if isinstance(agent.instructions, InstructionsByFunction):
         yield Code("function", agent.instructions.function, owner)
-    for check in filter(None, (agent.check_input, agent.check_output)):
+    for check in () if agent.check is None else agent.check.paths.values():
         yield Code("function", check, owner)
     yield from _code_of_evaluation(agent.evaluate, owner)
     for tool in agent.tools:

@@ -187,8 +187,12 @@ def _check_agent(agent: Declaration, declared: Declarations, report: ProblemRepo
 
 def functions_around(agent: Declaration) -> dict[str, Scalar]:
     """The import paths of an agent's instructions and guardrails, by field."""
-    paths = (("instructions", "function"), ("check_input",), ("check_output",))
-    return {path[0]: found for path in paths if (found := agent.fields.text(*path)) is not None}
+    paths = {
+        "instructions": ("instructions", "function"),
+        "check.input": ("check", "input"),
+        "check.output": ("check", "output"),
+    }
+    return {name: found for name, path in paths.items() if (found := agent.fields.text(*path)) is not None}
 
 
 def _check_functions_around(agent: Declaration, report: ProblemReport) -> None:

@@ -71,6 +71,18 @@ class InstructionsByFunction(Value):
     function: str = Field(description="module:function, called with the turn's context")
 
 
+class Guards(Value):
+    """The functions that check what goes into an agent and what comes out of it."""
+
+    input: str | None = Field(default=None, description="module:function that checks the task before the model")
+    output: str | None = Field(default=None, description="module:function that checks each answer of the model")
+
+    @property
+    def paths(self) -> dict[str, str]:
+        """The import paths that are given, by what they check."""
+        return {name: path for name, path in self if path is not None}
+
+
 class AgentSpec(AgentSettings):
     """One agent: a `model` or a `function`, or the default model of the manifest."""
 
@@ -78,8 +90,7 @@ class AgentSpec(AgentSettings):
     instructions: str | InstructionsTemplate | InstructionsByFunction = Field(
         default="", description="a text, or {template: …} or {function: …} that makes it in each turn"
     )
-    check_input: str | None = Field(default=None, description="module:function that checks the task before the model")
-    check_output: str | None = Field(default=None, description="module:function that checks each answer of the model")
+    check: Guards | None = Field(default=None, description="functions that check the task, or each answer")
     model: AnyModel | None = Field(default=None, description="a name from `models`, or a model")
     function: str | None = Field(default=None, description="module:function")
     a2a: RemoteAddress | None = Field(default=None, description="a remote agent of A2A that answers: its URL")
