@@ -165,7 +165,7 @@ CASES: list[tuple[Maker, dict[str, object], str]] = [
     (team, {"confirm": 3}, "confirm"),
     (team, {"confirm": {"tools": True}}, "no tools of its own"),
     (model_agent, {"confirm": {"above": {"usd": 1}}}, "not run by itself"),
-    (team, {"recovery": 3}, "recovery"),
+    (team, {"retry": 3}, "retry"),
     (team, {"notify": "https://x"}, "notify: expects a Notify, found the text"),
     (team, {"options": [3]}, "options: expects a Mapping or a Value"),
     (team, {"output_schema": 3}, "schema of the answer of the team 't'"),
@@ -311,7 +311,7 @@ async def test_a_run_takes_the_fields_of_its_settings_as_agents_do() -> None:
 
 def test_a_team_takes_the_fields_of_its_settings_as_agents_do() -> None:
     given = {
-        "envelope": {"max_summary_chars": 300},
+        "envelope": {"length": 300},
         "notify": {"webhook": "http://localhost:1"},
         "confirm": {"above": {"usd": 1.0}},
         "limits": {"tokens": 3},

@@ -14,7 +14,7 @@ ONE, OTHER = "openai:gpt-5-mini", "openai:gpt-5-nano"
 
 def evaluated_team(author: str, judge: str, *, require: bool) -> Team:
     critic = ModelAgent("critic", model=judge)
-    evaluator = WordEvaluator(words(require_other_model=require, judge="critic"), judge=critic)
+    evaluator = WordEvaluator(words(require_other_model=require, judge="critic"), judge=[critic])
     return Team("t", members=[ModelAgent("writer", model=author, evaluate=evaluator)])
 
 
@@ -37,7 +37,7 @@ def test_any_other_judge_may_judge(judge: str, require: bool) -> None:
 
 def test_a_judge_that_is_evaluated_itself_is_refused() -> None:
     critic = FunctionAgent("critic", lambda text: text, evaluate=WordEvaluator(words()))
-    evaluator = WordEvaluator(words(judge="panel"), judge=Team("panel", members=[critic]))
+    evaluator = WordEvaluator(words(judge="panel"), judge=[Team("panel", members=[critic])])
     team = Team("t", members=[FunctionAgent("writer", lambda text: text, evaluate=evaluator)])
     with pytest.raises(ManifestError, match="the judge 'panel' of 'writer' is evaluated itself"):
         check_evaluations(team.everyone())

@@ -12,7 +12,7 @@ from teamwright.agents.evaluators import UnloadedEvaluator, make_evaluator
 from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.agents.functions.imports import code_not_loaded
 from teamwright.errors import MissingExtra, UnknownName, UsageError
-from teamwright.values.specs.evaluation import Criterion, Evaluate, Risk
+from teamwright.values.specs.evaluation import Criterion, Evaluate, Length, Risk
 from teamwright.wings import Registered
 from tests.kit.entry_points import without_wings
 from tests.kit.evaluators import WordEvaluator, words
@@ -83,7 +83,7 @@ def test_the_core_works_without_the_wing(tmp_path: Path) -> None:  # K-14
 
 @pytest.mark.parametrize(("risk", "given"), [("medium", 1), ("high", 0)])
 def test_an_evaluator_of_others_gets_its_judges_only_where_they_are_asked(risk: Risk, given: int) -> None:
-    asked = (Criterion(id="a", judge="Is it so?"), Criterion(id="b", non_blank=True))
+    asked = (Criterion(id="a", judge="Is it so?"), Criterion(id="b", length=Length(min=1)))
     declared = words().model_copy(update={"criteria": asked, "judge": "critic", "risk": risk})
-    made = make_evaluator(declared, judge=FunctionAgent("critic", lambda text: text))
+    made = make_evaluator(declared, [FunctionAgent("critic", lambda text: text)])
     assert len(made.judges) == given

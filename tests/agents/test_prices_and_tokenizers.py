@@ -16,7 +16,7 @@ OWN_SERVER = ServerModel(url="http://127.0.0.1:9/v1", name="tiny")
 
 
 def test_a_declared_price_comes_first() -> None:  # Z-10
-    price = Price(input=2, output=8, cached=0.5)
+    price = Price(input=2, output=8, cache=0.5)
     for model in (
         NamedModel(model="openai:gpt-5-mini", price=price),
         OWN_SERVER.model_copy(update={"price": price}),

@@ -14,7 +14,7 @@ from teamwright.errors import ManifestError, ServiceError
 from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.teams.builder import Builder
 from teamwright.teams.team_loader import load_team, source_of, team_from_source
-from teamwright.values.call_limits import Recovery, RetryPolicy
+from teamwright.values.call_limits import RetryPolicy
 from teamwright.values.specs.manifest import Source
 from tests.growth import assert_linear_calls
 from tests.teams.manifests.manifests import loaded, only_problem, problems
@@ -40,22 +40,16 @@ CYCLES = {
         "agents: {x: {model: local, fallback: y}, y: {model: local, fallback: t}}\nteams: {t: {members: [x]}}",
         "x → y → t → x",
     ),
-    "a team's recovery to a team that contains it": (
-        "agents: {x: {model: local}}\nteams: {t: {members: [x], recovery: {fallback: u}}, u: {members: [t]}}",
+    "a team's fallback to a team that contains it": (
+        "agents: {x: {model: local}}\nteams: {t: {members: [x], fallback: u}, u: {members: [t]}}",
         "t → u → t",
     ),
     "two recoveries": (
-        (
-            "agents: {x: {model: local}}\n"
-            "teams: {t: {members: [x], recovery: {fallback: u}}, u: {members: [x], recovery: {fallback: t}}}"
-        ),
+        ("agents: {x: {model: local}}\nteams: {t: {members: [x], fallback: u}, u: {members: [x], fallback: t}}"),
         "t → u → t",
     ),
-    "a recovery and a fallback": (
-        (
-            "agents: {x: {model: local}, y: {model: local, fallback: t}}\n"
-            "teams: {t: {members: [x], recovery: {fallback: y}}}"
-        ),
+    "a team's fallback and an agent's": (
+        ("agents: {x: {model: local}, y: {model: local, fallback: t}}\nteams: {t: {members: [x], fallback: y}}"),
         "t → y → t",
     ),
     "through the agent that selects": (
@@ -121,10 +115,10 @@ def test_every_command_refuses_such_a_cycle_with_exit_code_2(
     [
         "agents: {x: {model: local, fallback: y}, y: {model: local, fallback: z}, z: {model: local}}",
         "agents: {x: {model: local, fallback: t}, y: {model: local}}\nteams: {t: {members: [y]}}",
-        "agents: {x: {model: local, fallback: {model: local}}}\nteams: {t: {members: [x], recovery: {fallback: x}}}",
+        "agents: {x: {model: local, fallback: {model: local}}}\nteams: {t: {members: [x], fallback: x}}",
         (
             "agents: {x: {model: local, fallback: z}, y: {model: local, fallback: z}, z: {model: local}}\n"
-            "teams: {t: {members: [x, y]}, u: {members: [t, z], recovery: {fallback: z}}}"
+            "teams: {t: {members: [x, y]}, u: {members: [t, z], fallback: z}}"
         ),
     ],
 )
@@ -136,7 +130,7 @@ def test_fallbacks_that_lead_nowhere_back_are_good(tmp_path: Path, text: str) ->
 
 def test_an_agent_that_stands_in_for_itself_is_reported_once(tmp_path: Path) -> None:  # M-03
     assert "can't be its own fallback" in only_problem(tmp_path, "agents: {x: {model: local, fallback: x}}").message
-    team = "agents: {x: {model: local}}\nteams: {t: {members: [x], recovery: {fallback: t}}}"
+    team = "agents: {x: {model: local}}\nteams: {t: {members: [x], fallback: t}}"
     assert "can't be its own fallback" in only_problem(tmp_path, team).message
 
 
@@ -196,7 +190,7 @@ async def test_a_team_that_stands_in_is_not_asked_within_itself() -> None:  # M-
     at_once = RetryPolicy(times=0, backoff=0)
     a, b = (FunctionAgent(name, broken, retry=at_once) for name in "ab")
     deep = Team("deep", members=[Team("deeper", members=[b])])
-    team = Team("t", members=[a], helpers=[deep], recovery=Recovery(fallback="deep"))
+    team = Team("t", members=[a], fallback=deep)
     journal = MemoryJournal()
     async with Engine(journal) as engine:
         result = await engine.run(team, "task", run_id="r")

@@ -22,7 +22,7 @@ from teamwright.values.events.agent import AgentReplied, AgentReturned
 from teamwright.values.events.event import Event
 from teamwright.values.events.team import TeamEvaluationResult, TeamEvaluationStarted
 from teamwright.values.people import Answer
-from teamwright.values.specs.evaluation import Criterion, Evaluate
+from teamwright.values.specs.evaluation import Criterion, Evaluate, Length
 from teamwright.values.turns.results import Outcome, RunResult
 from teamwright.values.turns.turn import (
     LONGEST_RESULT,
@@ -67,7 +67,7 @@ async def test_work_that_passes_is_delivered_as_it_is() -> None:
 async def test_an_author_that_is_chosen_at_run_time_does_not_judge_its_own_work() -> None:
     async def work(task: Task, members: Members, ctx: Context) -> Outcome:
         talk, author = TeamConversation(task), members[0]
-        review = WordEvaluator(words(judge="writer"), judge=author)
+        review = WordEvaluator(words(judge="writer"), judge=[author])
         ended = talk.receive(await ask_evaluated(ctx, author, talk.turn(1), "work", review))
         return ended or talk.ended("done")
 
@@ -187,7 +187,7 @@ async def test_work_that_does_not_pass_may_count_with_a_warning() -> None:
 
 
 async def test_at_low_risk_work_whose_review_broke_off_may_pass_with_a_warning() -> None:  # K-08
-    _, writer = drafts("first", evaluate=AnyEvaluator(words(risk="low", on_exceeded="pass", revisions=1), crash))
+    _, writer = drafts("first", evaluate=AnyEvaluator(words(risk="low", on_failure="pass", revisions=1), crash))
     result, events = await run(Team("t", members=[writer]))
     assert (result.status, result.output, result.exit_code) == ("degraded", "first", 3)
     assert "could not be reviewed" in result.warnings[0]
@@ -197,7 +197,7 @@ async def test_at_low_risk_work_whose_review_broke_off_may_pass_with_a_warning()
 
 
 async def test_at_low_risk_work_that_does_not_pass_is_not_passed_unreviewed() -> None:
-    _, writer = drafts("first", evaluate=WordEvaluator(words(risk="low", on_exceeded="pass")))
+    _, writer = drafts("first", evaluate=WordEvaluator(words(risk="low", on_failure="pass")))
     result, events = await run(Team("t", members=[writer]))
     assert (result.status, verdicts(events)[0].outcome) == ("degraded", "revise")
     assert "did not pass its review: word" in result.warnings[0]
@@ -258,7 +258,7 @@ async def test_the_text_of_a_broken_evaluator_reaches_no_member() -> None:
 
 
 def test_a_verdict_is_completed_to_the_rubric() -> None:
-    declared = Evaluate(criteria=tuple(Criterion(id=one, non_blank=True) for one in "abc"))
+    declared = Evaluate(criteria=tuple(Criterion(id=one, length=Length(min=1)) for one in "abc"))
     twice = CriterionResult(id="a", passed=False, score=0.2, reason="no")
     found = completed(
         EvaluationVerdict(outcome="pass", criteria=(passed("a"), twice, passed("b"), passed("z"))), declared
@@ -289,7 +289,7 @@ ANY_VERDICT = st.builds(
 def test_whatever_an_evaluator_says_only_results_pass_work(
     said: EvaluationVerdict, threshold: float, required: bool
 ) -> None:  # K-08 K-10
-    rubric = tuple(Criterion(id=one, non_blank=True, required=required and one == "a") for one in "abc")
+    rubric = tuple(Criterion(id=one, length=Length(min=1), required=required and one == "a") for one in "abc")
     found = completed(said, Evaluate(criteria=rubric, threshold=threshold))
     assert [one.id for one in found.criteria] == ["a", "b", "c"]
     assert all(one.score is not None and 0 <= one.score <= 1 for one in (*found.criteria, found))
@@ -308,8 +308,8 @@ def test_whatever_an_evaluator_says_only_results_pass_work(
 )
 def test_weights_threshold_and_required_criteria_decide(required: bool, threshold: float, outcome: str) -> None:
     heavy, light = (
-        Criterion(id="heavy", non_blank=True, weight=3),
-        Criterion(id="light", non_blank=True, required=required),
+        Criterion(id="heavy", length=Length(min=1), weight=3),
+        Criterion(id="light", length=Length(min=1), required=required),
     )
     declared = Evaluate(criteria=(heavy, light), threshold=threshold)
     missed = CriterionResult(id="light", passed=False, score=0.0)
@@ -411,7 +411,7 @@ def asking(note: str = "say good") -> tuple[FakeMembers, Team]:
         )
 
     return made, Team(
-        "t", members=[made.member("writer", write, evaluate=WordEvaluator(words(revisions=1, on_exceeded="ask")))]
+        "t", members=[made.member("writer", write, evaluate=WordEvaluator(words(revisions=1, on_failure="ask")))]
     )
 
 
@@ -466,7 +466,7 @@ async def test_why_a_review_broke_off_is_asked_and_never_told_to_the_author() ->
         raise ValueError("the words of an error")
 
     made = FakeMembers()
-    writer = made.member("writer", evaluate=AnyEvaluator(words(on_exceeded="ask"), breaks))
+    writer = made.member("writer", evaluate=AnyEvaluator(words(on_failure="ask"), breaks))
     journal = MemoryJournal()
     team = Team("t", members=[writer])
     result = await decide(journal, team, [Answer(text="revise", data="shorter"), Answer(text="accept")])

@@ -186,7 +186,8 @@ async def test_a_branch_recovers_as_its_team_says(placed: PlacedCluster) -> None
   outer:
     strategy: fan_out
     members: [hasty]
-    recovery: {retry: {times: 1, backoff: 0}, fallback: hasty}
+    retry: {times: 1, backoff: 0}
+    fallback: hasty
     fan_out: {chunks: [a], placement: workers}
 """)
     await placed.submit_team("hasty", team)

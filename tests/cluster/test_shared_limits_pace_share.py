@@ -17,7 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from teamwright.cluster.shared_limits import ClusterLimits, model_digest
 from teamwright.runtime.budget.rate_limiter import RateLimiter
-from teamwright.values.limits import Pace
+from teamwright.values.limits import Pace, PerMinute
 from tests.cluster.simulated_processes import Cluster, Process
 from tests.kit.postgres import schema_url
 
@@ -29,9 +29,9 @@ WHICH = st.integers(0, PROCESSES - 1)
 FEW = st.integers(1, 4)
 paces = st.one_of(
     st.builds(Pace, max_parallel=FEW),
-    st.builds(Pace, requests_per_minute=FEW),
-    st.builds(Pace, tokens_per_minute=st.integers(100, 300)),
-    st.builds(Pace, max_parallel=FEW, requests_per_minute=st.integers(2, 8)),
+    st.builds(Pace, per_minute=PerMinute(calls=FEW)),
+    st.builds(Pace, per_minute=PerMinute(tokens=st.integers(100, 300))),
+    st.builds(Pace, max_parallel=FEW, per_minute=PerMinute(calls=st.integers(2, 8))),
 )
 
 
@@ -128,8 +128,8 @@ class Processes(RuleBasedStateMachine):
             return
         pace, (flying, requests, tokens) = cluster.pace, cluster.possible()
         assert pace.max_parallel is None or flying <= pace.max_parallel
-        assert pace.requests_per_minute is None or requests <= pace.requests_per_minute
-        assert pace.tokens_per_minute is None or tokens <= pace.tokens_per_minute
+        assert pace.per_minute.calls is None or requests <= pace.per_minute.calls
+        assert pace.per_minute.tokens is None or tokens <= pace.per_minute.tokens
 
     def _go_round(self, pace: Pace) -> None:
         """Check that each process begins a call, while all of them always have calls that wait."""
@@ -143,7 +143,7 @@ class Processes(RuleBasedStateMachine):
             self.stays_within_the_pace()
             if all(self._process(which).begun > begun[which] for which in range(PROCESSES)):
                 return
-            self.advance(17.0 if pace.requests_per_minute or pace.tokens_per_minute else 1.1)
+            self.advance(17.0 if pace.per_minute.calls or pace.per_minute.tokens else 1.1)
         raise AssertionError("a process never got its turn")
 
     def teardown(self) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from teamwright.cluster import shared_limits as paces
 from teamwright.errors import RateLimited
-from teamwright.values.limits import Pace, Usage
+from teamwright.values.limits import Pace, PerMinute, Usage
 from tests.cluster.simulated_processes import Cluster, settled
 from tests.kit.postgres import schema_url
 
@@ -114,7 +114,9 @@ async def test_no_lease_runs_out_while_the_server_is_down(cluster: Cluster) -> N
     assert (len(one.flying), len(two.flying)) == (4, 0)
 
 
-@pytest.mark.parametrize("pace", [Pace(max_parallel=1), Pace(requests_per_minute=1), Pace(tokens_per_minute=100)])
+@pytest.mark.parametrize(
+    "pace", [Pace(max_parallel=1), Pace(per_minute=PerMinute(calls=1)), Pace(per_minute=PerMinute(tokens=100))]
+)
 async def test_a_pace_smaller_than_the_number_of_processes_rotates(cluster: Cluster, pace: Pace) -> None:
     cluster.pace = pace
     processes = [cluster.start() for _ in range(5)]
@@ -125,14 +127,14 @@ async def test_a_pace_smaller_than_the_number_of_processes_rotates(cluster: Clus
         for process in processes:
             await process.renew()
             assert cluster.in_flight <= (pace.max_parallel or 1)
-            assert cluster.in_a_minute()[0] <= (pace.requests_per_minute or 1000)
+            assert cluster.in_a_minute()[0] <= (pace.per_minute.calls or 1000)
             await process.end_call()
         await cluster.advance(1.1 if pace.max_parallel else 17.0)
     assert min(process.begun for process in processes) >= 2, [process.begun for process in processes]
 
 
 async def test_a_call_of_a_whole_minute_is_not_starved_by_small_ones(cluster: Cluster) -> None:
-    cluster.pace = Pace(tokens_per_minute=1000)
+    cluster.pace = Pace(per_minute=PerMinute(tokens=1000))
     small, large = cluster.start(), cluster.start()
     for _ in range(500):
         await small.call(prompt_bytes=400)
@@ -229,7 +231,7 @@ async def test_a_request_that_arrives_late_changes_nothing(cluster: Cluster) -> 
 
 
 async def test_what_an_answer_granted_that_was_lost_is_given_back(cluster: Cluster) -> None:
-    cluster.pace = Pace(requests_per_minute=2)
+    cluster.pace = Pace(per_minute=PerMinute(calls=2))
     one, two = cluster.start(), cluster.start()
     await one.call()
     await one.call()
@@ -245,7 +247,7 @@ async def test_what_an_answer_granted_that_was_lost_is_given_back(cluster: Clust
 
 
 async def test_no_call_begins_with_a_grant_that_has_expired(cluster: Cluster) -> None:
-    cluster.pace = Pace(requests_per_minute=4)
+    cluster.pace = Pace(per_minute=PerMinute(calls=4))
     process = cluster.start()
     await process.call()
     await process.renew()
@@ -260,7 +262,7 @@ async def test_no_call_begins_with_a_grant_that_has_expired(cluster: Cluster) ->
 
 
 async def test_a_call_that_used_more_than_was_estimated_leaves_less_for_the_next(cluster: Cluster) -> None:
-    cluster.pace = Pace(max_parallel=1, tokens_per_minute=1000)
+    cluster.pace = Pace(max_parallel=1, per_minute=PerMinute(tokens=1000))
     process = cluster.start()
     await process.call(prompt_bytes=400)
     await process.call(prompt_bytes=3600)

@@ -75,7 +75,7 @@ async def test_a_step_that_names_its_member_is_tried_again_by_the_same() -> None
     assert {member for step, member, _ in assigned(events) if step == "one"} == {"ana"}
 
 
-@pytest.mark.parametrize(("role", "able"), [({"agent": "cat"}, ["cat"]), ({"capability": "law"}, ["ben", "cat"])])
+@pytest.mark.parametrize(("role", "able"), [({"agent": "cat"}, ["cat"]), ({"capabilities": "law"}, ["ben", "cat"])])
 async def test_a_step_with_a_role_goes_to_those_alone_who_may_have_it(role: JsonValue, able: list[str]) -> None:
     fakes, steps = FakeMembers(), [{"id": "one", "role": "lawyer"}]
     members = [

@@ -27,7 +27,7 @@ from tests.kit.runs import TASK, run, speakers
 
 CITES: dict[str, Any] = {"criteria": [{"id": "cites", "contains": "[1]"}]}
 ROLES = {
-    "researcher": {"capability": "research", "instructions": "Be exact.", "tools": ["search"]},
+    "researcher": {"capabilities": ["research"], "instructions": "Be exact.", "tools": ["search"]},
     "writer": {"agent": "ben"},
 }
 STEPS: list[Any] = [

@@ -23,6 +23,7 @@ from teamwright.values.events.agent import AgentAsked
 from teamwright.values.events.event import Event
 from teamwright.values.events.team import TeamEvaluationResult, TeamEvaluationStarted
 from teamwright.values.limits import Limits
+from teamwright.values.specs.evaluation import Length
 from teamwright.values.turns.turn import EvaluationVerdict
 from tests.kit.members import FakeMembers
 from tests.kit.records import cut_and_resume
@@ -87,22 +88,22 @@ async def test_a_broken_check_ends_the_review_before_a_judge_is_paid() -> None:
 @pytest.mark.parametrize(
     ("last", "outcome", "score"), [(says(True, 0.8), "pass", 0.8), (says(False, 0.3), "revise", 0.3)]
 )
-async def test_the_marks_of_the_final_judge_are_those_that_are_reported(last: str, outcome: str, score: float) -> None:
+async def test_the_marks_of_the_last_judge_are_those_that_are_reported(last: str, outcome: str, score: float) -> None:
     judge = FunctionAgent("critic", lambda text: says(True, 1.0))
     final = FunctionAgent("chief", lambda text: last)
-    evaluator = Rubric(Evaluate(criteria=(CLEAR,)), judge=judge, final_judge=final)
+    evaluator = Rubric(Evaluate(criteria=(CLEAR,)), judge=[judge, final])
     _, events = await run(Team("t", members=[FunctionAgent("writer", lambda text: "x", evaluate=evaluator)]))
     (verdict,) = verdicts(events)
     assert (verdict.outcome, verdict.score) == (outcome, score)
     assert [one.member for one in verdict.judges] == ["critic", "chief"]
 
 
-async def test_the_final_judge_is_not_asked_about_work_that_does_not_pass_the_first() -> None:
+async def test_the_second_judge_is_not_asked_about_work_that_does_not_pass_the_first() -> None:
     judge, final = (
         FunctionAgent("critic", lambda text: says(False, 0.1)),
         FunctionAgent("chief", lambda text: says(True, 1)),
     )
-    evaluator = Rubric(Evaluate(criteria=(CLEAR,)), judge=judge, final_judge=final)
+    evaluator = Rubric(Evaluate(criteria=(CLEAR,)), judge=[judge, final])
     _, events = await run(Team("t", members=[FunctionAgent("writer", lambda text: "x", evaluate=evaluator)]))
     assert [one.member for one in verdicts(events)[0].judges] == ["critic"]
 
@@ -231,7 +232,7 @@ async def test_work_for_which_nobody_declared_a_criterion_is_not_reviewed(declar
 
 async def test_a_criterion_that_is_declared_is_a_review_and_blank_work_never_counts() -> None:
     writer = FakeMembers().member(
-        "writer", "a text", evaluate=Rubric(Evaluate(criteria=(Criterion(id="said", non_blank=True),)))
+        "writer", "a text", evaluate=Rubric(Evaluate(criteria=(Criterion(id="said", length=Length(min=1)),)))
     )
     _, events = await run(Team("t", members=[writer]))
     assert [(one.outcome, one.score) for one in verdicts(events)] == [("pass", 1.0)]

@@ -69,8 +69,8 @@ SCHEMA = {"type": "object", "required": ["title"], "properties": {"title": {"typ
 @pytest.mark.parametrize(
     ("criterion", "good", "bad", "reason"),
     [
-        ({"non_blank": True}, "x", " \n\t", "it is blank"),
-        ({"non_blank": True}, "é", "\u200b\u2060\ufeff\u3164\u2800", "it is blank"),
+        ({"length": {"min": 1}}, "x", " \n\t", "it is blank"),
+        ({"length": {"min": 1}}, "é", "\u200b\u2060\ufeff\u3164\u2800", "it is blank"),
         ({"length": {"min": 2, "max": 3}}, "abc", "abcd", "it has 4 characters, and 2 to 3 are wanted"),
         ({"length": {"min": 2}}, "abc", "a", "it has 1 characters, and at least 2 are wanted"),
         ({"contains": "[1]"}, "see [1]", "see [2]", "it does not contain '[1]'"),

@@ -27,7 +27,6 @@ from teamwright.history.kpis import (
 from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.strategies import Outcome, Task
 from teamwright.strategies.protocol import Members
-from teamwright.values.call_limits import Recovery
 from teamwright.values.events.agent import (
     AgentAsked,
     AgentCalled,
@@ -352,7 +351,7 @@ async def test_a_summary_of_a_conversation_that_is_too_long_is_coordination() ->
         return Reply.of("short", "fine", usage=Usage(requests=1, input_tokens=5, output_tokens=5))
 
     members = [spender("a"), spender("b"), spender("c"), FunctionAgent("short", respond)]
-    found = await measured(Team("t", members=members, recovery=Recovery(too_long="summarise")))
+    found = await measured(Team("t", members=members, too_long="summarise"))
     assert (found.work_tokens, found.coordination_tokens, found.steps, found.passed) == (40, 10, 4, 4)
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from teamwright.agents.agent import Agent, Context
 from teamwright.agents.effect import Attempt, Effect, Returned
 from teamwright.agents.evaluators import EVALUATOR, Evaluator, verdict_reply
-from teamwright.values.specs.evaluation import Criterion, Evaluate
+from teamwright.values.specs.evaluation import Criterion, Evaluate, Length
 from teamwright.values.turns.messages import digest
 from teamwright.values.turns.turn import CriterionResult, EvaluationVerdict, Reply, Turn
 
@@ -18,7 +18,7 @@ evaluated: list[str] = []
 
 def words(*ids: str, **fields: object) -> Evaluate:
     """Declare an evaluation by `WordEvaluator`, with a criterion for each id."""
-    criteria = tuple(Criterion(id=one, non_blank=True) for one in ids or ("word",))
+    criteria = tuple(Criterion(id=one, length=Length(min=1)) for one in ids or ("word",))
     return Evaluate.model_validate({"evaluator": "tests.kit.evaluators:WordEvaluator", "criteria": criteria, **fields})
 
 
@@ -27,9 +27,8 @@ class WordEvaluator(Evaluator):
 
     kind = EVALUATOR
 
-    def __init__(self, declaration: Evaluate, *, judge: Agent | None = None, final_judge: Agent | None = None) -> None:
-        self.name, self.declaration = "words", declaration
-        self.judges = tuple(one for one in (judge, final_judge) if one is not None)
+    def __init__(self, declaration: Evaluate, *, judge: Sequence[Agent] = ()) -> None:
+        self.name, self.declaration, self.judges = "words", declaration, tuple(judge)
 
     async def respond(self, turn: Turn, ctx: Context) -> Reply:
         """Look for the word."""

@@ -338,8 +338,8 @@ class OwnEvaluator(Evaluator):
 
     name, kind = "own", EVALUATOR
 
-    def __init__(self, declaration: Evaluate, *, judge: Agent | None = None, final_judge: Agent | None = None) -> None:
-        self.declaration, self.judges = declaration, tuple(one for one in (judge, final_judge) if one is not None)
+    def __init__(self, declaration: Evaluate, *, judge: Sequence[Agent] = ()) -> None:
+        self.declaration, self.judges = declaration, tuple(judge)
 
     async def respond(self, turn: Turn, ctx: Context) -> Reply:
         """Ask the judges, and reply with a verdict, or with what is none."""

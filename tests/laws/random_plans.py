@@ -219,7 +219,7 @@ class PlanDraw:
         if self.source == "roles" and self.of(True, False):
             return {}
         named = self.pick("roles", False, False, True)
-        return {"writer": {"agent": "a"}, "deep": {"capability": "depth", "instructions": "Dig."}} if named else {}
+        return {"writer": {"agent": "a"}, "deep": {"capabilities": "depth", "instructions": "Dig."}} if named else {}
 
     def _conduct(self, strategy: str, lead: str | None) -> dict[str, Any]:
         """The settings of all steps: review, failures, talk, what is seen, and who changes the plan."""
@@ -268,7 +268,7 @@ class PlanDraw:
         return rungs or None
 
     def _review(self, axis: str, risk: str | None) -> dict[str, Any] | None:
-        kinds = (None, None, "non_blank", "criteria", "criteria") + (("judge", "both") if risk != "high" else ("both",))
+        kinds = (None, None, "not_blank", "criteria", "criteria") + (("judge", "both") if risk != "high" else ("both",))
         kind = self.pick(axis, *kinds)
         if kind is None:
             return None
@@ -281,11 +281,11 @@ class PlanDraw:
             if judge in (PANEL, MIXED):
                 self.panels[judge] = None
             if self.of(True, False, False, False):
-                review["final_judge"] = FINAL_JUDGE
-        if kind != "non_blank" and self.pick("own_evaluator", False, False, False, False, True):
+                review["judge"] = [judge, FINAL_JUDGE]
+        if kind != "not_blank" and self.pick("own_evaluator", False, False, False, False, True):
             review["evaluator"] = OWN_EVALUATOR
-        if kind != "non_blank" and self.of(True, False, False, False, False):
-            review["on_exceeded"] = self.pick("on_exceeded", "ask", "fail")
+        if kind != "not_blank" and self.of(True, False, False, False, False):
+            review["on_failure"] = self.pick("exceeded", "ask", "fail")
         return review
 
     def _steps(self, members: tuple[str, ...], options: dict[str, Any]) -> Iterator[dict[str, Any]]:

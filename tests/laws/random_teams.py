@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from teamwright.agents.agent import Agent
 from teamwright.teams.team import Team
-from teamwright.values.call_limits import Recovery
 from teamwright.values.limits import Limits
 from teamwright.values.people import Confirm
 from tests.laws.pending_calls import MemberSpec, PendingCalls
@@ -35,8 +34,11 @@ class TeamSpec:
         known = {} if known is None else known
         members = [_agent(one, pending, known) for one in self.members]
         helpers = [_agent(one, pending, known) for one in self.helpers]
+        settings = dict(self.settings)
+        if "fallback" in settings:
+            settings["fallback"] = next(one for one in helpers if one.name == settings["fallback"])
         return Team(
-            self.name, members=members, helpers=helpers, strategy=self.strategy, options=self.options, **self.settings
+            self.name, members=members, helpers=helpers, strategy=self.strategy, options=self.options, **settings
         )
 
     def everyone(self) -> Iterator[MemberSpec | TeamSpec]:
@@ -139,7 +141,7 @@ class TeamDraw:
         if draw(RARELY):
             other = self.leaf(alone=True)
             helpers = [*helpers, other]
-            settings["recovery"] = Recovery(fallback=other.name)
+            settings["fallback"] = other.name
         return TeamSpec(name, strategy, members, tuple(helpers), options, settings)
 
     def helper(self) -> MemberSpec | TeamSpec:

@@ -22,7 +22,7 @@ from teamwright.values.call_limits import RetryPolicy
 from teamwright.values.events.agent import AgentCalled, AgentCallFailed, AgentFailed, AgentReturned
 from teamwright.values.events.budget import BudgetThrottled
 from teamwright.values.events.event import Event
-from teamwright.values.limits import Pace, Usage
+from teamwright.values.limits import Pace, PerMinute, Usage
 from teamwright.values.specs.models import ServerModel
 from tests.laws.program import program_team
 from tests.laws.random_programs import RUN_ID, TASK, cut, log_of
@@ -30,7 +30,7 @@ from tests.laws.test_every_task_has_a_parent import check_endings
 from tests.runtime.virtual_time import Answering, Caller, Provider, in_virtual_time, most_in_a_minute, now
 
 MEMBERS = 1000
-PACE = Pace(requests_per_minute=120, tokens_per_minute=6000, max_parallel=40)
+PACE = Pace(per_minute=PerMinute(calls=120, tokens=6000), max_parallel=40)
 LIMITS = Limits(tokens=65_000, calls=1200)
 RETRY = RetryPolicy(times=2, backoff=1)
 SPENT = Usage(requests=1, input_tokens=20, output_tokens=30)
@@ -122,8 +122,8 @@ def check_pace(provider: Provider) -> None:
     """The most calls in flight, and within any minute."""
     assert provider.out == 0
     assert provider.peak <= (PACE.max_parallel or 0)
-    assert most_in_a_minute(provider.began) <= (PACE.requests_per_minute or 0)
-    assert most_in_a_minute(provider.began, provider.cost) <= (PACE.tokens_per_minute or 0)
+    assert most_in_a_minute(provider.began) <= (PACE.per_minute.calls or 0)
+    assert most_in_a_minute(provider.began, provider.cost) <= (PACE.per_minute.tokens or 0)
 
 
 def check_rests(events: Sequence[Event]) -> None:

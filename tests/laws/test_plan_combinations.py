@@ -89,9 +89,9 @@ AXES: dict[str, tuple[object, ...]] = {
     "rounds": (0, 1, 2),
     "handout": (None, "step", "batch"),
     "sees": (None, "all"),
-    "team_review": (None, "non_blank", "criteria", "judge", "both"),
-    "review": (None, "non_blank", "criteria", "judge", "both"),
-    "on_exceeded": ("ask", "fail"),
+    "team_review": (None, "not_blank", "criteria", "judge", "both"),
+    "review": (None, "not_blank", "criteria", "judge", "both"),
+    "exceeded": ("ask", "fail"),
     "risk": (None, "low", "medium", "high"),
     "revisions": (None, 0, 1, 2),
     "on_failure": (None, "fail", "cancel", "skip", "collect", "ladder"),
@@ -285,7 +285,7 @@ SPLIT: dict[str, Any] = {
             "task": "Step 1.",
             "parallel": "subtask_parallel",
             "agents": ["a", "b"],
-            "evaluate": {"criteria": [ASKED], "judge": JUDGE, "on_exceeded": "ask", "revisions": 0},
+            "evaluate": {"criteria": [ASKED], "judge": JUDGE, "on_failure": "ask", "revisions": 0},
         },
         {"id": "s2", "task": "Step 2.", "parallel": "competitive_parallel", "agents": ["a", "b", "c"], "enough": 1},
         {"id": "s3", "task": "Step 3.", "needs": ["s1", "s2"], "agent": "b"},
@@ -348,7 +348,7 @@ FOUND: dict[str, PlanCase] = {
     "a step of one part is done again after its review": replace(
         found(
             {
-                "evaluate": {"criteria": [ASKED], "judge": PANEL, "final_judge": FINAL_JUDGE},
+                "evaluate": {"criteria": [ASKED], "judge": [PANEL, FINAL_JUDGE]},
                 "on_failure": ["retry", "adjust"],
                 "lead": "boss",
                 "steps": [{"id": "s1", "task": "Step 1.", **PART}],

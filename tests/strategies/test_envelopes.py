@@ -103,10 +103,10 @@ async def test_a_function_hands_over_in_typed_form() -> None:
     [
         (None, 320),
         (EnvelopeSettings(budget="low"), 320),
-        (EnvelopeSettings(max_summary_chars=2000), 480),
-        (EnvelopeSettings(max_summary_chars=2000, budget="high"), 720),
-        (EnvelopeSettings(max_summary_chars=2000, budget="low"), 320),
-        (EnvelopeSettings(max_summary_chars=40), 40),
+        (EnvelopeSettings(length=2000), 480),
+        (EnvelopeSettings(length=2000, budget="high"), 720),
+        (EnvelopeSettings(length=2000, budget="low"), 320),
+        (EnvelopeSettings(length=40), 40),
     ],
 )
 async def test_a_summary_keeps_to_the_policy_and_to_the_budget_profile(

@@ -14,7 +14,7 @@ from teamwright.errors import InvalidValue, ManifestError
 from teamwright.runtime.engine import Engine
 from teamwright.teams.builder import Builder, programs_without_sandbox
 from teamwright.teams.team_loader import load_team
-from teamwright.values.specs.evaluation import Criterion
+from teamwright.values.specs.evaluation import Criterion, Length
 from teamwright.values.specs.manifest import Manifest
 from teamwright.values.specs.sandbox import SandboxSettings
 from teamwright.values.specs.tools import McpTool
@@ -85,7 +85,7 @@ def test_a_sandbox_without_a_program_is_a_mistake() -> None:
     with pytest.raises(InvalidValue, match="sandbox: goes with 'command'"):
         McpTool(url="http://localhost", sandbox="auto")
     with pytest.raises(InvalidValue, match=r"by  command  alone"):
-        Criterion(id="a", non_blank=True, sandbox="auto")
+        Criterion(id="a", length=Length(min=1), sandbox="auto")
 
 
 def test_an_mcp_server_starts_in_its_sandbox(tmp_path: Path) -> None:

@@ -51,7 +51,7 @@ class Trusting(WordEvaluator):
     """Takes the failure of its judge for a yes, and asks it as a worker."""
 
     def __init__(self) -> None:
-        super().__init__(words(), judge=FunctionAgent("critic", lambda text: "yes" if "good" in text else "no"))
+        super().__init__(words(), judge=[FunctionAgent("critic", lambda text: "yes" if "good" in text else "no")])
 
     async def respond(self, turn: Turn, ctx: Context) -> Reply:
         reply = await ctx.ask(self.judges[0], Turn(turn.task), key="judge")

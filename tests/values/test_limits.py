@@ -14,6 +14,7 @@ from teamwright.values.limits import (
     Limits,
     MessageLimits,
     Pace,
+    PerMinute,
     Price,
     Quantiles,
     Spend,
@@ -73,7 +74,7 @@ def test_sums_of_money_do_not_drift() -> None:
     assert (Usage(usd=0.1) + Usage(requests=1)).usd == 0.1
 
 
-@pytest.mark.parametrize("bad", [{"input": 1}, {"input": -1, "output": 1}, {"input": 1, "output": 1, "cached": -1}])
+@pytest.mark.parametrize("bad", [{"input": 1}, {"input": -1, "output": 1}, {"input": 1, "output": 1, "cache": -1}])
 def test_prices_that_make_no_sense_are_refused(bad: dict[str, int]) -> None:
     with pytest.raises(ValidationError):
         Price.model_validate(bad)
@@ -82,7 +83,7 @@ def test_prices_that_make_no_sense_are_refused(bad: dict[str, int]) -> None:
 def test_cached_input_is_paid_at_its_own_price_or_as_the_rest() -> None:  # Z-10
     usage = Usage(requests=1, input_tokens=1_000_000, output_tokens=1_000_000, cached_tokens=400_000)
     assert Price(input=1, output=4).cost(usage) == 5.0
-    assert Price(input=1, output=4, cached=0.5).cost(usage) == 4.8
+    assert Price(input=1, output=4, cache=0.5).cost(usage) == 4.8
 
 
 @pytest.mark.parametrize(
@@ -107,16 +108,19 @@ def test_limits_that_make_no_sense_are_refused(bad: dict[str, int]) -> None:
         Limits.model_validate(bad)
 
 
-@pytest.mark.parametrize("bad", [{"max_parallel": 0}, {"requests_per_minute": 0}, {"tokens_per_minute": -5}])
+@pytest.mark.parametrize("bad", [{"max_parallel": 0}, {"per_minute": {"calls": 0}}, {"per_minute": {"tokens": -5}}])
 def test_a_pace_at_which_nothing_would_ever_leave_is_refused(bad: dict[str, int]) -> None:
     with pytest.raises(ValidationError):
         Pace.model_validate(bad)
 
 
 def test_the_tighter_of_two_paces_is_that_of_each_bound() -> None:
-    one, other = Pace(max_parallel=3, requests_per_minute=9), Pace(max_parallel=5, tokens_per_minute=7)
+    one, other = (
+        Pace(max_parallel=3, per_minute=PerMinute(calls=9)),
+        Pace(max_parallel=5, per_minute=PerMinute(tokens=7)),
+    )
     assert one.tightened(other) == other.tightened(one)
-    assert one.tightened(other) == Pace(max_parallel=3, requests_per_minute=9, tokens_per_minute=7)
+    assert one.tightened(other) == Pace(max_parallel=3, per_minute=PerMinute(calls=9, tokens=7))
 
 
 def test_limits_come_back_from_a_record_as_they_were() -> None:

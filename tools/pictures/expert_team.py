@@ -22,7 +22,7 @@ async def record() -> list[Event]:
 
     cites = Evaluate(criteria=(Criterion(id="cites", regex=r"\[\d+\]"),))
     options = PlanOptions(
-        roles={"researcher": Role(capability="research"), "writer": Role(agent="ben")},
+        roles={"researcher": Role(capabilities="research"), "writer": Role(agent="ben")},
         steps=(
             Step(id="find", role="researcher", evaluate=cites),
             Step(id="write", role="writer", needs=("find",)),

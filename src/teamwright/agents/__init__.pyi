@@ -39,7 +39,6 @@ from teamwright.agents.tools.protocol import (
 from teamwright.agents.tools.python import tool as tool
 from teamwright.values.call_limits import (
     Compact as Compact,
-    Recovery as Recovery,
 )
 from teamwright.values.limits import Usage as Usage
 from teamwright.values.specs.evaluation import (

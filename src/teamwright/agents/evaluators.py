@@ -44,10 +44,8 @@ class Evaluator(Agent):
 class EvaluatorClass(Protocol):
     """The class of an evaluator, which the entry point or import path of its name leads to."""
 
-    def __call__(
-        self, declaration: Evaluate, *, judge: Agent | None = None, final_judge: Agent | None = None
-    ) -> Evaluator:
-        """Create an evaluator for this declaration, whose judges are these agents."""
+    def __call__(self, declaration: Evaluate, *, judge: Sequence[Agent] = ()) -> Evaluator:
+        """Create an evaluator for this declaration, whose judges are these agents, in this order."""
         ...
 
 
@@ -192,18 +190,17 @@ def evaluators_made_by(make: EvaluatorClass) -> Generator[None]:
         _STAND_INS.reset(before)
 
 
-def make_evaluator(declaration: Evaluate, *, judge: Agent | None = None, final_judge: Agent | None = None) -> Evaluator:
+def make_evaluator(declaration: Evaluate, judges: Sequence[Agent] = ()) -> Evaluator:
     """Create the evaluator of a declaration; a placeholder for one of others if code must not be loaded."""
     name = declaration.evaluator_name
     if (make := _STAND_INS.get()) is not None:
-        return make(declaration, judge=judge, final_judge=final_judge)
+        return make(declaration, judge=judges)
     check_evaluator_name(name)
     if not can_load_code() and not is_own(name):
-        judges = tuple(one for one in (judge, final_judge) if one is not None)
-        return cast("Evaluator", UnloadedEvaluator(declaration, judges))
+        return cast("Evaluator", UnloadedEvaluator(declaration, tuple(judges)))
     if not declaration.asks_judges and not is_own(name):  # it would ask them all the same, also about their own work
-        judge = final_judge = None
-    made = _class_of(name)(declaration, judge=judge, final_judge=final_judge)
+        judges = ()
+    made = _class_of(name)(declaration, judge=judges)
     return require_evaluator(f"The evaluator {name!r}", made)
 
 

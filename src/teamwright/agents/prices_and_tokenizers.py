@@ -36,7 +36,7 @@ def declared_price(model: AnyModel) -> Price | None:
 def rate_of(model: AnyModel, prompt: int) -> Rate | None:
     """The highest price of a token for a prompt of this size; `None` if the price is not known."""
     if price := declared_price(model):
-        highest = max(price.input, price.cached or 0.0)
+        highest = max(price.input, price.cache or 0.0)
         return Rate(_picodollars_per_token(Decimal(str(highest))), _picodollars_per_token(Decimal(str(price.output))))
     name = model.model if isinstance(model, NamedModel) else model
     if isinstance(name, str) and is_local_model(name):

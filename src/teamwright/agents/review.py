@@ -281,7 +281,7 @@ class EvaluationRounds:
             return _with_warning(reply, f"{_unreviewed_text(author, verdict)}; it counts all the same, at low risk")
         if verdict.outcome != REVIEW_EXCEEDED and not self.are_over:
             return None
-        if self._evaluator.declaration.on_exceeded == "ask":
+        if self._evaluator.declaration.on_failure == "ask":
             return await self._ask_person(reply)
         return _exceeded(author, self._evaluator.declaration, reply, self.verdicts)
 

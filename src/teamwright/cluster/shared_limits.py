@@ -23,7 +23,7 @@ from teamwright.errors import JournalError
 from teamwright.journal.postgres.connection import DatabaseAddress
 from teamwright.journal.postgres.rate_limits import PostgresPaces
 from teamwright.runtime.budget.rate_limiter import MINUTE, Departure, PaceShare, RateWindow, SharingLimiter
-from teamwright.values.limits import Pace
+from teamwright.values.limits import Pace, PerMinute
 from teamwright.values.value import JsonValue
 
 LEASE_SECONDS = 4.0
@@ -107,7 +107,7 @@ class ModelShare:
 
     def set_limits(self, pace: Pace) -> None:
         """Declare the pace of the model; without any bound, only cooldowns are shared."""
-        bounds = (pace.max_parallel, pace.requests_per_minute, pace.tokens_per_minute)
+        bounds = (pace.max_parallel, pace.per_minute.calls, pace.per_minute.tokens)
         before, self._pace = self._pace, pace if any(bounds) else None
         if self._pace == before:
             return
@@ -200,8 +200,8 @@ class ModelShare:
             "model": self.model,
             "name": self._limiter.name,
             "concurrency": pace.max_parallel,
-            "requests": pace.requests_per_minute,
-            "tokens": pace.tokens_per_minute,
+            "requests": pace.per_minute.calls,
+            "tokens": pace.per_minute.tokens,
             "in_flight": flying,
             "held": max(flying, self._slots or 0),
             "want": want,
@@ -246,7 +246,7 @@ class ModelShare:
         self._contended = given["contended"] is True
         requests, tokens = _number(given["requests"]), _number(given["tokens"])
         if (most := _number(given["most_tokens"])) is not None:
-            self._outputs.set_limits(Pace(tokens_per_minute=most))
+            self._outputs.set_limits(Pace(per_minute=PerMinute(tokens=most)))
         if requests or tokens:
             self._close_grant()
             self._grant, self._requests_left, self._tokens_left = Grant(number, until), requests, tokens

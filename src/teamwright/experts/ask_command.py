@@ -98,7 +98,7 @@ def _review(options: PlanOptions) -> str:
     of_task = f", {parts} of them parts of the task" if parts else ""
     most = declared.revisions
     again = "one revision" if most == 1 else f"{most} revisions"
-    return f"{what}, by {declared.judge}: {len(asked)} criteria{of_task}; at most {again}"
+    return f"{what}, by {', then '.join(declared.judges)}: {len(asked)} criteria{of_task}; at most {again}"
 
 
 class RunReview(NamedTuple):

@@ -111,12 +111,12 @@ def review_by(judge: str, demands: Sequence[str] = ()) -> dict[str, JsonValue]:
         {"id": f"{PART_ID}{number}", JUDGE: PART.format(one)} for number, one in enumerate(demands, start=1)
     ]
     criteria: list[JsonValue] = [
-        {"id": "not-blank", "non_blank": True, "required": True},
+        {"id": "not-blank", "length": {"min": 1}, "required": True},
         *parts,
         {"id": "task", JUDGE: WHOLE, "required": True},
         {"id": "grounded", JUDGE: GROUNDED},
     ]
-    bounds: dict[str, JsonValue] = {"threshold": THRESHOLD, "revisions": 1, "risk": "low", "on_exceeded": "pass"}
+    bounds: dict[str, JsonValue] = {"threshold": THRESHOLD, "revisions": 1, "risk": "low", "on_failure": "pass"}
     return {JUDGE: judge, "criteria": criteria, **bounds}
 
 

@@ -258,11 +258,11 @@ async def run_check(
 
 def _simple_finding(criterion: Criterion, work: str) -> Finding | None:
     """Return the finding of a criterion that only looks at the text; `None` for another one."""
-    if criterion.non_blank is not None:
-        return _finding(not is_blank(work), "it is blank")
     if criterion.contains is not None:
         return _finding(criterion.contains in work, f"it does not contain {cut(criterion.contains, 80)!r}")
     if criterion.length is not None:
+        if criterion.length.min and is_blank(work):
+            return _finding(passed=False, reason="it is blank")
         least, most, count = criterion.length.min, criterion.length.max, len(work)
         bounds = f"at least {least}" if most is None else f"{least} to {most}"
         fits = least <= count and (most is None or count <= most)
@@ -368,9 +368,9 @@ def _read_finding(found: object) -> Finding:
 
 
 class Rubric(Evaluator):
-    """An evaluator with weighted criteria. `judge` answers those that are questions; `final_judge` marks what passes.
+    """An evaluator with weighted criteria. `judge` answers those that are questions.
 
-    In Python, the judges are agents: `evaluate=Rubric(Evaluate(criteria=(…)), judge=critic)`.
+    In Python, the judges are agents: `evaluate=Rubric(Evaluate(criteria=(…)), judge=critic)`, or several in a list.
     """
 
     kind = EVALUATOR
@@ -379,27 +379,23 @@ class Rubric(Evaluator):
         self,
         declaration: Evaluate | None = None,
         *,
-        judge: Agent | None = None,
-        final_judge: Agent | None = None,
+        judge: Agent | Sequence[Agent] = (),
     ) -> None:
         given = declaration if declaration is not None else Evaluate()
         if not isinstance(given, Evaluate):  # pyright: ignore[reportUnnecessaryIsInstance] - of untyped code
             raise UsageError(f"A rubric takes an Evaluate, not {given!r:.100}.")
-        found = tuple(require_agent(one) for one in (judge, final_judge) if one is not None)
-        names = {"judge": judge.name if judge else None, "final_judge": final_judge.name if final_judge else None}
-        self.declaration = given.model_copy(update={name: value for name, value in names.items() if value})
+        found = tuple(require_agent(one) for one in (judge if isinstance(judge, list | tuple) else (judge,)))
+        names = tuple(one.name for one in found)
+        only_names = given.judges[len(found) :]
+        if found and not only_names:
+            given = given.model_copy(update={"judge": names[0] if len(names) == 1 else names})
+        self.declaration = given
         problems = [*self.declaration.problems(), *criteria_problems(self.declaration)]
-        if self.declaration.judge is not None and judge is None:
-            problems.append(f"the judge {self.declaration.judge!r} is only a name; pass the agent as  judge=…")
-        if self.declaration.final_judge is not None and final_judge is None:
-            problems.append(
-                f"the final judge {self.declaration.final_judge!r} is only a name; pass the agent as  final_judge=…"
-            )
+        problems += (f"the judge {name!r} is only a name; pass the agent as  judge=…" for name in only_names)
         if problems:
             raise UsageError.several(f"The rubric: {text}." for text in problems)
         self.name = self.declaration.evaluator_name
         self.judges: tuple[Agent, ...] = tuple({id(one): one for one in found}.values())
-        self._judge, self._final_judge = judge, final_judge
 
     async def respond(self, turn: Turn, ctx: Context) -> Reply:
         """Evaluate the work, which is the task of the turn, and reply with the verdict."""
@@ -438,14 +434,12 @@ class Rubric(Evaluator):
         ctx: Context,
         about: EvaluatedWork,
     ) -> EvaluationVerdict:
-        """Ask the judge, and the final judge about work that the first one passes."""
+        """Ask the judges in their order, each about work that the one before passes."""
         records: list[JudgeRecord] = []
         verdict = self._verdict(results)
-        for key, agent in (("judge", self._judge), ("final-judge", self._final_judge)):
-            if agent is None:
-                break
+        for number, agent in enumerate(self.judges, start=1):
             judge = Judge(agent, self.declaration.times, self.declaration.merge)
-            judgement = await judge.judge(task, work, judged, ctx, key, about)
+            judgement = await judge.judge(task, work, judged, ctx, "judge" if number == 1 else f"judge-{number}", about)
             records.append(judgement.record)
             verdict = self._verdict([*results, *judgement.results], judgement, tuple(records))
             if judgement.problem:

@@ -192,7 +192,7 @@ def limits_of(settings: EnvelopeSettings | None, scale: float = 1.0) -> Envelope
     `scale` reduces that during degradation, but not below the minimum length of a summary.
     """
     given = settings or DEFAULT_SETTINGS
-    most = min(given.max_summary_chars, CHARACTERS_PER_TOKEN * SUMMARY_CAPS[given.budget])
+    most = min(given.length, CHARACTERS_PER_TOKEN * SUMMARY_CAPS[given.budget])
     return EnvelopeLimits(max_summary_chars=max(LEAST_SUMMARY, int(most * scale)))
 
 

@@ -141,9 +141,7 @@ class Builder:
     def _build_evaluator(self, owner: str, declared: Evaluate) -> Evaluator:
         """Build the evaluator of an agent or a team, with its judges."""
         declared = confined_evaluation(declared, self._sandbox(owner))
-        judge = None if declared.judge is None else self._get_or_build(declared.judge)
-        final = None if declared.final_judge is None else self._get_or_build(declared.final_judge)
-        return make_evaluator(declared, judge=judge, final_judge=final)
+        return make_evaluator(declared, [self._get_or_build(judge) for judge in declared.judges])
 
     def _build(self, name: str) -> Agent:
         built = self._build_unevaluated(name)
@@ -170,7 +168,9 @@ class Builder:
                 options=confined_options(spec.options, self._sandbox(name)),
                 compact=spec.compact,
                 attachments=[self._file(name, file) for file in spec.attachments],
-                recovery=spec.recovery,
+                retry=spec.retry,
+                fallback=None if spec.fallback is None else self._get_or_build(spec.fallback),
+                too_long=spec.too_long,
                 confirm=spec.confirm,
                 notify=spec.notify,
                 optional=spec.optional,
@@ -325,10 +325,10 @@ def _as_named_model(model: AnyModel | None) -> NamedModel | None:
 
 
 def _helpers(team: TeamSpec) -> Iterable[str]:
-    """The agents and teams that a team's options and its recovery name, without its members."""
+    """The agents and teams that a team's options and its `fallback` name, without its members."""
     named = [one.name for one in named_agents(find_strategy(team.strategy), team.options)]
-    if team.recovery and team.recovery.fallback:
-        named.append(team.recovery.fallback)
+    if team.fallback:
+        named.append(team.fallback)
     return dict.fromkeys(name for name in named if name not in team.members)
 
 

@@ -18,6 +18,7 @@ from teamwright.agents.agent import (
     Context,
     Policy,
     agent_spec_of,
+    check_fallback,
     declaration_of,
     has_policy,
     judges_of,
@@ -37,7 +38,7 @@ from teamwright.agents.settings import PolicySettings, policy_for
 from teamwright.errors import MemberFailed, Problem, UsageError
 from teamwright.strategies.protocol import Members, Settings, Strategy, Task, require_strategy, run_strategy
 from teamwright.strategies.registry import find_strategy
-from teamwright.values.call_limits import Compact, Recovery
+from teamwright.values.call_limits import Compact, Recovery, RetryPolicy, TooLong
 from teamwright.values.events.agent import Body
 from teamwright.values.events.team import TeamEnded, TeamStarted
 from teamwright.values.limits import Degradation, Limits
@@ -73,7 +74,9 @@ class TeamSettings(TypedDict, total=False):
     degradation: Degradation
     limits: Limits | None
     compact: Compact | None
-    recovery: Recovery | None
+    retry: RetryPolicy | None
+    fallback: Agent | None
+    too_long: TooLong | None
     confirm: Confirm | None
     notify: Notify | None
     optional: bool
@@ -120,7 +123,7 @@ class Team(Agent):
         self.name, owner, mistakes = check_name("team", name), f"The team {name!r}", Mistakes()
         collect = mistakes.collect
         self.members = collect(_agents, owner, "members", members)
-        self.helpers = collect(_agents, owner, "helpers", helpers)
+        self.helpers = collect(_helpers, owner, helpers, self.members, settings.get("fallback"))
         self.strategy = collect(_strategy, strategy)
         own = PolicySettings(
             limits=settings.get("limits"),
@@ -129,7 +132,7 @@ class Team(Agent):
             critical=settings.get("critical", False),
             evaluate=settings.get("evaluate"),
         )
-        others = {"recovery": settings.get("recovery"), "compact": settings.get("compact")}
+        others = {"recovery": collect(_recovery, owner, settings), "compact": settings.get("compact")}
         self.policy = collect(policy_for, owner, own, **others) or UNSET
         collect(_check_no_tools, owner, self.policy)
         self.output_schema = collect(as_schema, output_schema, f"the answer of the team {name!r}")
@@ -310,13 +313,14 @@ class Team(Agent):
             output_schema=self.output_schema,
             options=dict(self.settings.options),
             compact=self.policy.compact,
-            recovery=self.policy.recovery,
             confirm=self.policy.confirm,
             notify=self.notify,
             optional=self.policy.optional,
             critical=self.policy.critical,
         )
         rare: dict[str, object] = {}  # fields that most teams leave out, which are then omitted from the record
+        if self.policy.recovery is not None:
+            rare.update((name, value) for name, value in self.policy.recovery if value is not None)
         if self.attachments:
             rare["attachments"] = tuple(map(str, self.attachments))
         if self.policy.evaluate is not None:
@@ -390,6 +394,29 @@ def _agents(owner: str, name: str, agents: Iterable[Agent]) -> tuple[Agent, ...]
 
 def _strategy(strategy: str | Strategy) -> Strategy:
     return find_strategy(strategy) if isinstance(strategy, str) else require_strategy(strategy)
+
+
+def _helpers(
+    owner: str, helpers: Sequence[Agent], members: Sequence[Agent] | None, fallback: Agent | None
+) -> tuple[Agent, ...]:
+    """Return the helpers of a team, with the fallback of its members if it is none of them."""
+    found = _agents(owner, "helpers", helpers)
+    return found if fallback is None or fallback in (*(members or ()), *found) else (*found, fallback)
+
+
+def _recovery(owner: str, settings: TeamSettings) -> Recovery | None:
+    """Return how the team recovers from failures of members that set nothing themselves; raises `UsageError`."""
+    given = {name: value for name in Recovery.model_fields if (value := settings.get(name)) is not None}
+    if not given:
+        return None
+    fallback = settings.get("fallback")
+    check_fallback(f"The fallback of {owner[0].lower()}{owner[1:]}", fallback)
+    if fallback is not None:
+        given["fallback"] = fallback.name
+    from teamwright.values.specs.manifest import TeamSpec
+
+    check_arguments(owner, TeamSpec, **given)
+    return Recovery.model_validate(given)
 
 
 def _check_no_tools(owner: str, policy: Policy) -> None:

@@ -149,15 +149,24 @@ TooLong = Literal["summarise", "fallback", "fail"]
 class Recovery(Value):
     """How a team recovers from failures of members that have no such settings themselves."""
 
-    retry: RetryPolicy | None = Field(default=None, description="for calls of members without their own `retry`")
+    retry: RetryPolicy | None = Field(default=None, description="for calls of members without a `retry` of their own")
     fallback: str | None = Field(
         default=None,
-        description="an agent or team that is asked when a member fails",
+        description="an agent or team that is asked when a member without a `fallback` of its own fails",
         json_schema_extra={"names": "agent"},
     )
-    too_long: TooLong = Field(
-        default="summarise", description="what to do when the conversation no longer fits a member's model"
+    too_long: TooLong | None = Field(
+        default=None,
+        description="what to do when the conversation no longer fits a member's model: summarise by default, fallback"
+        " or fail",
     )
+
+    def within(self, outer: Recovery | None) -> Recovery:
+        """Return what holds in a nested team: its own settings, else those of the outer one."""
+        if outer is None:
+            return self
+        own = {name: value for name, value in self if name in Recovery.model_fields and value is not None}
+        return outer.model_copy(update=own)
 
 
 class Compact(Value):

@@ -128,7 +128,7 @@ class Price(Value):
 
     input: float = Field(ge=0, allow_inf_nan=False, description="a million input tokens")
     output: float = Field(ge=0, allow_inf_nan=False, description="a million output tokens")
-    cached: float | None = Field(
+    cache: float | None = Field(
         default=None,
         ge=0,
         allow_inf_nan=False,
@@ -139,13 +139,13 @@ class Price(Value):
         """Return the cost of this usage in US dollars."""
         cached = min(usage.cached_tokens, usage.input_tokens)
         fresh = usage.input_tokens - cached
-        price_of_cached = self.input if self.cached is None else self.cached
+        price_of_cached = self.input if self.cache is None else self.cache
         return round((fresh * self.input + cached * price_of_cached + usage.output_tokens * self.output) / 1e6, 12)
 
     def saved(self, usage: Usage) -> float:
         """Return what cached tokens saved in US dollars."""
         cached = min(usage.cached_tokens, usage.input_tokens)
-        return 0.0 if self.cached is None else round(cached * (self.input - self.cached) / 1e6, 12)
+        return 0.0 if self.cache is None else round(cached * (self.input - self.cache) / 1e6, 12)
 
 
 N = TypeVar("N", int, float)
@@ -225,20 +225,28 @@ class Limits(MessageLimits):
         return cls.model_validate({**bounds.given, "message": message})
 
 
+class PerMinute(Value):
+    """What a model may be asked in any sixty seconds."""
+
+    calls: int | None = Field(default=None, ge=1, description="requests that start in any sixty seconds")
+    tokens: int | None = Field(default=None, ge=1, description="input and output tokens of these requests")
+
+
 class Pace(Value):
     """The rate limits of one model, for all runs of an engine together."""
 
-    requests_per_minute: int | None = Field(default=None, ge=1, description="requests that start in any sixty seconds")
-    tokens_per_minute: int | None = Field(
-        default=None, ge=1, description="input and output tokens of requests that start in any sixty seconds"
+    per_minute: PerMinute = Field(
+        default=PerMinute.model_construct(), description="what may be asked of it in any sixty seconds"
     )
     max_parallel: int | None = Field(default=None, ge=1, description="requests in flight at once; 32 by default")
 
     def tightened(self, other: Pace) -> Pace:
         """Return the tighter of each pair of limits."""
         return Pace(
-            requests_per_minute=tighter(self.requests_per_minute, other.requests_per_minute),
-            tokens_per_minute=tighter(self.tokens_per_minute, other.tokens_per_minute),
+            per_minute=PerMinute(
+                calls=tighter(self.per_minute.calls, other.per_minute.calls),
+                tokens=tighter(self.per_minute.tokens, other.per_minute.tokens),
+            ),
             max_parallel=tighter(self.max_parallel, other.max_parallel),
         )
 

@@ -205,7 +205,7 @@ def test_what_a_cache_saved_is_the_price_without_it_less_the_price_paid(
 
 
 def test_a_declared_price_says_what_cached_tokens_saved() -> None:
-    model = NamedModel(model="openai:gpt-5-mini", price=Price(input=1.0, cached=0.25, output=2.0))
+    model = NamedModel(model="openai:gpt-5-mini", price=Price(input=1.0, cache=0.25, output=2.0))
     usage = RequestUsage(input_tokens=1_000_000, output_tokens=0, cache_read_tokens=400_000)
     used = usage_of_response(ModelResponse(parts=[], usage=usage), model)
     assert (used.usd, used.saved_usd) == (0.7, 0.3)

@@ -178,7 +178,7 @@ REVIEWED = """\
 agents:
   writer:
     model: scripted:replies.yaml
-    evaluate: {on_exceeded: ask, criteria: [{id: cites, contains: "[1]"}]}
+    evaluate: {on_failure: ask, criteria: [{id: cites, contains: "[1]"}]}
 teams:
   note: {members: [writer]}
 """

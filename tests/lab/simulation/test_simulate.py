@@ -132,7 +132,7 @@ def test_calls_that_fail_are_made_again_by_the_teams_own_policy(tmp_path: Path) 
     failing = {"worker": constant(10, 1.0, error={"server": 0.5}), "lead": constant(10, 1.0)}
     patient = simulate(team_of(tmp_path), "build it", runs=40, members=failing).shape(OWN)
     text = (tmp_path / "team.yaml").read_text(encoding="utf-8")
-    hasty = text.replace("strategy: dag", "strategy: dag\n    recovery: {retry: {times: 0}}")
+    hasty = text.replace("strategy: dag", "strategy: dag\n    retry: {times: 0}")
     broken = simulate(team_of(tmp_path, hasty), "build it", runs=40, members=failing).shape(OWN)
     assert patient.completed > broken.completed
     assert patient.seconds.p50 > 5.0
@@ -155,7 +155,7 @@ teams:
 
 def test_a_models_pace_holds_for_simulated_calls(tmp_path: Path) -> None:
     text = """\
-agents: {a: {model: {model: openai:x, requests_per_minute: 1}}, b: {model: {model: openai:x, requests_per_minute: 1}}}
+agents: {a: {model: {model: openai:x, per_minute: {calls: 1}}}, b: {model: {model: openai:x, per_minute: {calls: 1}}}}
 teams:
   t:
     strategy: dag

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pydantic import JsonValue
 
 from teamwright.agents.agent import Agent, Context
@@ -9,12 +11,12 @@ from teamwright.agents.evaluators import EVALUATOR, Evaluator, verdict_reply
 from teamwright.agents.review import REVISION
 from teamwright.teams.team import Team
 from teamwright.testing.model_server import ChatRequest
-from teamwright.values.specs.evaluation import Criterion, Evaluate
+from teamwright.values.specs.evaluation import Criterion, Evaluate, Length
 from teamwright.values.turns.turn import CriterionResult, EvaluationVerdict, Failure, Reply, Turn
 from tests.laws.crash.http_members import http_member
 
 YES, NO, DRAFT = "yes", "no", "a draft"
-CRITERIA = (Criterion(id="one", non_blank=True), Criterion(id="two", non_blank=True))
+CRITERIA = (Criterion(id="one", length=Length(min=1)), Criterion(id="two", length=Length(min=1)))
 
 
 class AskingEvaluator(Evaluator):
@@ -23,9 +25,8 @@ class AskingEvaluator(Evaluator):
     kind = EVALUATOR
     name = "asking"
 
-    def __init__(self, declaration: Evaluate, *, judge: Agent | None = None, final_judge: Agent | None = None) -> None:
-        assert judge is not None
-        self.declaration, self.judges = declaration, (judge,)
+    def __init__(self, declaration: Evaluate, *, judge: Sequence[Agent] = ()) -> None:
+        self.declaration, self.judges = declaration, tuple(judge)
 
     async def respond(self, turn: Turn, ctx: Context) -> Reply:
         """Ask the judge."""
@@ -42,7 +43,7 @@ def evaluated(url: str) -> Team:
     declared = Evaluate(
         evaluator="tests.laws.crash.evaluations:AskingEvaluator", criteria=CRITERIA, revisions=1, judge=judge.name
     )
-    writer = http_member(url, "a", evaluate=AskingEvaluator(declared, judge=judge))
+    writer = http_member(url, "a", evaluate=AskingEvaluator(declared, judge=[judge]))
     step = declared.model_dump(mode="json", exclude_unset=True)
     steps: list[JsonValue] = [{"id": "a"}, {"id": "b", "evaluate": step}, {"id": "z", "needs": ["a", "b"]}]
     return Team(
@@ -51,7 +52,7 @@ def evaluated(url: str) -> Team:
         helpers=[judge],
         strategy="dag",
         options={"steps": steps},
-        evaluate=AskingEvaluator(declared, judge=judge),
+        evaluate=AskingEvaluator(declared, judge=[judge]),
     )
 
 

@@ -21,7 +21,7 @@ CITES: JsonValue = {"criteria": [{"id": "text", "contains": TEXT}]}
 def expert(url: str) -> Team:
     """A planner that is sent its mistakes, a step that is revised, one that is retried and skipped, and the answer."""
     roles: dict[str, JsonValue] = {
-        "writer": {"capability": "writing", "limits": Limits(calls=9).model_dump(exclude_unset=True)},
+        "writer": {"capabilities": "writing", "limits": Limits(calls=9).model_dump(exclude_unset=True)},
         "critic": {"agent": "bad"},
         "editor": {"agent": "z", "instructions": "Be short."},
     }

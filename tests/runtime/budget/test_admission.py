@@ -17,7 +17,7 @@ from teamwright.runtime.run_state import RunState
 from teamwright.values.call_limits import RetryPolicy
 from teamwright.values.events.agent import AgentCalled
 from teamwright.values.events.budget import BudgetAwaited, BudgetRefused
-from teamwright.values.limits import Pace
+from teamwright.values.limits import Pace, PerMinute
 from tests.runtime.virtual_time import Caller, Provider, in_virtual_time, now, run, side_by_side
 
 ONE = Pace(max_parallel=1)
@@ -207,7 +207,9 @@ def test_budgets_and_slots_never_lock_each_other(
     runs: int,
 ) -> None:
     """Runs of a team within a team, with budgets at both levels and members' own, over three models with few slots."""
-    paces = [Pace(max_parallel=wide, requests_per_minute=rate) for wide, rate in zip(widths, rates, strict=True)]
+    paces = [
+        Pace(max_parallel=wide, per_minute=PerMinute(calls=rate)) for wide, rate in zip(widths, rates, strict=True)
+    ]
     providers = [Provider() for _ in paces]
 
     def caller(number: int, load: Load) -> Caller:

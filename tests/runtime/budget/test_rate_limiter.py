@@ -12,7 +12,7 @@ from teamwright.agents.effect import Attempt, Effect, Returned
 from teamwright.errors import RateLimited, Refused, ServiceError
 from teamwright.runtime.budget.rate_limiter import LONGEST_COOLDOWN, RateLimiter, RateLimiters, Slot
 from teamwright.values.events.budget import BudgetEased, BudgetThrottled
-from teamwright.values.limits import NOTHING, Pace, Usage
+from teamwright.values.limits import NOTHING, Pace, PerMinute, Usage
 from tests.runtime.virtual_time import SPENT, in_virtual_time, most_in_a_minute, now
 
 
@@ -53,7 +53,7 @@ def test_thirty_two_may_be_out_where_nothing_is_declared() -> None:
 
 def test_a_waiter_for_the_minute_to_pass_is_woken_by_the_clock() -> None:
     async def main() -> None:
-        made = limiter(requests_per_minute=3)
+        made = limiter(per_minute=PerMinute(calls=3))
         for _ in range(3):
             (await made.acquire(("a",))).returned(SPENT)
         assert (await made.acquire(("a",))).waited == 60.0
@@ -64,7 +64,7 @@ def test_a_waiter_for_the_minute_to_pass_is_woken_by_the_clock() -> None:
 
 def test_a_call_that_cost_less_than_expected_lets_the_next_one_go() -> None:
     async def main() -> None:
-        made = limiter(tokens_per_minute=1000)
+        made = limiter(per_minute=PerMinute(tokens=1000))
         first = await made.acquire(("a",), prompt_bytes=3000, cap=100)
         waiting = asyncio.create_task(made.acquire(("a",), prompt_bytes=2000, cap=100))
         await asyncio.sleep(1)
@@ -78,7 +78,7 @@ def test_a_call_that_cost_less_than_expected_lets_the_next_one_go() -> None:
 @pytest.mark.parametrize(("error", "free"), [(Refused("no"), True), (None, False)])
 def test_a_failed_call_counts_no_tokens_but_one_of_unknown_cost_does(error: Refused | None, *, free: bool) -> None:
     async def main() -> None:
-        made = limiter(tokens_per_minute=100)
+        made = limiter(per_minute=PerMinute(tokens=100))
         slot = await made.acquire((), prompt_bytes=400, cap=0)
         slot.failed(error, None) if error else slot.close()
         assert (made.try_acquire(prompt_bytes=400, cap=0) is not None) == free
@@ -88,7 +88,7 @@ def test_a_failed_call_counts_no_tokens_but_one_of_unknown_cost_does(error: Refu
 
 def test_a_slot_that_is_given_back_was_never_taken() -> None:
     async def main() -> None:
-        made = limiter(requests_per_minute=1, max_parallel=1)
+        made = limiter(per_minute=PerMinute(calls=1), max_parallel=1)
         slot = made.try_acquire()
         assert slot is not None
         waiting = asyncio.create_task(made.acquire(("a",)))
@@ -116,7 +116,7 @@ def test_who_is_stopped_while_it_waits_leaves_nothing_behind() -> None:
         await asyncio.sleep(0)
         assert tasks[2].cancelled()
         assert (made.in_flight, bool(made._waiting)) == (0, False)
-        paused = limiter(requests_per_minute=1)
+        paused = limiter(per_minute=PerMinute(calls=1))
         assert paused.try_acquire()
         with anyio.move_on_after(1):
             await paused.acquire(())
@@ -216,10 +216,13 @@ def test_the_tighter_of_two_declarations_holds_while_both_are_in_use() -> None:
         def of(pace: Pace | None) -> RateLimiter:
             return limiters.for_effect(Effect("model", "m", "", _never, model="m", pace=pace))
 
-        wide, tight = Pace(max_parallel=4, requests_per_minute=10), Pace(max_parallel=2, tokens_per_minute=99)
+        wide, tight = (
+            Pace(max_parallel=4, per_minute=PerMinute(calls=10)),
+            Pace(max_parallel=2, per_minute=PerMinute(tokens=99)),
+        )
         slot = of(wide).try_acquire()
         assert slot is not None
-        assert of(tight).pace == Pace(max_parallel=2, requests_per_minute=10, tokens_per_minute=99)
+        assert of(tight).pace == Pace(max_parallel=2, per_minute=PerMinute(calls=10, tokens=99))
         assert of(wide).concurrency.current == 2
         assert of(None).concurrency.current == 2
         slot.close()
@@ -236,7 +239,7 @@ async def _never(attempt: Attempt) -> Returned:
 
 def test_usage_that_says_nothing_leaves_the_estimate() -> None:
     async def main() -> None:
-        made = limiter(tokens_per_minute=100)
+        made = limiter(per_minute=PerMinute(tokens=100))
         (await made.acquire((), prompt_bytes=400, cap=0)).returned(NOTHING)
         assert made.try_acquire(prompt_bytes=400, cap=0) is None
 
@@ -265,7 +268,7 @@ def test_the_bounds_hold_whatever_happens(
     load: list[tuple[float, float, int, str, float | None]], concurrency: int, requests: int | None, tokens: int | None
 ) -> None:
     """Calls of 100 tokens that arrive, wait, return, fail and are cancelled at any time; failures cost nothing."""
-    pace = Pace(max_parallel=concurrency, requests_per_minute=requests, tokens_per_minute=tokens)
+    pace = Pace(max_parallel=concurrency, per_minute=PerMinute(calls=requests, tokens=tokens))
     began: list[float] = []
     cost: list[int] = []
     rests_until = [0.0]

@@ -19,7 +19,7 @@ from teamwright.values.call_limits import RetryPolicy, RetryWaits
 from teamwright.values.events.agent import AgentCalled
 from teamwright.values.events.budget import BudgetEased, BudgetThrottled
 from teamwright.values.events.event import Event
-from teamwright.values.limits import Pace
+from teamwright.values.limits import Pace, PerMinute
 from teamwright.values.people import Question
 from tests.kit.records import cut
 from tests.runtime.virtual_time import Caller, Provider, in_virtual_time, most_in_a_minute, now, run, side_by_side
@@ -30,7 +30,7 @@ AT_ONCE = RetryPolicy(times=9, backoff=0.0)
 def test_all_branches_of_a_run_share_the_limits_of_a_model() -> None:
     async def main() -> None:
         provider = Provider()
-        pace = Pace(max_parallel=3, requests_per_minute=10)
+        pace = Pace(max_parallel=3, per_minute=PerMinute(calls=10))
         result, events = await run(side_by_side("t", [Caller(f"c{n}", provider, pace) for n in range(25)]))
         assert result.status == "completed"
         assert (provider.peak, len(provider.began)) == (3, 25)
@@ -131,7 +131,7 @@ def test_no_slot_is_held_while_waiting_for_a_person_or_a_member() -> None:
 def test_a_replay_takes_no_slot() -> None:
     async def main() -> None:
         provider, journal = Provider(), MemoryJournal()
-        pace = Pace(requests_per_minute=1)
+        pace = Pace(per_minute=PerMinute(calls=1))
         team = Team("t", members=[Caller(name, provider, pace) for name in "abc"])
         _, events = await run(team, journal)
         before = next(event.number for event in events if event.kind == "team.ended") - 1
@@ -273,7 +273,7 @@ agents:
 teams:
   t: {strategy: fan_out, members: [one], fan_out: {chunks: [a, b, c, d, e, f]}}
 models:
-  quick: {model: "scripted:replies.yaml", requests_per_minute: 2}
+  quick: {model: "scripted:replies.yaml", per_minute: {calls: 2}}
 """
 
 

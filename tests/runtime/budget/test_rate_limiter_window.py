@@ -13,13 +13,13 @@ from teamwright.runtime.budget.rate_limiter import (
     Departure,
     RateWindow,
 )
-from teamwright.values.limits import Pace
+from teamwright.values.limits import Pace, PerMinute
 from tests.runtime.virtual_time import most_in_a_minute
 
 
 def window(requests: int | None = None, tokens: int | None = None) -> RateWindow:
     made = RateWindow()
-    made.set_limits(Pace(requests_per_minute=requests, tokens_per_minute=tokens))
+    made.set_limits(Pace(per_minute=PerMinute(calls=requests, tokens=tokens)))
     return made
 
 
@@ -74,7 +74,7 @@ def test_a_call_larger_than_the_minute_leaves_alone() -> None:
     made.record_departure(0.0, 1)
     assert made.opens_at(0.0, 100) == MINUTE
     assert made.opens_at(MINUTE, 100) == MINUTE
-    made.set_limits(Pace(tokens_per_minute=50))
+    made.set_limits(Pace(per_minute=PerMinute(tokens=50)))
     assert made.opens_at(2 * MINUTE, 100) == 2 * MINUTE
 
 

@@ -13,7 +13,6 @@ from teamwright import Context, Engine, FunctionAgent, Reply, RunResult, Team, T
 from teamwright.agents.agent import Agent
 from teamwright.errors import Refused
 from teamwright.journal.in_memory_journal import MemoryJournal
-from teamwright.values.call_limits import Recovery
 from tests.kit.records import cut, wait_for_question
 
 
@@ -87,7 +86,7 @@ def _critical_team() -> Team:
 
 def _fallback_of_the_team() -> Team:
     inner = Team("inner", members=[broken(), says("a")])
-    return Team("t", members=[inner, says("z")], helpers=[fails("y")], recovery=Recovery(fallback="y"))
+    return Team("t", members=[inner, says("z")], fallback=fails("y"))
 
 
 def _fallback_that_fails_too() -> Team:

@@ -12,7 +12,7 @@ from teamwright.agents.scripted import Rule
 from teamwright.errors import AgentError, ContextTooLong, InvalidRequest, RateLimited, Refused, ServiceError
 from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.teams.team_loader import load_team
-from teamwright.values.call_limits import Recovery, RetryPolicy
+from teamwright.values.call_limits import RetryPolicy
 from teamwright.values.events.agent import AgentCallFailed, AgentRecovered
 from teamwright.values.events.event import Event
 from teamwright.values.events.run import RunPaused
@@ -104,8 +104,8 @@ async def test_a_team_sets_fallback_and_retries_for_members_that_set_none() -> N
         calls.append("call")
         raise ServiceError("down")
 
-    recovery = Recovery(retry=RetryPolicy(times=2, backoff=0), fallback="b")
-    team = Team("t", members=[FunctionAgent("a", flaky)], helpers=[fakes.says("b")], recovery=recovery)
+    retry = RetryPolicy(times=2, backoff=0)
+    team = Team("t", members=[FunctionAgent("a", flaky)], retry=retry, fallback=fakes.says("b"))
     result, events, _ = await run(team)
     assert result.output == "b said"
     assert len(calls) == 3
@@ -230,7 +230,7 @@ agents:
   b: {model: scripted:b.yaml}
   c: {model: scripted:a.yaml, retry: {times: 0}, fallback: {model: "scripted:b.yaml"}, too_long: fail}
 teams:
-  t: {members: [a, c], recovery: {fallback: b, too_long: fallback}}
+  t: {members: [a, c], fallback: b, too_long: fallback}
 """
 
 

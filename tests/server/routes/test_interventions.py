@@ -218,7 +218,7 @@ async def test_work_that_exceeded_its_review_is_decided_over_http(tmp_path: Path
 agents:
   writer:
     model: scripted:replies.yaml
-    evaluate: {on_exceeded: ask, criteria: [{id: cites, contains: "[1]"}]}
+    evaluate: {on_failure: ask, criteria: [{id: cites, contains: "[1]"}]}
 teams:
   reviewed: {members: [writer]}
 """

@@ -101,7 +101,7 @@ def test_a_team_of_high_risk_needs_checks_and_is_warned_of_questions() -> None: 
         {"risk": "none"},
         {"evaluate": {"threshold": 1.01}},
         {"evaluate": {"criteria": [{**CHECK, "threshold": float("nan")}]}},
-        {"evaluate": {"risk": "medium", "on_exceeded": "pass"}},
+        {"evaluate": {"risk": "medium", "on_failure": "pass"}},
         {"on_failure": ["abort_team"]},
         {"roles": {"no such name!": {}}},
     ],
@@ -199,7 +199,7 @@ async def test_a_change_is_checked_with_the_roles_as_they_are_bound_in_the_run()
 def test_a_member_with_the_model_of_the_judge_takes_no_step_over() -> None:
     a, twin, c, judge = (ModelAgent(name, model=f"openai:{model}") for name, model in ("ax", "by", "cx", "jy"))
     declared = Evaluate.model_validate({**REVIEWED, "judge": "j", "require_other_model": True})
-    evaluator = make_evaluator(declared, judge=judge)
+    evaluator = make_evaluator(declared, [judge])
     assignment = StepAssignment(Step(id="x"), "", NO_ROLE, evaluator, FailureLadder())
     assert WorkerPool([a, twin, c], 3).exchange(a, assignment) is c
     assert [one.name for one in (a, twin, c, judge) if assignment.may_write(one)] == ["a", "c"]

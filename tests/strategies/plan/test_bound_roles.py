@@ -29,11 +29,11 @@ def bound(roles: dict[str, Role], *steps: Step) -> dict[str, str]:
 
 
 def test_a_role_gets_a_member_with_its_capability_in_any_case() -> None:  # K-03
-    assert bound({"author": Role(capability="writing")}, Step(id="write", role="author")) == {"write": "ben"}
+    assert bound({"author": Role(capabilities="writing")}, Step(id="write", role="author")) == {"write": "ben"}
 
 
 def test_two_roles_get_two_members_where_there_are_enough() -> None:
-    roles = {"one": Role(), "two": Role(), "three": Role(capability="research")}
+    roles = {"one": Role(), "two": Role(), "three": Role(capabilities="research")}
     steps = (Step(id="a", role="one"), Step(id="b", role="two"), Step(id="c", role="three"))
     assert bound(roles, *steps) == {"a": "ana", "b": "ben", "c": "ana"}
     assert bound(roles, *steps, Step(id="d", role="two"))["d"] == "ben"
@@ -44,14 +44,23 @@ def test_a_step_without_a_role_goes_to_its_agent_or_to_the_member_of_its_name() 
 
 
 def test_a_role_that_nobody_fits_is_told_with_the_step_the_need_and_who_was_considered() -> None:  # K-03
-    binding = bind_roles([Step(id="draw", role="artist")], {"artist": Role(capability="drawing")}, MEMBERS)
+    binding = bind_roles([Step(id="draw", role="artist")], {"artist": Role(capabilities="drawing")}, MEMBERS)
     (problem,) = binding.problems
     assert problem.startswith("the step 'draw' needs the role 'artist', which requires the capability 'drawing'; ")
     assert problem.endswith("considered: ana (research, maths), ben (Writing), cat (no capabilities)")
 
 
+def test_a_member_needs_all_capabilities_of_its_role() -> None:
+    both = Role(capabilities=("Writing", "research"))
+    agent = FAKES.member("dan", capabilities=("research", "writing", "law"))
+    binding = bind_roles([Step(id="w", role="r")], {"r": both}, Members([*MEMBERS, agent]))
+    assert binding.by_step["w"].agent is agent
+    (problem,) = bind_roles([Step(id="w", role="r")], {"r": both}, MEMBERS).problems
+    assert "which requires the capabilities 'Writing' and 'research'; considered: " in problem
+
+
 def test_a_named_agent_needs_the_capability_of_its_role_too() -> None:
-    binding = bind_roles([Step(id="w", role="r", agent="cat")], {"r": Role(capability="writing")}, MEMBERS)
+    binding = bind_roles([Step(id="w", role="r", agent="cat")], {"r": Role(capabilities="writing")}, MEMBERS)
     assert binding.problems == [
         "the step 'w' needs the role 'r', which requires the capability 'writing'; considered: cat (no capabilities)"
     ]
@@ -70,7 +79,7 @@ def expert(fakes: FakeMembers, **options: Any) -> Team:
 
 async def test_a_run_whose_roles_can_not_be_bound_fails_in_planning_before_anybody_is_asked() -> None:  # K-03
     fakes = FakeMembers()
-    roles = {"artist": {"capability": "drawing"}}
+    roles = {"artist": {"capabilities": "drawing"}}
     result, events = await run(expert(fakes, roles=roles, steps=[{"id": "draw", "role": "artist"}]))
     assert (result.status, result.stop_reason, result.exit_code) == ("failed", "planning", 1)
     assert result.failure is not None
@@ -117,7 +126,7 @@ async def test_a_tool_that_the_role_does_not_allow_is_never_called(allowed: Any,
     ("declared", "tools"),
     [
         ({"reader": Role(agent="ana", tools=("search",))}, ("search",)),
-        ({"reader": Role(capability="research", tools=("search",))}, ("search",)),
+        ({"reader": Role(capabilities="research", tools=("search",))}, ("search",)),
         ({"reader": Role(tools=())}, ()),
         ({"a": Role(agent="ana", tools=("x", "y")), "b": Role(agent="ana", tools=("y",))}, ("y",)),
         ({"a": Role(agent="ana", tools=("x",)), "b": Role(agent="ana")}, ("x",)),
@@ -128,7 +137,7 @@ async def test_a_tool_that_the_role_does_not_allow_is_never_called(allowed: Any,
 def test_a_role_that_a_planner_made_gives_no_tool_that_a_declared_one_forbids(
     declared: dict[str, Role], tools: tuple[str, ...] | None
 ) -> None:
-    made = {"free": CreatedRole(instructions="Do all.", capability="maths")}
+    made = {"free": CreatedRole(instructions="Do all.", capabilities="maths")}
     binding = bind_roles([Step(id="s", role="free")], {**declared, **made}, MEMBERS)
     one = binding.by_step["s"]
     assert (one.agent.name, one.role.tools) == ("ana", tools)

@@ -114,7 +114,7 @@ ASKED_TO_WORK: dict[str, tuple[Any, dict[str, Any]]] = {
     "another member": (
         ValueError("no"),
         {
-            "roles": {"w": {"capability": "wood"}},
+            "roles": {"w": {"capabilities": "wood"}},
             "steps": [{"id": "a", "role": "w"}],
             "on_failure": ["other_member"],
         },

@@ -85,7 +85,7 @@ teams:
   t:
     strategy: dag
     members: [a]
-    dag: {steps: [{id: a, evaluate: {evaluator: "x:Y", final_judge: nobody, revisions: -1}}]}
+    dag: {steps: [{id: a, evaluate: {evaluator: "x:Y", judge: [a, nobody], revisions: -1}}]}
 """
     )
     with pytest.raises(ManifestError) as caught:

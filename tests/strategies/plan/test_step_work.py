@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,7 +34,7 @@ class CrashingEvaluator(Evaluator):
 
     kind, name = EVALUATOR, "crashing"
 
-    def __init__(self, declaration: Evaluate, *, judge: Agent | None = None, final_judge: Agent | None = None) -> None:
+    def __init__(self, declaration: Evaluate, *, judge: Sequence[Agent] = ()) -> None:
         self.declaration = declaration
 
     async def respond(self, turn: Turn, ctx: Context) -> Reply:
@@ -77,7 +78,7 @@ KEPT: dict[str, Any] = {"on_failure": ladder(upgrade_model=False)}
 ABORT: dict[str, Any] = {"on_failure": ladder(skip_step=False)}
 FALLBACK = {"on_planner_failure": "single_step_fallback"}
 LOW = {"risk": "low"}
-AUTO_PASS = {"risk": "low", "on_exceeded": "pass"}
+AUTO_PASS = {"risk": "low", "on_failure": "pass"}
 
 TABLE = [
     Cell("planner: fail fast", {"p": "no plan"}, {"lead": "p"}, UNPLANNED, None),
@@ -312,7 +313,7 @@ async def test_work_that_a_member_lets_evaluate_itself_is_treated_by_the_risk_to
 @pytest.mark.parametrize("nested", [False, True])
 async def test_what_a_person_stopped_does_not_count_at_low_risk_either(nested: bool) -> None:
     fakes, journal = FakeMembers(), MemoryJournal()
-    asks = Rubric(Evaluate(criteria=(Criterion(id="never", contains="no such text"),), on_exceeded="ask"))
+    asks = Rubric(Evaluate(criteria=(Criterion(id="never", contains="no such text"),), on_failure="ask"))
     writer = fakes.member("a", evaluate=asks)
     member = Team("a_team", members=[writer]) if nested else writer
     team = Team("t", members=[member, *fakes.members("b")], strategy="expert", options={"risk": "low"})

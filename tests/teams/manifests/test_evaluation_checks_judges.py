@@ -26,7 +26,7 @@ teams:
     members: [writer]
     dag: {{steps: [{{id: a, agent: writer, evaluate: {evaluate}}}]}}
 """
-JUDGED = "{evaluator: 'x:Y', judge: critic, criteria: [{id: a, judge: Good?}, {id: b, non_blank: true}]%s}"
+JUDGED = "{evaluator: 'x:Y', judge: critic, criteria: [{id: a, judge: Good?}, {id: b, length: {min: 1}}]%s}"
 
 EVERY = (JUDGED % "").replace("{", "{{").replace("}", "}}")
 
@@ -81,10 +81,10 @@ def test_criteria_that_do_not_count_at_high_risk_are_a_warning_and_no_judge_is_c
 
 
 def test_risk_and_what_follows_from_it_are_checked_at_load(tmp_path: Path) -> None:
-    text = MANIFEST.format(author="big", judge="small", evaluate=JUDGED % ", on_exceeded: pass")
+    text = MANIFEST.format(author="big", judge="small", evaluate=JUDGED % ", on_failure: pass")
     (problem,) = problems(tmp_path, text)
-    assert "on_exceeded 'pass' is for low risk" in problem.message
-    assert loaded(tmp_path, text.replace("on_exceeded: pass", "on_exceeded: pass, risk: low")).warnings == ()
+    assert "on_failure 'pass' is for low risk" in problem.message
+    assert loaded(tmp_path, text.replace("on_failure: pass", "on_failure: pass, risk: low")).warnings == ()
 
 
 @pytest.mark.experts

@@ -132,12 +132,12 @@ LONG = "teams: {t: {members: [a]}}\nagents: {a: {model: x}}\nmodels: {x: %s}"
         ("{model: gpt, max_parallel: 2}", "model 'x': 'gpt' is not a model"),
         ("{model: 'openai:gpt-5', max_parallel: 0}", "model 'x': 'max_parallel' must be at least 1, and 0 is not"),
         ("{model: 'openai:gpt-5', rpm: 5}", "model 'x': 'rpm' is not a field here"),
-        ("{requests_per_minute: 5}", "model 'x': 'model' is missing"),
+        ("{per_minute: {calls: 5}}", "model 'x': 'model' is missing"),
         (
             "{model: 'scripted:none.yaml', max_parallel: 2}",
             "model 'x': there is no file 'none.yaml' of scripted replies",
         ),
-        ("{url: 'http://localhost/v1', name: n, tokens_per_minute: many}", "model 'x': 'tokens_per_minute' expects"),
+        ("{url: 'http://localhost/v1', name: n, per_minute: {tokens: many}}", "model 'x': 'tokens' expects"),
     ],
 )
 def test_a_mistake_in_how_fast_a_model_is_called_is_reported(

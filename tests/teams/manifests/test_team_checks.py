@@ -243,18 +243,16 @@ def test_many_teams_with_options_stay_quick(tmp_path: Path) -> None:
 
 
 def test_a_manifest_says_how_members_write_envelopes(tmp_path: Path) -> None:  # Z-03
-    settings = "{max_summary_chars: 600, budget: high, escalate: off}"
+    settings = "{length: 600, budget: high, escalate: off}"
     text = f"teams: {{t: {{members: [a, b], share: a2a_lite, envelope: {settings}}}}}"
     found = loaded(tmp_path, AGENTS + text)
-    assert found.manifest.teams["t"].envelope == EnvelopeSettings(max_summary_chars=600, budget="high", escalate="off")
+    assert found.manifest.teams["t"].envelope == EnvelopeSettings(length=600, budget="high", escalate="off")
     assert not found.warnings
     assert Builder(found.manifest).team("t").settings.envelope == found.manifest.teams["t"].envelope
     problem = only_problem(tmp_path, AGENTS + "teams: {t: {members: [a], share: a2a_lite, envelope: {escalate: boss}}}")
     assert "'escalate' is 'lead' or 'person' or 'off'" in problem.message
-    problem = only_problem(
-        tmp_path, AGENTS + "teams: {t: {members: [a], share: a2a_lite, envelope: {max_summary_chars: 8}}}"
-    )
-    assert "'max_summary_chars' must be at least 16" in problem.message
+    problem = only_problem(tmp_path, AGENTS + "teams: {t: {members: [a], share: a2a_lite, envelope: {length: 8}}}")
+    assert "'length' must be at least 16" in problem.message
 
 
 def test_envelope_settings_that_change_nothing_are_reported(tmp_path: Path) -> None:

@@ -63,7 +63,7 @@ def test_a_script_is_read_once_wherever_it_stands(tmp_path: Path) -> None:
     text = (
         "agents:\n  a: {model: scripted:bad.yaml}\n  b: {model: 'scripted:bad.yaml'}\n  c: {model: m}\n"
         "  d: {model: n, fallback: {model: 'scripted:bad.yaml'}}\n"
-        "models: {m: 'scripted:bad.yaml', n: {model: 'scripted:bad.yaml', requests_per_minute: 9}}\n"
+        "models: {m: 'scripted:bad.yaml', n: {model: 'scripted:bad.yaml', per_minute: {calls: 9}}}\n"
     )
     assert len(told(tmp_path, text)) == 2
 

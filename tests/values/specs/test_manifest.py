@@ -7,6 +7,7 @@ from pydantic import ValidationError
 from pydantic_core import to_json
 
 from teamwright.values.call_limits import RetryPolicy
+from teamwright.values.limits import PerMinute
 from teamwright.values.specs.manifest import AgentSpec, Manifest, Source, TeamSpec
 from teamwright.values.specs.models import NamedModel, ServerModel, model_key
 
@@ -66,12 +67,22 @@ def test_a_source_says_what_was_set_and_names_members_that_say_nothing_in_their_
 def test_a_model_is_written_in_three_forms_and_known_by_what_it_is() -> None:  # P-13
     written = {
         "short": "openai:gpt-5-mini",
-        "long": {"model": "openai:gpt-5-mini", "requests_per_minute": 500, "max_parallel": 8},
-        "server": {"url": "http://localhost:8000/v1", "name": "house", "tokens_per_minute": 9000},
+        "long": {"model": "openai:gpt-5-mini", "per_minute": {"calls": 500}, "max_parallel": 8},
+        "server": {"url": "http://localhost:8000/v1", "name": "house", "per_minute": {"tokens": 9000}},
     }
     models = Manifest.model_validate({"models": written}).models
-    assert models["long"] == NamedModel(model="openai:gpt-5-mini", requests_per_minute=500, max_parallel=8)
+    assert models["long"] == NamedModel(model="openai:gpt-5-mini", per_minute=PerMinute(calls=500), max_parallel=8)
     assert isinstance(models["server"], ServerModel)
-    assert models["server"].tokens_per_minute == 9000
+    assert models["server"].per_minute.tokens == 9000
     assert model_key(models["short"]) == model_key(models["long"]) == "openai:gpt-5-mini"
     assert model_key(models["server"]) == "house at http://localhost:8000/v1"
+
+
+def test_the_recovery_of_a_recorded_team_is_read_as_its_fields() -> None:
+    team = {"members": ["a"], "recovery": {"retry": {"times": 1}, "fallback": "b", "too_long": "fail"}}
+    teams = {"t": team, "u": {"members": ["a"], "recovery": None}, "v": {"members": ["a"]}}
+    read = Source.model_validate({"manifest": {"agents": {"a": {}, "b": {}}, "teams": teams}, "team": "t"}).manifest
+    assert (read.teams["t"].retry, read.teams["t"].fallback) == (RetryPolicy(times=1), "b")
+    assert read.teams["t"].too_long == "fail"
+    assert read.teams["u"] == read.teams["v"]
+    assert set(read.agents) == {"a", "b"}

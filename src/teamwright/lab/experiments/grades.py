@@ -65,9 +65,7 @@ class Judges:
         manifest, secrets = resolve_secrets(self.source.manifest)
         with modules_of(self.source.module_folder):
             builder = Builder(manifest, Path(self.source.base), self.models, self.source.roots)
-            judge = None if declared.judge is None else builder.agent(declared.judge)
-            final = None if declared.final_judge is None else builder.agent(declared.final_judge)
-            evaluator = make_evaluator(declared, judge=judge, final_judge=final)
+            evaluator = make_evaluator(declared, [builder.agent(judge) for judge in declared.judges])
         made = Team(GRADING, members=[Grader(evaluator, task, EvaluatedWork(ANSWER, data))], checked=True)
         made.declared, made.secrets = made.source.model_copy(update={"base": self.source.base}), secrets
         return made

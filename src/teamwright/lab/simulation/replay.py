@@ -354,9 +354,8 @@ class ReplayedEvaluator(Evaluator):
 def evaluators_of(replay: Replay) -> Generator[None]:
     """Within this block, evaluators repeat a recorded run."""
 
-    def make(declaration: Evaluate, *, judge: Agent | None = None, final_judge: Agent | None = None) -> Evaluator:
-        judges = _replayed((one for one in (judge, final_judge) if one is not None), replay, {})
-        return ReplayedEvaluator(declaration, judges, replay)
+    def make(declaration: Evaluate, *, judge: Sequence[Agent] = ()) -> Evaluator:
+        return ReplayedEvaluator(declaration, _replayed(judge, replay, {}), replay)
 
     with evaluators_made_by(make):
         yield

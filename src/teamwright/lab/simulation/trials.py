@@ -31,6 +31,7 @@ from teamwright.strategies.registry import find_strategy, named_agents, strategy
 from teamwright.teams.builder import Builder
 from teamwright.teams.team import Team
 from teamwright.testing.virtual_loop import run_virtually, virtual_now
+from teamwright.values.call_limits import Recovery
 from teamwright.values.events.event import Event
 from teamwright.values.events.run import RunEnded
 from teamwright.values.key import SEPARATOR, key_segments, without_attempts
@@ -234,7 +235,7 @@ def in_topology(team: Team, topology: Topology) -> Team:
         options[STEPS] = cast("JsonValue", _steps(team))
     if known and options.get(STEPS) and not options.get("roles"):
         options |= _without_own_roles(options)
-    settings = team.settings
+    settings, recovery = team.settings, team.policy.recovery or Recovery()
     named = {one.name for one in named_agents(strategy, options)}
     try:
         return Team(
@@ -247,7 +248,9 @@ def in_topology(team: Team, topology: Topology) -> Team:
             envelope=settings.envelope,
             limits=team.policy.limits,
             options=options,
-            recovery=team.policy.recovery,
+            retry=recovery.retry,
+            fallback=team.member_fallback,
+            too_long=recovery.too_long,
             degradation=team.degradation,
         )
     except ManifestError as error:

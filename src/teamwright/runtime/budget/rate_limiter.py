@@ -59,7 +59,7 @@ class RateWindow:
         self._average_output = FIRST_OUTPUT
 
     def set_limits(self, pace: Pace) -> None:
-        self._max_requests, self._max_tokens = pace.requests_per_minute or 0, pace.tokens_per_minute or 0
+        self._max_requests, self._max_tokens = pace.per_minute.calls or 0, pace.per_minute.tokens or 0
 
     @property
     def is_limited(self) -> bool:

@@ -450,6 +450,7 @@ def _child_scope(scope: Scope, path: str, member: Agent, policy: Policy) -> Scop
     if policy.compact is not None:
         child.compact = policy.compact
     if policy.recovery is not None:
-        child.recovery = policy.recovery
-        child.fallback = member.member_fallback if isinstance(member, Team) else None
+        child.recovery = policy.recovery.within(child.recovery)
+        if isinstance(member, Team) and policy.recovery.fallback is not None:
+            child.fallback = member.member_fallback
     return child

@@ -61,7 +61,7 @@ class AskRecovery:
 
     @property
     def _too_long(self) -> TooLong:
-        return self._policy.too_long or self._recovery.too_long
+        return self._policy.too_long or self._recovery.too_long or "summarise"
 
     def _fallback(self) -> Agent | None:
         """Return the member's fallback, or the team's, unless that is the member itself.

@@ -35,7 +35,7 @@ class RoleBinding:
         """Return an event for each role that is bound, in plan order."""
         bound = {(one.name, one.agent.name): one for one in self.by_step.values()}
         return [
-            TeamRoleBound(role=name, member=member, capability=one.role.capability or "", considered=self.considered)
+            TeamRoleBound(role=name, member=member, capability=", ".join(one.role.wanted), considered=self.considered)
             for (name, member), one in bound.items()
         ]
 
@@ -88,7 +88,7 @@ def bind_roles(
         name = role_of_step(step, roles)
         role = roles.get(name, NO_ROLE)
         wanted = step.agent or role.agent
-        if wanted is None and role.capability is None and name in agents:
+        if wanted is None and not role.wanted and name in agents:
             wanted = name
         considered = agents.values() if wanted is None else [agents[wanted]] if wanted in agents else ()
         fitting = [one for one in considered if has_capability(one, role)]
@@ -138,8 +138,8 @@ def _declared_tools(member: Agent, roles: Mapping[str, Role]) -> tuple[str, ...]
 
 
 def has_capability(agent: Agent, role: Role) -> bool:
-    """Return whether an agent has the capability that a role requires."""
-    return role.capability is None or role.capability.casefold() in map(str.casefold, agent.capabilities)
+    """Return whether an agent has the capabilities that a role requires."""
+    return not role.wanted or {one.casefold() for one in role.wanted} <= {one.casefold() for one in agent.capabilities}
 
 
 def _unbound(
@@ -155,5 +155,6 @@ def _unbound(
     names = ", ".join(f"{one.name} ({', '.join(one.capabilities) or 'no capabilities'})" for one in considered)
     if name not in roles and wanted is None:
         return f"the step {step.id!r} has no role: there is neither a role nor a member {name!r}; considered: {names}"
-    need = f"the capability {role.capability!r}" if role.capability else f"the member {wanted!r}"
+    words = "the capability" if len(role.wanted) == 1 else "the capabilities"
+    need = f"{words} {' and '.join(map(repr, role.wanted))}" if role.wanted else f"the member {wanted!r}"
     return f"the step {step.id!r} needs the role {name!r}, which requires {need}; considered: {names}"

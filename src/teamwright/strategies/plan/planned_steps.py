@@ -332,7 +332,7 @@ class StepForm:
         elif not one.instructions.strip():
             faults.append(f"the step {one.id!r} has the new role {name!r}, which needs instructions")
         else:
-            made[name] = CreatedRole(instructions=one.instructions, capability=one.capability or None)
+            made[name] = CreatedRole(instructions=one.instructions, capabilities=one.capability or ())
         return {"role": name} if NAME.fullmatch(name) else {}
 
 

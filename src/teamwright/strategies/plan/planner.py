@@ -312,7 +312,7 @@ def change_problems_of_model(state: PlanState, plan: Plan, change: PlanChange) -
 
 def role_line(name: str, role: Role, member: Agent | None = None) -> str:
     """Return the name of a role, what it is for, and what its member can do, as planners read it."""
-    about = [role.description or (role.capability or "")]
+    about = [role.description or ", ".join(role.wanted)]
     if member is not None:
         if not role.description:
             about.append(description_line(member))

@@ -231,9 +231,7 @@ def _unseen(step: Step, key: str, known: Sequence[str], *, is_step: bool) -> str
 
 def evaluator_among(members: Members, declared: Evaluate) -> Evaluator:
     """Return the evaluator of a declaration, with members or helpers of the team as its judges."""
-    judge = None if declared.judge is None else members.named(declared.judge)
-    final = None if declared.final_judge is None else members.named(declared.final_judge)
-    return make_evaluator(declared, judge=judge, final_judge=final)
+    return make_evaluator(declared, [members.named(judge) for judge in declared.judges])
 
 
 def declaration_problems(declared: Evaluate) -> list[str]:

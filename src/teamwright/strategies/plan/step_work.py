@@ -276,7 +276,7 @@ class StepExecution:
     def _may_upgrade_own(self, failure: Failure) -> bool:
         """Return whether a stronger model tries work that failed the member's own evaluation, unless a person did."""
         own = self.agent.policy.evaluate
-        is_own = own is not None and failure.member == self.agent.name and declaration_of(own).on_exceeded != "ask"
+        is_own = own is not None and failure.member == self.agent.name and declaration_of(own).on_failure != "ask"
         return is_own and self._ladder.may_upgrade(self.agent)
 
     async def _upgrade(self, work: Work, key: str, ctx: Context) -> str:
@@ -407,7 +407,7 @@ class StepExecution:
         """
         self._outcome = REVIEW_EXCEEDED
         own, evaluator = self.agent.policy.evaluate, self._assigned.evaluator
-        is_decided = failure.member != self.agent.name or own is None or declaration_of(own).on_exceeded is not None
+        is_decided = failure.member != self.agent.name or own is None or declaration_of(own).on_failure is not None
         if is_decided or evaluator is None or not evaluator.declaration.counts_with_warning:
             return await self._exceed(failure, ctx)
         return Reply(messages=failure.messages, data=failure.data, warnings=(*failure.warnings, failure.message))

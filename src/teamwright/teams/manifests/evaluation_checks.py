@@ -73,9 +73,9 @@ def _check_evaluator(node: Fields, owner: Declaration, report: ProblemReport) ->
 
 def judges_in(evaluate: Fields) -> Iterator[tuple[str, Place]]:
     """Yield the judges that an evaluation names, with their places."""
-    for field in ("judge", "final_judge"):
-        if (judge := evaluate.text(field)) is not None:
-            yield str(judge.value), judge.place
+    if (judge := evaluate.text("judge")) is not None:
+        yield str(judge.value), judge.place
+    yield from evaluate.texts("judge")
 
 
 def declared_evaluations(declared: Declarations) -> Iterator[DeclaredEvaluation]:

@@ -128,7 +128,7 @@ def check(declared: Declarations, report: ProblemReport, *, models_replaced: boo
         _check_has_answerer(declared, report)
     for team in declared.every("team"):
         _check_json_schema(team, "output_schema", report)
-        _check_fallback(team, "recovery", declared, report)
+        _check_fallback(team, declared, report)
         _check_optional_or_critical(team, report)
         check_evaluation(team, declared, report)
         for one in step_evaluations(team):
@@ -177,7 +177,7 @@ def _check_agent(agent: Declaration, declared: Declarations, report: ProblemRepo
             _check_model_name(model, agent, declared, report)
     _check_named_tools(agent, declared, report)
     check_unused_fields(agent, report)
-    _check_fallback(agent, "fallback", declared, report)
+    _check_fallback(agent, declared, report)
     for name in ("input_schema", "output_schema"):
         _check_json_schema(agent, name, report)
     _check_optional_or_critical(agent, report)
@@ -244,10 +244,9 @@ def _tool_names(agent: Declaration, declared: Declarations) -> dict[str, None] |
     return dict.fromkeys(names)
 
 
-def _check_fallback(owner: Declaration, where: str, declared: Declarations, report: ProblemReport) -> None:
+def _check_fallback(owner: Declaration, declared: Declarations, report: ProblemReport) -> None:
     """Report a fallback that does not exist or is the owner itself."""
-    path = (where,) if where == "fallback" else (where, "fallback")
-    name = owner.fields.text(*path)
+    name = owner.fields.text("fallback")
     if name is None:
         return
     if name.value == owner.name:

@@ -234,7 +234,7 @@ class _TeamChecks:
         asked = [(name, place) for name, place in members if self.graph.is_known(name)]
         if self.declared.teams.get(team.name) is team:
             self.graph.asked[team.name] = asked
-        asked += self.graph.fallback_of(team, team.fields.text("recovery", "fallback"))
+        asked += self.graph.fallback_of(team, team.fields.text("fallback"))
         self._check_workspace(team)
         strategy = self._strategy(team)
         options = team.fields.get(OPTIONS) or Fields({}, team.fields.key_place("strategy"))

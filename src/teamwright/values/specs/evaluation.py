@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, JsonValue, model_validator
 from pydantic_core import to_json
@@ -21,7 +21,7 @@ from teamwright.values.value import Value
 Reducer = Literal["median", "mean", "min"]
 Risk = Literal["low", "medium", "high"]
 
-KINDS = ("non_blank", "length", "contains", "regex", "output_schema", "function", "command", "judge")
+KINDS = ("length", "contains", "regex", "output_schema", "function", "command", "judge")
 """The fields of a criterion that say what it checks, of which it has one."""
 NOT_BLANK = "not-blank"
 RUBRIC = "rubric"
@@ -41,11 +41,12 @@ class Length(Value):
 
 
 class Criterion(Value):
-    """One criterion: exactly one of the fields from `non_blank` to `judge` says what is checked."""
+    """One criterion: exactly one of the fields from `length` to `judge` says what is checked."""
 
     id: Name = Field(description="its name in verdicts")
-    non_blank: bool | None = Field(default=None, description="the text has more than blanks")
-    length: Length | None = Field(default=None, description="the text has so many characters: {min, max}")
+    length: Length | None = Field(
+        default=None, description="the text has so many characters: {min, max}; blanks alone are none"
+    )
     contains: str | None = Field(default=None, min_length=1, description="the text contains this")
     regex: str | None = Field(default=None, description="the text matches this expression somewhere")
     output_schema: dict[str, JsonValue] | None = Field(default=None, description="the text is JSON that fits")
@@ -74,8 +75,6 @@ class Criterion(Value):
         if len(given) != 1:
             found = f"it has {' and '.join(given)}" if given else "it has none"
             raise ValueError(f"the criterion {self.id!r} needs exactly one of {', '.join(KINDS)}, and {found}")
-        if self.non_blank is False:
-            raise ValueError(f"non_blank of the criterion {self.id!r} can only be true; leave it out otherwise")
         if self.regex is not None and (problem := pattern_problem(self.regex)):
             raise ValueError(f"the regular expression of {self.id!r} can't be used: {problem}")
         if self.function is not None and not all(self.function.partition(":")):
@@ -100,7 +99,7 @@ def code_of_evaluation(evaluate: Evaluate | None) -> Iterator[str]:
             yield " ".join(one.command)
 
 
-DEFAULT_CRITERIA = (Criterion.model_construct(id=NOT_BLANK, non_blank=True),)
+DEFAULT_CRITERIA = (Criterion.model_construct(id=NOT_BLANK, length=Length.model_construct(min=1)),)
 
 
 class Evaluate(Value):
@@ -115,16 +114,17 @@ class Evaluate(Value):
     threshold: float = Field(
         default=1.0, gt=0, le=1, allow_inf_nan=False, description="the least share of the weights that has to pass"
     )
-    judge: AgentName | None = Field(default=None, description="the agent or team that answers criteria with `judge`")
-    final_judge: AgentName | None = Field(
-        default=None, description="the judge of work that the first one passes; its marks are those that are reported"
+    judge: AgentName | Annotated[tuple[AgentName, ...], Field(min_length=1)] | None = Field(
+        default=None,
+        description="the agent or team that answers criteria with `judge`; of several, each judges what the one before"
+        " passes, and the marks of the last are reported",
     )
     times: int = Field(default=1, ge=1, le=25, description="how often a judge is asked")
     merge: Reducer = Field(default="median", description="how several scores become one")
     require_other_model: bool = Field(default=False, description="whether a judge may not have its author's model")
     revisions: int = Field(default=0, ge=0, le=19, description="how often the author may revise work that did not pass")
     risk: Risk = Field(default="medium", description="what bad work would cost; with `high`, checks alone decide")
-    on_exceeded: Literal["fail", "warn", "pass", "ask"] | None = Field(
+    on_failure: Literal["fail", "warn", "pass", "ask"] | None = Field(
         default=None,
         description="work that does not pass fails its author, or counts with a warning (`warn`), as it does at low"
         " risk; with `pass`, at low risk only, work whose review broke off passes with a warning, too; or a person"
@@ -141,9 +141,9 @@ class Evaluate(Value):
 
     @model_validator(mode="after")
     def _lenient_at_low_risk(self) -> Self:
-        if self.on_exceeded in ("warn", "pass") and self.risk != "low":
+        if self.on_failure in ("warn", "pass") and self.risk != "low":
             raise ValueError(
-                f"on_exceeded {self.on_exceeded!r} is for low risk, and the risk is {self.risk}; set  risk: low"
+                f"on_failure {self.on_failure!r} is for low risk, and the risk is {self.risk}; set  risk: low"
             )
         return self
 
@@ -171,12 +171,12 @@ class Evaluate(Value):
     @property
     def counts_with_warning(self) -> bool:
         """Whether work that did not pass in any round counts with a warning."""
-        return self.risk == "low" if self.on_exceeded is None else self.on_exceeded in ("warn", "pass")
+        return self.risk == "low" if self.on_failure is None else self.on_failure in ("warn", "pass")
 
     @property
     def passes_unreviewed(self) -> bool:
         """Whether work whose review broke off passes with a warning."""
-        return self.risk == "low" and self.on_exceeded == "pass"
+        return self.risk == "low" and self.on_failure == "pass"
 
     @property
     def _checks_alone(self) -> bool:
@@ -194,7 +194,9 @@ class Evaluate(Value):
 
     @property
     def judges(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(name for name in (self.judge, self.final_judge) if name is not None))
+        """The names of the judges, in the order in which they are asked."""
+        names = (self.judge,) if isinstance(self.judge, str) else self.judge or ()
+        return tuple(dict.fromkeys(names))
 
     @property
     def asked(self) -> tuple[str, ...]:
@@ -210,9 +212,9 @@ class Evaluate(Value):
         if self.evaluator == "agent" and self.judge is None and not judged:
             found.append("the evaluator 'agent' needs a judge; name an agent as  judge")
         if self.judge is not None and not judged and self.evaluator_name == RUBRIC:
-            found.append(f'the judge {self.judge!r} has nothing to judge; add a criterion with  judge: "a question"')
-        if self.final_judge is not None and self.judge is None:
-            found.append(f"the final judge {self.final_judge!r} needs a judge before it; set  judge")
+            found.append(
+                f'the judge {self.judges[0]!r} has nothing to judge; add a criterion with  judge: "a question"'
+            )
         if self._checks_alone and judged and len(judged) == len(self.criteria):
             reason = "risk 'high'" if self.risk == "high" else "the evaluator 'rubric'"
             found.append(f"with {reason} checks alone decide, and there is none; add a criterion that is no question")

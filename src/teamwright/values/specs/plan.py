@@ -59,16 +59,23 @@ class Roster(NamedTuple):
 
 
 class Role(Value):
-    """What a step needs from the member that works on it. One with the required capability is bound to it."""
+    """What a step needs from the member that works on it. One with the required capabilities is bound to it."""
 
     description: str = Field(default="", description="what the role is for; a planner reads it")
     instructions: str = Field(default="", description="stand before the task of each of its steps")
-    capability: str | None = Field(default=None, min_length=1, description="a capability that the member must declare")
+    capabilities: Annotated[str, Field(min_length=1)] | tuple[str, ...] = Field(
+        default=(), description="a capability, or several, that the member must declare"
+    )
     agent: MemberName | None = Field(default=None, description="the member; by default one that fits")
     tools: tuple[str, ...] | None = Field(
         default=None, description="the only tools that its member may use in this role, by tool or by source"
     )
     limits: Limits | None = Field(default=None, description="limits of each of its steps")
+
+    @property
+    def wanted(self) -> tuple[str, ...]:
+        """The capabilities that its member must declare."""
+        return (self.capabilities,) if isinstance(self.capabilities, str) else self.capabilities
 
 
 class CreatedRole(Role):

@@ -359,8 +359,7 @@ class EnvelopeLimits(Value):
 class EnvelopeSettings(Value):
     """Envelope settings of a team with `share: a2a_lite`."""
 
-    max_summary_chars: int = Field(default=320, ge=LEAST_SUMMARY, description="a longer summary is cut")
-
+    length: int = Field(default=320, ge=LEAST_SUMMARY, description="characters of a summary; a longer one is cut")
     budget: BudgetLevel = Field(
         default="medium", description="the budget profile, which bounds summaries too: 80, 120 or 180 tokens"
     )
