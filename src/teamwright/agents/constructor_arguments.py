@@ -103,10 +103,10 @@ def listed(owner: str, name: str, value: Iterable[T]) -> Iterable[T]:
     raise InvalidValue(owner, [f"{name}: expects a list, found {found_text(cast('object', given))}{hint}"])
 
 
-def check_number(owner: str, name: str, value: object, *, least: float = 0.0) -> None:
-    """Raise `UsageError` if a value is not a finite number of at least `least`."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value < float("inf"):
-        raise UsageError(f"{owner}: {name} must be a number of at least {least:g}, and is {value!r}.")
+def check_number(owner: str, name: str, value: object) -> None:
+    """Raise `UsageError` if a value is not a finite number of at least zero."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < float("inf"):
+        raise UsageError(f"{owner}: {name} must be a number of at least 0, and is {value!r}.")
 
 
 def checked_call(

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, 
 from fnmatch import fnmatchcase
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, Self, TypeVar, Unpack, cast
+from typing import TYPE_CHECKING, Annotated, Literal, Self, Unpack, cast
 
 import anyio
 from pydantic import Field, JsonValue, ValidationError, field_validator, model_validator
@@ -41,11 +41,10 @@ from teamwright.documents.nodes import (
     described,
     place_at,
     plain,
-    resolve,
     shown,
     sort_problems,
 )
-from teamwright.documents.reader import FileForm, ReadLimits, has_key_like, read_file
+from teamwright.documents.reader import FileForm, ReadLimits, has_key_like, read_file, yaml_text
 from teamwright.documents.schema_check import SchemaCheck
 from teamwright.errors import AgentError, ManifestError, Problem, ScriptMismatch, nearest
 from teamwright.values.call_limits import MOST_REQUESTS, reply_cut_warning, text_size
@@ -72,126 +71,9 @@ MOST_RULES = 50
 """So many rules say whether a file is a script."""
 ROOM = ReadLimits(size=32 << 20, nodes=1_000_000, characters=64 << 20, escapes=True)
 
-S = TypeVar("S", bound=Value)
 PIECES = 8
 MOST_COMPARED = 200
 """How many rules, and characters of each, are compared with a prompt to find the nearest rule."""
-
-
-def read_script(path: Path, kind: type[S]) -> S:
-    """Read a script of this class; raises `ManifestError` with every problem."""
-    report = ProblemReport()
-    form = FileForm(partial(_is_script, kind=kind), NO_SCRIPT, HINT)
-    documents = read_file(path, report, ROOM, form=form, may_be_empty=True)
-    script: S | None = None
-    if len(documents) > 1:
-        report.problem(documents[1].place, "A script is one document, and this is a second one", "remove it")
-    elif not documents:
-        script = kind()
-    elif (root := _root(documents[0], report)) is not None:
-        script = _build_script(root, kind, report)
-    if report.problems or script is None:
-        raise ManifestError(sort_problems(_first_at_each_place(report.problems), [str(path)]))
-    return script
-
-
-@cache
-def _schema(kind: type[Value]) -> Mapping[str, JsonValue]:
-    return cast("Mapping[str, JsonValue]", kind.model_json_schema(by_alias=True))
-
-
-def _is_script(document: Node, kind: type[Value]) -> bool:
-    """Whether a document is a script, though perhaps one with mistakes: its rules look like rules."""
-    parts = cast("Mapping[str, Mapping[str, JsonValue]]", _schema(kind)["properties"])
-    if isinstance(document, Fields):
-        if document.entries and not has_key_like(document, parts):
-            return False
-        document = document.get(RULES) or Items((), document.place)
-    if not isinstance(document, Items):
-        return False
-    definitions = cast("Mapping[str, Mapping[str, JsonValue]]", _schema(kind)["$defs"])
-    rule = str(cast("Mapping[str, JsonValue]", parts[RULES]["items"])["$ref"]).rpartition("/")[2]
-    known = cast("Mapping[str, JsonValue]", definitions[rule]["properties"])
-    return not document.items or any(has_key_like(one, known) for one in document.items[:MOST_RULES])
-
-
-def _root(document: Node, report: ProblemReport) -> Fields | None:
-    """Return the document as a mapping; a plain list is the rules."""
-    if isinstance(document, Items):
-        return Fields({RULES: Entry(RULES, document.place, document)}, document.place)
-    if isinstance(document, Fields):
-        return document
-    message = f"A script is a list of rules, or has them under {RULES!r}, and this is {described(document)}"
-    report.problem(document.place, message)
-    return None
-
-
-def _build_script(root: Fields, kind: type[S], report: ProblemReport) -> S | None:
-    schema = _schema(kind)
-    parts = cast("Mapping[str, Mapping[str, JsonValue]]", schema["properties"])
-    definitions = cast("Mapping[str, JsonValue]", schema["$defs"])
-    for name, entry in root.entries.items():
-        if name not in parts:
-            report.problem(entry.place, f"{shown(name)} is not a part of a script", report.near(name, parts))
-        elif name != RULES or not isinstance(entry.node, Items):
-            SchemaCheck("the script", report, definitions).check(entry.node, parts[name], entry.key)
-    rules = root.get(RULES)
-    rule = cast("Mapping[str, JsonValue]", parts[RULES]["items"])
-    faulty: set[str | int] = set()
-    for index, node in enumerate(rules.items if isinstance(rules, Items) else ()):
-        before = len(report.problems)
-        SchemaCheck(_rule_label(index), report, definitions).check(node, rule)
-        if len(report.problems) > before:
-            faulty.add(index)
-    data = plain(root)
-    try:
-        return kind.model_validate(data)
-    except ValidationError as error:
-        for one in misfits_of(error, data):
-            _report_misfit(one.at, one.text, root, faulty, report)
-        return None
-
-
-def _report_misfit(
-    place: tuple[int | str, ...], text: str, root: Fields, faulty: Iterable[str | int], report: ProblemReport
-) -> None:
-    """Report a validation error that the schema check did not find, unless the schema check reported its rule."""
-    match place:
-        case ("rules", int(index), *_) if index not in faulty:
-            report.problem(place_at(root, place), f"{_rule_label(index)}: {text}")
-        case _ if not report.problems:
-            report.problem(place_at(root, place), f"{'.'.join(map(str, place))}: {text}")
-        case _:
-            pass
-
-
-def _rule_label(index: int) -> str:
-    """The name of a rule in messages, counted from one."""
-    return f"rule {index + 1}"
-
-
-def _first_at_each_place(problems: Iterable[Problem]) -> Iterable[Problem]:
-    """Keep only the first problem at each position: the others follow from it."""
-    first: dict[Place, Problem] = {}
-    for one in problems:
-        first.setdefault(Place(one.file, one.line, one.column), one)
-    return first.values()
-
-
-def script_text(content: JsonValue) -> str:
-    """Format the content of a script as YAML that `read_script` can read."""
-    import yaml
-
-    class Dumper(yaml.SafeDumper):
-        """Writes multi-line texts as blocks, which people can read and edit."""
-
-    def represent(_: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
-        # PyYAML leaves some texts unquoted that our reader takes for numbers.
-        style = "|" if "\n" in text else None if resolve(text, None, plainly=True) == (text, "") else "'"
-        return yaml.ScalarNode("tag:yaml.org,2002:str", text, style=style)
-
-    Dumper.add_representer(str, represent)
-    return yaml.dump(content, Dumper=Dumper, sort_keys=False, allow_unicode=True, width=110)
 
 
 class ToolRule(Value):
@@ -243,15 +125,11 @@ class Script(Value):
     @classmethod
     def load(cls, path: Path) -> Script:
         """Read a script; raises `ManifestError` with every mistake in it."""
-        from teamwright.agents.scripted import read_script
-
-        return read_script(path, cls)
+        return _read_script(path)
 
     def to_yaml(self) -> str:
         """Return the script as YAML that `load` can read."""
-        from teamwright.agents.scripted import script_text
-
-        return script_text(self.model_dump(mode="json", exclude_unset=True, by_alias=True))
+        return yaml_text(self.model_dump(mode="json", exclude_unset=True, by_alias=True))
 
     def unused_rules(self, used: Callable[[str], int]) -> list[str]:
         """Return messages for the unused rules of a strict script: never used, or fewer times than declared."""
@@ -277,6 +155,105 @@ class Script(Value):
         )
         bound = f", at most {rule.times} times" if rule.times else ""
         return f"the nearest is rule {self.rules.index(rule) + 1}: agent {rule.agent!r}, match {rule.match!r}{bound}"
+
+
+def _read_script(path: Path) -> Script:
+    report = ProblemReport()
+    form = FileForm(_is_script, NO_SCRIPT, HINT)
+    documents = read_file(path, report, ROOM, form=form, may_be_empty=True)
+    script: Script | None = None
+    if len(documents) > 1:
+        report.problem(documents[1].place, "A script is one document, and this is a second one", "remove it")
+    elif not documents:
+        script = Script()
+    elif (root := _root(documents[0], report)) is not None:
+        script = _build_script(root, report)
+    if report.problems or script is None:
+        raise ManifestError(sort_problems(_first_at_each_place(report.problems), [str(path)]))
+    return script
+
+
+@cache
+def _schema() -> Mapping[str, JsonValue]:
+    return cast("Mapping[str, JsonValue]", Script.model_json_schema(by_alias=True))
+
+
+def _is_script(document: Node) -> bool:
+    """Whether a document is a script, though perhaps one with mistakes: its rules look like rules."""
+    parts = cast("Mapping[str, Mapping[str, JsonValue]]", _schema()["properties"])
+    if isinstance(document, Fields):
+        if document.entries and not has_key_like(document, parts):
+            return False
+        document = document.get(RULES) or Items((), document.place)
+    if not isinstance(document, Items):
+        return False
+    definitions = cast("Mapping[str, Mapping[str, JsonValue]]", _schema()["$defs"])
+    rule = str(cast("Mapping[str, JsonValue]", parts[RULES]["items"])["$ref"]).rpartition("/")[2]
+    known = cast("Mapping[str, JsonValue]", definitions[rule]["properties"])
+    return not document.items or any(has_key_like(one, known) for one in document.items[:MOST_RULES])
+
+
+def _root(document: Node, report: ProblemReport) -> Fields | None:
+    """Return the document as a mapping; a plain list is the rules."""
+    if isinstance(document, Items):
+        return Fields({RULES: Entry(RULES, document.place, document)}, document.place)
+    if isinstance(document, Fields):
+        return document
+    message = f"A script is a list of rules, or has them under {RULES!r}, and this is {described(document)}"
+    report.problem(document.place, message)
+    return None
+
+
+def _build_script(root: Fields, report: ProblemReport) -> Script | None:
+    schema = _schema()
+    parts = cast("Mapping[str, Mapping[str, JsonValue]]", schema["properties"])
+    definitions = cast("Mapping[str, JsonValue]", schema["$defs"])
+    for name, entry in root.entries.items():
+        if name not in parts:
+            report.problem(entry.place, f"{shown(name)} is not a part of a script", report.near(name, parts))
+        elif name != RULES or not isinstance(entry.node, Items):
+            SchemaCheck("the script", report, definitions).check(entry.node, parts[name], entry.key)
+    rules = root.get(RULES)
+    rule = cast("Mapping[str, JsonValue]", parts[RULES]["items"])
+    faulty: set[str | int] = set()
+    for index, node in enumerate(rules.items if isinstance(rules, Items) else ()):
+        before = len(report.problems)
+        SchemaCheck(_rule_label(index), report, definitions).check(node, rule)
+        if len(report.problems) > before:
+            faulty.add(index)
+    data = plain(root)
+    try:
+        return Script.model_validate(data)
+    except ValidationError as error:
+        for one in misfits_of(error, data):
+            _report_misfit(one.at, one.text, root, faulty, report)
+        return None
+
+
+def _report_misfit(
+    place: tuple[int | str, ...], text: str, root: Fields, faulty: Iterable[str | int], report: ProblemReport
+) -> None:
+    """Report a validation error that the schema check did not find, unless the schema check reported its rule."""
+    match place:
+        case ("rules", int(index), *_) if index not in faulty:
+            report.problem(place_at(root, place), f"{_rule_label(index)}: {text}")
+        case _ if not report.problems:
+            report.problem(place_at(root, place), f"{'.'.join(map(str, place))}: {text}")
+        case _:
+            pass
+
+
+def _rule_label(index: int) -> str:
+    """The name of a rule in messages, counted from one."""
+    return f"rule {index + 1}"
+
+
+def _first_at_each_place(problems: Iterable[Problem]) -> Iterable[Problem]:
+    """Keep only the first problem at each position: the others follow from it."""
+    first: dict[Place, Problem] = {}
+    for one in problems:
+        first.setdefault(Place(one.file, one.line, one.column), one)
+    return first.values()
 
 
 def rule_mark(index: int) -> str:

@@ -1,7 +1,7 @@
 """Reads YAML files into plain data with positions.
 
 It bounds size, depth and alias expansion, and builds only texts, numbers, booleans, lists and mappings. Every mistake
-becomes a problem, never an exception.
+becomes a problem, never an exception. `yaml_text` writes what it reads as the same data.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from teamwright.documents.nodes import (
 
 if TYPE_CHECKING:
     import yaml
+    from pydantic import JsonValue
 
 BACKSLASH = "\\"
 YAML_NAMES = (".yaml", ".yml")
@@ -214,9 +215,9 @@ def _is_printable(text: str, file: Place, report: ProblemReport) -> bool:
     return False
 
 
-def parse_documents(text: str, file: Place, report: ProblemReport, limits: ReadLimits = MANIFEST) -> list[Node]:
+def parse_documents(text: str, file: Place, report: ProblemReport) -> list[Node]:
     """Parse the documents of a text, without empty ones; `file` is where it stands."""
-    return _parse(text, file, report, limits)[0]
+    return _parse(text, file, report, MANIFEST)[0]
 
 
 def _parse(text: str, file: Place, report: ProblemReport, limits: ReadLimits) -> tuple[list[Node], list[Node]]:
@@ -441,3 +442,19 @@ class _Composer:
     def _stop(self, place: Place, message: str) -> None:
         self.report.problem(place, message)
         raise _Unreadable
+
+
+def yaml_text(content: JsonValue) -> str:
+    """Format plain data as YAML that this reader reads as the same data."""
+    import yaml
+
+    class Dumper(yaml.SafeDumper):
+        """Writes multi-line texts as blocks, which people can read and edit."""
+
+    def represent(_: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+        # PyYAML leaves some texts unquoted that our reader takes for numbers.
+        style = "|" if "\n" in text else None if resolve(text, None, plainly=True) == (text, "") else "'"
+        return yaml.ScalarNode("tag:yaml.org,2002:str", text, style=style)
+
+    Dumper.add_representer(str, represent)
+    return yaml.dump(content, Dumper=Dumper, sort_keys=False, allow_unicode=True, width=110)

@@ -12,7 +12,6 @@ from typing import cast
 
 from pydantic import Field, JsonValue, ValidationError
 
-from teamwright.agents.scripted import script_text
 from teamwright.documents.nodes import (
     Entry,
     Fields,
@@ -27,7 +26,7 @@ from teamwright.documents.nodes import (
     shown,
     sort_problems,
 )
-from teamwright.documents.reader import mapping_form, read_file
+from teamwright.documents.reader import mapping_form, read_file, yaml_text
 from teamwright.documents.schema_check import Schema, SchemaCheck
 from teamwright.errors import ManifestError, Problem, UnknownName, UsageError
 from teamwright.teams.manifests.declarations import expand_tools
@@ -289,7 +288,7 @@ def save_template(base: Path, name: str, fields: Mapping[str, JsonValue], *, is_
     if wrong := _misfits(name, given) | added:
         raise RefusedFields(wrong)
     kept = {field: value for field, value in {**before, **fields}.items() if field not in fields or field in given}
-    text = script_text(kept)
+    text = yaml_text(kept)
     file = own.get(name)
     return _replace_file(file if isinstance(file, Path) else folder / f"{name}.yaml", text)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable
 from functools import lru_cache
 from pathlib import Path
 
@@ -222,12 +222,11 @@ def replace_lone_surrogates(text: str) -> str:
     return text
 
 
-def environment_secrets(environment: Mapping[str, str] | None = None) -> list[str]:
+def environment_secrets() -> list[str]:
     """Return the values of environment variables that hold a credential, by their names or as addresses with a
     password; no file paths, and no address of a journal or server without one.
     """
-    variables = os.environ if environment is None else environment
-    found = (value for name, value in variables.items() if _is_credential(name, value))
+    found = (value for name, value in os.environ.items() if _is_credential(name, value))
     return [value for value in found if is_maskable(value) and not _is_file(value)]
 
 

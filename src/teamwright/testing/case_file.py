@@ -17,9 +17,8 @@ from typing import cast
 from pydantic import Field, ValidationError, field_validator
 from pydantic_core import to_json
 
-from teamwright.agents.scripted import script_text
 from teamwright.documents.nodes import Fields, Node, ProblemReport, place_at, plain, sort_problems
-from teamwright.documents.reader import mapping_form, read_file
+from teamwright.documents.reader import mapping_form, read_file, yaml_text
 from teamwright.documents.schema_check import SchemaCheck
 from teamwright.errors import ManifestError
 from teamwright.history.recorded_asks import RecordedBodies
@@ -107,7 +106,7 @@ class RunCase(Value):
 
     def to_yaml(self) -> str:
         """Return the text of the file."""
-        return script_text(self.model_dump(mode="json", exclude_unset=True))
+        return yaml_text(self.model_dump(mode="json", exclude_unset=True))
 
 
 @dataclass(frozen=True, slots=True)
