@@ -21,7 +21,6 @@ from teamwright.cli.terminal.command_setup import (
     no_manifest,
     recorded_source,
     require_task,
-    run_on_loop,
 )
 from teamwright.cli.terminal.options import (
     AllowRoot,
@@ -45,7 +44,8 @@ from teamwright.cli.terminal.options import (
     read_task,
     run_limits,
 )
-from teamwright.cli.terminal.output import Json, Out, check_out, redirect_prints, say
+from teamwright.cli.terminal.output import Json, Out, check_out, say
+from teamwright.cli.validate import start_checked
 from teamwright.errors import UsageError
 
 if TYPE_CHECKING:
@@ -150,7 +150,8 @@ def run(
         confirm=confirm,
         budget=budget,
     )
-    return _run_guarded(request, _view_options(json, events, quiet, out, no_input, full))
+    shown = _view_options(json, events, quiet, out, no_input, full)
+    return start_checked(request.chosen, run_id, partial(_run, request, shown))
 
 
 def _view_options(json: bool, events: bool, quiet: bool, out: Path | None, no_input: bool, full: bool) -> ViewOptions:
@@ -166,17 +167,6 @@ def _manifest_and_task(
     if continues and task is None and file is None and manifest is not None and not _exists(manifest):
         return None, manifest
     return manifest, task
-
-
-def _run_guarded(request: Request, shown: ViewOptions) -> int:
-    """Run a request. Only results go to stdout, and an invalid manifest is reported with every mistake."""
-    from teamwright.cli.terminal.command_setup import check_new_id
-    from teamwright.cli.validate import validate_on_error
-
-    check_new_id(request.run_id)
-    chosen = request.chosen
-    with redirect_prints(), validate_on_error(list(chosen.paths), chosen.model, chosen.allow_roots):
-        return run_on_loop(partial(_run, request, shown))
 
 
 async def _run(request: Request, shown: ViewOptions) -> int:

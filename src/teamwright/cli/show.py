@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from teamwright.values.specs.manifest import Manifest
 
 MERMAID = ".mmd"
-MOST_VARIABLES = 20
-"""At most so many uses of variables are listed one by one."""
 
 
 def show(
@@ -79,11 +77,7 @@ def draw(
 
 def _report_variables(manifest: Manifest) -> list[JsonValue]:
     """Print which environment variables a run would send where, and return them as data."""
+    from teamwright.cli.terminal.command_setup import report_each
     from teamwright.teams.manifests.variable_checks import sent_variables
 
-    found = sent_variables(manifest)
-    for one in found[:MOST_VARIABLES]:
-        say(f"variable: {one}")
-    if len(found) > MOST_VARIABLES:
-        say(f"variable: {len(found) - MOST_VARIABLES} more; see  --json")
-    return [one.to_json() for one in found]
+    return report_each("variable", sent_variables(manifest), "more; see  --json")

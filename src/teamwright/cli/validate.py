@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +17,7 @@ from teamwright.cli.terminal.output import Json, Out, check_out, redirect_prints
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
+    from teamwright.cli.terminal.command_setup import ManifestArguments
     from teamwright.errors import Problem
     from teamwright.teams.manifests.manifest_loader import Loaded
 
@@ -99,6 +100,15 @@ def validate_on_error(paths: Sequence[Path], model: str | None, allow_roots: Seq
         if paths:
             _check(paths, model, allow_roots)
         raise
+
+
+def start_checked(chosen: ManifestArguments, run_id: str | None, start: Callable[[], Awaitable[int]]) -> int:
+    """Start a run of a team. Only results go to stdout, and an invalid manifest is reported with every mistake."""
+    from teamwright.cli.terminal.command_setup import check_new_id, run_on_loop
+
+    check_new_id(run_id)
+    with redirect_prints(), validate_on_error(list(chosen.paths), chosen.model, chosen.allow_roots):
+        return run_on_loop(start)
 
 
 def _check(paths: Sequence[Path], model: str | None, allow_roots: Sequence[Path]) -> Loaded:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from teamwright.cli.terminal.command_setup import ManifestArguments, require_task, run_on_loop
+from teamwright.cli.terminal.command_setup import ManifestArguments, require_task
 from teamwright.cli.terminal.options import (
     AllowRoot,
     Attach,
@@ -37,7 +37,8 @@ from teamwright.cli.terminal.options import (
     run_limits,
     seconds_of,
 )
-from teamwright.cli.terminal.output import Json, Out, check_out, redirect_prints, say, write_json, write_result
+from teamwright.cli.terminal.output import Json, Out, check_out, say, write_json, write_result
+from teamwright.cli.validate import start_checked
 from teamwright.cluster.wing import WING
 from teamwright.cluster.worker_command import QueueName
 from teamwright.errors import UsageError
@@ -200,24 +201,13 @@ def submit(
         times=StartTimes(after, every, schedule),
     )
     _check_times(submission)
-    return _submit_guarded(submission, _view_options(json, events, quiet, out, full))
+    return start_checked(chosen, run_id, partial(_submit, submission, _view_options(json, events, quiet, out, full)))
 
 
 def _view_options(json: bool, events: bool, quiet: bool, out: Path | None, full: bool) -> ViewOptions:
     from teamwright.cli.foreground_run import ViewOptions
 
     return ViewOptions(json, events, quiet, out, no_input=True, full=full)
-
-
-def _submit_guarded(submission: Submission, shown: ViewOptions) -> int:
-    """Submit a run. Only results go to stdout, and an invalid manifest is reported with every mistake."""
-    from teamwright.cli.terminal.command_setup import check_new_id
-    from teamwright.cli.validate import validate_on_error
-
-    check_new_id(submission.run_id)
-    chosen = submission.chosen
-    with redirect_prints(), validate_on_error(list(chosen.paths), chosen.model, chosen.allow_roots):
-        return run_on_loop(partial(_submit, submission, shown))
 
 
 async def _submit(submission: Submission, shown: ViewOptions) -> int:

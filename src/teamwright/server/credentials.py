@@ -153,9 +153,9 @@ class StoredSession:
         return self.digest[:8]
 
 
-def sessions_file(journal: Path | None = None) -> Path:
-    """The file of the sessions of a server over this journal, by default the user's."""
-    return companion_folder(journal) / "server-sessions.json"
+def sessions_file() -> Path:
+    """The file of the sessions of a server over the user's journal."""
+    return companion_folder(None) / "server-sessions.json"
 
 
 class Sessions:

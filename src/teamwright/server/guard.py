@@ -112,11 +112,7 @@ class RateLimit:
 Identify = Callable[[HTTPConnection], str | None]
 
 
-class TooLarge(HTTPException):
-    """The body of a request is larger than this server reads."""
-
-    def __init__(self, largest: int) -> None:
-        super().__init__(413, f"the body is larger than {largest} bytes")
+TOO_LARGE = 413, f"the body is larger than {LARGEST_BODY} bytes"
 
 
 class Guard:
@@ -126,10 +122,8 @@ class Guard:
     have the same address, so that these can't keep them out.
     """
 
-    def __init__(
-        self, app: ASGIApp, hosts: Collection[str], identify: Identify, largest_body: int = LARGEST_BODY
-    ) -> None:
-        self._app, self._hosts, self._largest = app, frozenset(map(str.lower, hosts)), largest_body
+    def __init__(self, app: ASGIApp, hosts: Collection[str], identify: Identify) -> None:
+        self._app, self._hosts = app, frozenset(map(str.lower, hosts))
         self._identify = identify
         self._calls = RateLimit(*CALLS)
         self._strangers, self._visitors = ConnectionLimit(MOST_OF_STRANGERS), ConnectionLimit(MOST_OF_VISITOR)
@@ -167,8 +161,8 @@ class Guard:
         length = headers.get("content-length", "0")
         if not length.isdecimal():
             return 400, "the length of the body is no number"
-        if len(length) > 15 or int(length) > self._largest:
-            return 413, f"the body is larger than {self._largest} bytes"
+        if len(length) > 15 or int(length) > LARGEST_BODY:
+            return TOO_LARGE
         return None
 
     def _bounded(self, receive: Receive) -> Receive:
@@ -185,8 +179,8 @@ class Guard:
             if not message.get("more_body"):
                 until = inf  # what comes next is that the client leaves
             read += len(message.get("body") or b"")
-            if read > self._largest:
-                raise TooLarge(self._largest)
+            if read > LARGEST_BODY:
+                raise HTTPException(*TOO_LARGE)
             return message
 
         return bounded

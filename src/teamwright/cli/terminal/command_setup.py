@@ -20,16 +20,18 @@ if TYPE_CHECKING:
     from teamwright.journal.protocol import Journal
     from teamwright.runtime.engine import Engine
     from teamwright.runtime.recorded.reader import TeamSource
+    from teamwright.teams.manifests.code_references import Code
     from teamwright.teams.manifests.declarations import Query
     from teamwright.teams.manifests.manifest_loader import Loaded
+    from teamwright.teams.manifests.variable_checks import SentVariable
     from teamwright.values.specs.manifest import Manifest, Source
     from teamwright.values.turns.results import RunSummary
 
 
 T = TypeVar("T")
 LAST = "last"
-MOST_CODE = 20
-"""At most so many references to code are listed one by one."""
+MOST_REPORTED = 20
+"""At most so many uses of variables or code are listed one by one."""
 
 
 def with_journal(work: Callable[[Journal], Awaitable[T]], *, busy_timeout: float | None = None) -> T:
@@ -227,9 +229,13 @@ def report_unloaded_code(manifest: Manifest) -> list[JsonValue]:
     """Print which code a manifest names that was not loaded, and return it as data."""
     from teamwright.teams.manifests.code_references import code_in
 
-    code = code_in(manifest)
-    for one in code[:MOST_CODE]:
-        say(f"not loaded: {one}")
-    if len(code) > MOST_CODE:
-        say(f"not loaded: {len(code) - MOST_CODE} more")
-    return [one.to_json() for one in code]
+    return report_each("not loaded", code_in(manifest), "more")
+
+
+def report_each(what: str, found: Sequence[Code | SentVariable], rest: str) -> list[JsonValue]:
+    """Print what was found, line by line, of many only how many more there are, and return it as data."""
+    for one in found[:MOST_REPORTED]:
+        say(f"{what}: {one}")
+    if len(found) > MOST_REPORTED:
+        say(f"{what}: {len(found) - MOST_REPORTED} {rest}")
+    return [one.to_json() for one in found]

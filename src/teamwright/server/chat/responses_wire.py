@@ -239,9 +239,9 @@ class NewResponse(RequestPart):
         return found
 
 
-def refused(field: str, text: str, *, code: str = "invalid", status: int = 400) -> RefusedRequest:
+def refused(field: str, text: str, *, code: str = "invalid") -> RefusedRequest:
     """Return the refusal of a field of a request."""
-    return RefusedRequest(status, code, f"{field}: {text}", {field: text})
+    return RefusedRequest(400, code, f"{field}: {text}", {field: text})
 
 
 def check_format(asked: AnswerFormat, name: str, schema: dict[str, Any] | None) -> None:
