@@ -22,7 +22,7 @@ from teamwright.strategies import Envelope
 from teamwright.values.events.agent import AgentReplied, AgentReturned, WorkspaceRefused
 from teamwright.values.events.team import StepHeldUp, TeamEscalated, TeamEvaluationResult
 from teamwright.values.people import Answer
-from teamwright.values.specs.sandbox import SandboxSettings
+from teamwright.values.specs.tools import SandboxSettings
 from tests.kit.records import cut
 from tests.paths import EXAMPLES
 from tests.profiles import sampled

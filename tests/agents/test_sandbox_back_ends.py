@@ -21,7 +21,7 @@ from teamwright.agents.sandbox import Sandbox, start_process
 from teamwright.agents.sandbox_back_ends import Bubblewrap, Sandlock, Unconfined, find_sandbox, named_sandbox
 from teamwright.errors import AgentError, UnknownName, UsageError
 from teamwright.testing.sandbox import FILES, PROCESSES, SandboxConformance
-from teamwright.values.specs.sandbox import SandboxSettings
+from teamwright.values.specs.tools import SandboxSettings
 from teamwright.wings import Registered
 from tests.kit.effects import is_gone, wait_until
 

@@ -16,7 +16,7 @@ FILL = """
 import asyncio, sys
 from pathlib import Path
 from teamwright.agents.sandbox_back_ends import Unconfined
-from teamwright.values.specs.sandbox import SandboxSettings
+from teamwright.values.specs.tools import SandboxSettings
 settings = SandboxSettings(seconds=30.0, writable=(sys.argv[1],))
 outcome = asyncio.run(Unconfined().run(["sh", "-c", sys.argv[3]], Path(sys.argv[2]), settings))
 print(outcome.excess, outcome.output)

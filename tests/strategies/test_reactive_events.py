@@ -12,7 +12,7 @@ from pydantic import JsonValue
 
 from teamwright import load_team
 from teamwright.errors import ManifestError
-from teamwright.strategies.reactive_events import (
+from teamwright.strategies.reactive import (
     MOST_LINKS,
     REACTION_SCHEMA,
     Reaction,

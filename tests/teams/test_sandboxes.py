@@ -16,8 +16,7 @@ from teamwright.teams.builder import Builder, programs_without_sandbox
 from teamwright.teams.team_loader import load_team
 from teamwright.values.specs.evaluation import Criterion, Length
 from teamwright.values.specs.manifest import Manifest
-from teamwright.values.specs.sandbox import SandboxSettings
-from teamwright.values.specs.tools import McpTool
+from teamwright.values.specs.tools import McpTool, SandboxSettings
 
 CHECK: dict[str, Any] = {"criteria": [{"id": "tests", "command": ["pytest"]}]}
 SERVER: dict[str, Any] = {"mcp": {"command": "server"}}

@@ -48,11 +48,11 @@ from teamwright.values.specs.evaluation import (
 from teamwright.values.specs.members import AcpCommand as AcpCommand, TeamWorkspace as TeamWorkspace
 from teamwright.values.specs.model_settings import ModelSettings as ModelSettings
 from teamwright.values.specs.models import NamedModel as NamedModel, ServerModel as ServerModel
-from teamwright.values.specs.sandbox import SandboxSettings as SandboxSettings
 from teamwright.values.specs.simulation import Simulation as Simulation
 from teamwright.values.specs.tools import (
     McpSpec as McpSpec,
     McpTool as McpTool,
+    SandboxSettings as SandboxSettings,
     ShellSpec as ShellSpec,
     ShellTool as ShellTool,
     ToolSpec as ToolSpec,

@@ -30,7 +30,7 @@ from teamwright.values.names import check_name
 from teamwright.values.people import Answer, Question, approval_question
 from teamwright.values.specs.manifest import AgentSpec
 from teamwright.values.specs.members import AcpCommand
-from teamwright.values.specs.sandbox import AnySandbox, sandbox_settings
+from teamwright.values.specs.tools import AnySandbox, sandbox_settings
 from teamwright.values.turns.messages import Message, digest
 from teamwright.values.turns.turn import Reply, Turn
 

@@ -24,7 +24,7 @@ from teamwright.agents.sandbox import INHERITED, environment, start_process
 from teamwright.agents.sandbox_back_ends import find_sandbox, guarded
 from teamwright.errors import AgentError, InvalidRequest
 from teamwright.values.specs.members import AcpCommand
-from teamwright.values.specs.sandbox import NONE, SandboxSettings
+from teamwright.values.specs.tools import NONE, SandboxSettings
 from teamwright.values.text.display import cut, size_text
 
 CHUNK = 1 << 16

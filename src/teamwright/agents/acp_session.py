@@ -41,7 +41,7 @@ from teamwright.values.events.agent import AgentProgressed
 from teamwright.values.events.run import RunLogged
 from teamwright.values.limits import Usage
 from teamwright.values.specs.members import AcpCommand
-from teamwright.values.specs.sandbox import SandboxSettings
+from teamwright.values.specs.tools import SandboxSettings
 from teamwright.values.text.display import cut
 from teamwright.values.turns.messages import digest
 

@@ -24,7 +24,7 @@ import anyio
 
 from teamwright.agents.functions.threads import finish
 from teamwright.errors import AgentError
-from teamwright.values.specs.sandbox import SandboxSettings
+from teamwright.values.specs.tools import SandboxSettings
 
 Excess = Literal["seconds", "memory", "processes", "disk", "output", "stopped"]
 """Why a command was ended."""

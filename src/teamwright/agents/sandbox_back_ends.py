@@ -29,7 +29,7 @@ from teamwright.agents.sandbox import (
 )
 from teamwright.agents.sandbox_guard import FILTER, TMP
 from teamwright.errors import MissingExtra, UnknownName, UsageError
-from teamwright.values.specs.sandbox import ANY_HOST, AUTO, NONE, SandboxSettings
+from teamwright.values.specs.tools import ANY_HOST, AUTO, NONE, SandboxSettings
 from teamwright.wings import Registered, entry_points_of
 
 if TYPE_CHECKING:

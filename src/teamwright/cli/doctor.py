@@ -200,7 +200,7 @@ def _journal(path: Path) -> Finding:
 def _sandbox() -> Finding:
     """Which sandboxes this machine has; the first is the one that `auto` takes."""
     from teamwright.agents.sandbox_back_ends import OWN
-    from teamwright.values.specs.sandbox import NONE, SandboxSettings
+    from teamwright.values.specs.tools import NONE, SandboxSettings
 
     problems = {one.name: one.problem(SandboxSettings()) for one in OWN if one.name != NONE}
     usable = [name for name, problem in problems.items() if problem is None]

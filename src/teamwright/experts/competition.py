@@ -17,8 +17,8 @@ from pydantic import JsonValue, TypeAdapter
 
 from teamwright.agents.agent import Agent, Context
 from teamwright.agents.effect import FUTILE, RETRYABLE
+from teamwright.strategies.plan.crew import Entries
 from teamwright.strategies.plan.planned_steps import Lenient
-from teamwright.strategies.plan.shared_steps import Entries
 from teamwright.strategies.plan.step_work import Work
 from teamwright.strategies.reply_parsing import ParseFailure, read_answer
 from teamwright.strategies.team_conversation import BUDGET

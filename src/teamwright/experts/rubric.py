@@ -37,7 +37,7 @@ from teamwright.agents.sandbox_back_ends import find_sandbox
 from teamwright.errors import AgentError, InvalidOutput, UsageError
 from teamwright.experts.judge import Judge, Judgement
 from teamwright.values.specs.evaluation import Criterion, Evaluate
-from teamwright.values.specs.sandbox import SandboxSettings, sandbox_settings
+from teamwright.values.specs.tools import SandboxSettings, sandbox_settings
 from teamwright.values.text.display import cut, is_blank
 from teamwright.values.text.timed_regex import PatternSearch
 from teamwright.values.turns.messages import digest

@@ -34,8 +34,7 @@ from teamwright.values.specs.evaluation import Evaluate
 from teamwright.values.specs.manifest import AgentSpec, InstructionsByFunction, InstructionsTemplate, Manifest, TeamSpec
 from teamwright.values.specs.members import ExpertProfile, FallbackModel, TeamWorkspace
 from teamwright.values.specs.models import AnyModel, NamedModel
-from teamwright.values.specs.sandbox import AnySandbox, SandboxSettings
-from teamwright.values.specs.tools import TERMINATE, AgentTool, memory_specs
+from teamwright.values.specs.tools import TERMINATE, AgentTool, AnySandbox, SandboxSettings, memory_specs
 
 LeafAgent = AcpAgent | FunctionAgent | ModelAgent | ScriptedAgent
 

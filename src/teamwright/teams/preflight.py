@@ -27,7 +27,7 @@ from teamwright.teams.team import Team, successors
 from teamwright.values.owned_paths import wildcards_problem
 from teamwright.values.specs.evaluation import Evaluate
 from teamwright.values.specs.models import model_key
-from teamwright.values.specs.sandbox import AUTO, SandboxSettings, sandbox_settings
+from teamwright.values.specs.tools import AUTO, SandboxSettings, sandbox_settings
 
 
 def check_team(team: Team) -> tuple[Problem, ...]:

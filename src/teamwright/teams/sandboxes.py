@@ -14,8 +14,7 @@ from pydantic import JsonValue
 from teamwright.errors import ManifestError, Problem
 from teamwright.values.specs.evaluation import Evaluate
 from teamwright.values.specs.manifest import AgentSpec, Manifest, TeamSpec
-from teamwright.values.specs.sandbox import AnySandbox, SandboxSettings
-from teamwright.values.specs.tools import McpSpec, ShellSpec, ShellTool, ToolSpec
+from teamwright.values.specs.tools import AnySandbox, McpSpec, SandboxSettings, ShellSpec, ShellTool, ToolSpec
 
 SANDBOX, EVALUATE, STEPS = "sandbox", "evaluate", "steps"
 

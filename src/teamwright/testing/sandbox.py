@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from teamwright.agents.sandbox import CommandOutcome, Sandbox
-from teamwright.values.specs.sandbox import SandboxSettings
+from teamwright.values.specs.tools import SandboxSettings
 
 SECRET = "OUTER_SECRET"
 PATIENCE = 10.0
@@ -277,7 +277,7 @@ class SandboxConformance:
         command = [sys.executable, "-I", "-c", _detached("79.25") + "print(1, flush=True); time.sleep(79.25)"]
         driver = (
             f"import asyncio; from pathlib import Path; from {make.__module__} import {make.__qualname__} as Made\n"
-            "from teamwright.values.specs.sandbox import SandboxSettings\n"
+            "from teamwright.values.specs.tools import SandboxSettings\n"
             f"asyncio.run(Made().run({command!r}, Path({str(tmp_path)!r}), SandboxSettings(seconds=60.0)))"
         )
         started = subprocess.Popen([sys.executable, "-c", driver])  # noqa: ASYNC220 - a test

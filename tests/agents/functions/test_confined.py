@@ -15,7 +15,7 @@ from teamwright.runtime.engine import Engine
 from teamwright.teams.builder import Builder, programs_without_sandbox
 from teamwright.teams.team import Team
 from teamwright.values.specs.manifest import Manifest
-from teamwright.values.specs.sandbox import SandboxSettings
+from teamwright.values.specs.tools import SandboxSettings
 from teamwright.values.turns.results import RunResult
 from teamwright.values.turns.turn import Turn
 

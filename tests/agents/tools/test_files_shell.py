@@ -18,8 +18,7 @@ from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team
 from teamwright.values.specs.members import TeamWorkspace
-from teamwright.values.specs.sandbox import SandboxSettings, sandbox_settings
-from teamwright.values.specs.tools import ShellSpec, ShellTool
+from teamwright.values.specs.tools import SandboxSettings, ShellSpec, ShellTool, sandbox_settings
 from tests.growth import assert_linear
 from tests.kit.coders import branch, calls, git, repository, says
 from tests.kit.records import cut_and_resume

@@ -30,8 +30,7 @@ from teamwright.strategies import Outcome, Task
 from teamwright.strategies.fan_out import CHUNKS_SCHEMA as CHUNKS
 from teamwright.strategies.hierarchical import Delegate, Hierarchical, Synthesize, decision_schema, read_decision
 from teamwright.strategies.protocol import Members
-from teamwright.strategies.reactive import Reactive
-from teamwright.strategies.reactive_events import REACTION_SCHEMA as REACTION
+from teamwright.strategies.reactive import REACTION_SCHEMA as REACTION, Reactive
 from teamwright.strategies.selector import selection_schema
 from teamwright.testing import AgentConformance
 from teamwright.testing.virtual_loop import run_virtually, virtual_now

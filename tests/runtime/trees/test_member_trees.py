@@ -18,8 +18,7 @@ from teamwright.runtime.trees.member_trees import prune_trees
 from teamwright.values.events.agent import WorkspacePatched, WorkspaceRefused
 from teamwright.values.specs.evaluation import Criterion, Evaluate
 from teamwright.values.specs.members import TeamWorkspace
-from teamwright.values.specs.sandbox import SandboxSettings
-from teamwright.values.specs.tools import ShellSpec, ShellTool
+from teamwright.values.specs.tools import SandboxSettings, ShellSpec, ShellTool
 from teamwright.values.value import JsonValue
 from tests.kit.coders import LINES, branch, calls, coder, git, says, shown
 from tests.kit.records import cut

@@ -36,8 +36,7 @@ from teamwright.values.events.agent import AgentAbandoned
 from teamwright.values.events.run import RunLogged
 from teamwright.values.names import check_name
 from teamwright.values.specs.manifest import AgentSpec
-from teamwright.values.specs.sandbox import AnySandbox, SandboxSettings, sandbox_settings
-from teamwright.values.specs.tools import TERMINATE
+from teamwright.values.specs.tools import TERMINATE, AnySandbox, SandboxSettings, sandbox_settings
 from teamwright.values.text.display import error_text
 from teamwright.values.turns.messages import Message
 from teamwright.values.turns.turn import Failure, Reply, Turn

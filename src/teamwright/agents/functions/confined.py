@@ -21,7 +21,7 @@ from teamwright.agents.functions.imports import import_path, load_function, modu
 from teamwright.agents.sandbox import excess_text
 from teamwright.agents.sandbox_back_ends import find_sandbox
 from teamwright.errors import AgentError
-from teamwright.values.specs.sandbox import SandboxSettings
+from teamwright.values.specs.tools import SandboxSettings
 from teamwright.values.text.display import error_text
 
 ANSWER = "answer.json"

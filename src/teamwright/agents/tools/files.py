@@ -27,15 +27,21 @@ from teamwright.agents.tools.python import MethodSource
 from teamwright.documents.nodes import Fields
 from teamwright.errors import ToolError
 from teamwright.values.owned_paths import Owned, covers
-from teamwright.values.specs.sandbox import (
+from teamwright.values.specs.tools import (
     AUTO,
+    FILES,
     NONE,
+    SHELL,
+    FilesSpec,
+    FilesTool,
     SandboxSettings,
+    ShellSpec,
+    ShellTool,
+    ToolSpec,
     moved_folders,
     resolved_folders,
     sandbox_settings,
 )
-from teamwright.values.specs.tools import FILES, SHELL, FilesSpec, FilesTool, ShellSpec, ShellTool, ToolSpec
 from teamwright.values.text.display import cut
 
 FILE_TOOLS = ("read_file", "write_file", "edit_file", "list_files", "search_files")

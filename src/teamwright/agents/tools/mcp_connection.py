@@ -22,8 +22,7 @@ from teamwright.agents.functions.threads import finish
 from teamwright.agents.sandbox import environment
 from teamwright.agents.sandbox_back_ends import find_sandbox
 from teamwright.errors import AgentError, CallInDoubt, ServiceError, ToolError
-from teamwright.values.specs.sandbox import sandbox_settings
-from teamwright.values.specs.tools import McpTool
+from teamwright.values.specs.tools import McpTool, sandbox_settings
 
 if TYPE_CHECKING:
     from mcp import Client, StdioServerParameters

@@ -40,8 +40,15 @@ from teamwright.documents.schema_check import check_secrets, check_web_address
 from teamwright.errors import CallInDoubt, MissingExtra, ServiceError, ToolError, UsageError, nearest
 from teamwright.values.call_limits import MAX_BYTES
 from teamwright.values.people import Answer
-from teamwright.values.specs.sandbox import moved_folders, resolved_folders, sandbox_settings
-from teamwright.values.specs.tools import MCP_NEEDS, McpSpec, McpTool, ToolSpec
+from teamwright.values.specs.tools import (
+    MCP_NEEDS,
+    McpSpec,
+    McpTool,
+    ToolSpec,
+    moved_folders,
+    resolved_folders,
+    sandbox_settings,
+)
 from teamwright.values.turns.messages import digest
 
 if TYPE_CHECKING:

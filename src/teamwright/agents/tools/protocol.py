@@ -27,8 +27,7 @@ from teamwright.errors import MissingDependency, ToolError, UsageError
 from teamwright.values.call_limits import RetryPolicy
 from teamwright.values.owned_paths import Owned
 from teamwright.values.people import Answer, Question, check_question
-from teamwright.values.specs.sandbox import SandboxSettings
-from teamwright.values.specs.tools import McpTool, ToolSpec
+from teamwright.values.specs.tools import McpTool, SandboxSettings, ToolSpec
 from teamwright.values.turns.turn import Signal
 from teamwright.values.value import Value
 

@@ -28,8 +28,7 @@ from teamwright.values.events.agent import AgentCallRejected
 from teamwright.values.key import join_key
 from teamwright.values.limits import NOTHING, Usage
 from teamwright.values.people import CONFIRM, Answer, Confirm, Question, approval_question
-from teamwright.values.specs.sandbox import SandboxSettings
-from teamwright.values.specs.tools import NOT_IMPORTABLE, TERMINATE, FunctionTool, ToolSpec
+from teamwright.values.specs.tools import NOT_IMPORTABLE, TERMINATE, FunctionTool, SandboxSettings, ToolSpec
 from teamwright.values.turns.turn import Failure, HandoffTarget, Purpose
 
 

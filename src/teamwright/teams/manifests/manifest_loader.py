@@ -29,7 +29,7 @@ from teamwright.teams.manifests.reference_checks import ANSWERERS, check, check_
 from teamwright.teams.manifests.variable_checks import check_environment, check_imports, check_variables
 from teamwright.values.names import plain_strategy_name
 from teamwright.values.specs.manifest import Manifest
-from teamwright.values.specs.sandbox import moved_sandboxes
+from teamwright.values.specs.tools import moved_sandboxes
 from teamwright.values.text.validation_messages import misfits_of
 from teamwright.wings import absent_words, hooks
 

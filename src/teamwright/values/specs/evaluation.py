@@ -12,8 +12,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, JsonValue, model_validator
 from pydantic_core import to_json
 
-from teamwright.values.specs.sandbox import AnySandbox
-from teamwright.values.specs.tools import AgentName, Command, Name
+from teamwright.values.specs.tools import AgentName, AnySandbox, Command, Name
 from teamwright.values.text.timed_regex import pattern_problem
 from teamwright.values.turns.messages import digest
 from teamwright.values.value import Value

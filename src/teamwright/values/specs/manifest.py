@@ -26,9 +26,8 @@ from teamwright.values.specs.members import (
     TeamWorkspace,
 )
 from teamwright.values.specs.models import OUTPUT_MODE, SETTINGS, AnyModel, CacheMode, CheckedSettings, OutputChoice
-from teamwright.values.specs.sandbox import AnySandbox
 from teamwright.values.specs.simulation import Simulation
-from teamwright.values.specs.tools import AgentName, DeclaredTool, Name
+from teamwright.values.specs.tools import AgentName, AnySandbox, DeclaredTool, Name
 from teamwright.values.turns.messages import EnvelopeSettings
 from teamwright.values.value import Value
 
