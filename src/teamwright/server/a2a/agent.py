@@ -39,10 +39,9 @@ from teamwright.server.a2a.wire import (
 )
 from teamwright.server.credentials import Visitor
 from teamwright.server.driven_runs import digest_of_parts
-from teamwright.server.guard import note_run
 from teamwright.server.overview import WaitingQuestion
 from teamwright.server.routes.interventions import answered_alone, place_of_answer, send_answers
-from teamwright.server.routes.runs import bounded
+from teamwright.server.routes.runs import begin_run
 from teamwright.server.state import ServerState, need, visitor_of
 from teamwright.values.people import Answer
 from teamwright.values.text.secrets import mask_text
@@ -140,9 +139,8 @@ class TeamAgent:
         run_id = self.task_id_of(message)
         async with answered_alone(run_id):  # the same message may be sent again at once
             started = await self._run_request(asked, task, files, run_id)
-            handle = await self.server.driven.start(bounded(started, visitor))
-        note_run(self.request, handle.run_id)
-        return await self.tasks.find(handle.run_id)
+            await begin_run(self.server, started, visitor, self.request)
+        return await self.tasks.find(run_id)
 
     async def _run_request(self, asked: SendMessage, task: str, files: Sequence[Attachment], run_id: str) -> RunRequest:
         """Return the run of a message; of one that exists, only what makes it the same."""

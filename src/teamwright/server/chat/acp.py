@@ -38,7 +38,7 @@ from teamwright.server.page.page_events import (
     StepState,
 )
 from teamwright.server.questions import full_text
-from teamwright.server.routes.runs import bounded
+from teamwright.server.routes.runs import begin_run
 from teamwright.server.state import ServerState
 from teamwright.values.events.run import RunPaused
 from teamwright.values.people import ABORT, EDIT, NO, REJECT, SMALLER, STOP, Answer
@@ -302,8 +302,7 @@ class EditorSession:
             self._run = last.id
             return await self._go_on(last, text)
         asked = RunRequest(self._team, text, conversation=self.id)
-        with anyio.CancelScope(shield=True):  # else an editor that leaves meanwhile leaves a run that no one drives
-            self._run = (await self._server.driven.start(bounded(asked, self._visitor))).run_id
+        self._run = await begin_run(self._server, asked, self._visitor)
         if self._is_cancelled:
             await self._cancel_run()
         return 0

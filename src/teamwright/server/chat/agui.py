@@ -43,7 +43,7 @@ from teamwright.server.overview import WaitingQuestion
 from teamwright.server.page.page_events import PageRun
 from teamwright.server.questions import interrupt_id, interrupt_of, resumed_answer, run_of
 from teamwright.server.routes.interventions import answered_alone, place_of_answer
-from teamwright.server.routes.runs import bounded
+from teamwright.server.routes.runs import begin_run
 from teamwright.server.routes.sockets import SILENCE, CutOff, EventStream, sse
 from teamwright.server.state import MAY_ANSWER, Server, ServerState, need
 from teamwright.values.events.run import PersonAnswered, RunPaused
@@ -151,7 +151,7 @@ class AguiCall:
             limits=settings.limits,
             budget=settings.budget,
         )
-        await self._server.driven.start(bounded(started, visitor))
+        await begin_run(self._server, started, visitor)
         return self._await(RunPart(run_id))
 
     async def _previous(self) -> RunSummary | None:

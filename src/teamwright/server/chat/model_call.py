@@ -19,7 +19,7 @@ from teamwright.server.error_responses import while_connected
 from teamwright.server.event_feeds import STOPS, TooSlow
 from teamwright.server.frames import Frame
 from teamwright.server.guard import note_run
-from teamwright.server.routes.runs import bounded
+from teamwright.server.routes.runs import begin_run
 from teamwright.server.state import ServerState, need
 from teamwright.values.turns.messages import Message
 
@@ -79,8 +79,7 @@ class ModelCall:
         async with self._run.starting:
             if not self._run.run_id:
                 asked = await make(named or self._run.new_id)
-                handle = await self._server.driven.start(bounded(asked, need(self._request, "run")))
-                self._run.run_id = handle.run_id
+                self._run.run_id = await begin_run(self._server, asked, need(self._request, "run"))
         note_run(self._request, self._run.run_id)
 
     def answered(self, *, is_kept: bool = False) -> None:

@@ -23,7 +23,14 @@ from teamwright.server.event_feeds import STOPS, TooSlow
 from teamwright.server.masked_json import masked
 from teamwright.server.page.projection import list_artifacts
 from teamwright.server.questions import input_request
-from teamwright.server.routes.runs import MOST_FILES, GivenFile, RequestedRun, bounded, requested_files, requested_task
+from teamwright.server.routes.runs import (
+    MOST_FILES,
+    GivenFile,
+    RequestedRun,
+    begin_run,
+    requested_files,
+    requested_task,
+)
 from teamwright.values.text.secrets import mask_text
 from teamwright.values.text.validation_messages import misfits_of
 from teamwright.values.turns.messages import digest
@@ -258,9 +265,7 @@ class TeamTools:
             run_id=run_id,
             attachments=await requested_files(self._server, asked, tool.team),
         )
-        started = ""
-        with anyio.CancelScope(shield=True):  # else a client that leaves meanwhile leaves a run that no one drives
-            started = (await self._server.driven.start(bounded(request, caller.visitor))).run_id
+        started = await begin_run(self._server, request, caller.visitor)
         caller.started(started)
         return started
 

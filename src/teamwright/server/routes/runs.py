@@ -19,6 +19,7 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 from msgspec.structs import replace
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
+from starlette.requests import HTTPConnection
 
 from teamwright.agents.attachments import Attachment
 from teamwright.errors import ConversationBusy, TeamwrightError, UsageError
@@ -86,6 +87,21 @@ def bounded(asked: RunRequest, visitor: Visitor) -> RunRequest:
     """Return a request within what the runs of a visitor may spend, and on the visitor's budget where there is one."""
     limits, budget = bounded_limits(asked.limits, visitor), bounded_budget(asked.budget, visitor)
     return replace(asked, limits=limits, budget=budget)
+
+
+async def begin_run(
+    server: ServerState, asked: RunRequest, visitor: Visitor, request: HTTPConnection | None = None
+) -> str:
+    """Start a run within what its visitor may spend, name it in the audit line of its request, and return its id.
+
+    A client that leaves meanwhile leaves no run that no one drives.
+    """
+    run_id = ""
+    with anyio.CancelScope(shield=True):
+        run_id = (await server.driven.start(bounded(asked, visitor))).run_id
+    if request is not None:
+        note_run(request, run_id)
+    return run_id
 
 
 def bounded_limits(limits: Limits | None, visitor: Visitor) -> Limits | None:
@@ -319,9 +335,7 @@ async def start_run(server: Server, request: Request, visitor: Runner, new: NewR
         attachments=await requested_files(server, new, team),
         budget=new.budget,
     )
-    handle = await server.driven.start(bounded(asked, visitor))
-    note_run(request, handle.run_id)
-    return StartedRun(run_id=handle.run_id)
+    return StartedRun(run_id=await begin_run(server, asked, visitor, request))
 
 
 @router.post("/{run_id}/forks", status_code=201, responses=responses(404, 409))
@@ -351,9 +365,7 @@ async def follow_up(server: Server, request: Request, visitor: Runner, found: Fo
         raise ConversationBusy(name, before.id, before.status)
     team = await read_team(engine.journal, await read_record(engine.journal, before.id), engine.models)
     asked = RunRequest(team, new.task, conversation=name, continues=None if last else found.id)
-    handle = await server.driven.start(bounded(asked, visitor))
-    note_run(request, handle.run_id)
-    return StartedRun(run_id=handle.run_id)
+    return StartedRun(run_id=await begin_run(server, asked, visitor, request))
 
 
 @router.get("/{run_id}", responses=responses(404), dependencies=[MAY_READ])
