@@ -97,11 +97,10 @@ def _strategies() -> list[str]:
 
 
 def _commands() -> tuple[int, int]:
-    import typer
 
-    from teamwright.cli.main import app
+    from teamwright.cli.main import commands
 
-    ends: list[Any] = list(_ends(typer.main.get_command(app)))
+    ends: list[Any] = list(_ends(commands()))
     options = {name for end in ends for one in end.params for name in one.opts if name.startswith("--")}
     return len(ends), len(options - {"--help"})
 

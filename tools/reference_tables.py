@@ -15,9 +15,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, cast, get_args
 
-import typer
-
-from teamwright.cli.main import app
+from teamwright.cli.main import commands
 from teamwright.strategies.registry import strategy_names
 from teamwright.teams.manifests.schema import manifest_schema
 from teamwright.values.events.event import ENGINE_FACTS, Fact
@@ -151,16 +149,14 @@ def _cell(text: str) -> str:
 
 def command_tables() -> Iterator[str]:
     """Every command with its arguments, options and first example; rows of many commands stand once, before them."""
-    commands = [
-        (path, command, _rows(command)) for path, command in _commands(typer.main.get_command(app), "teamwright")
-    ]
-    counts = Counter(row for *_, rows in commands for row in rows)
+    found = [(path, command, _rows(command)) for path, command in _commands(commands(), "teamwright")]
+    counts = Counter(row for *_, rows in found for row in rows)
     shared = [row for row, count in counts.items() if count >= SHARED]
     yield "Many commands have these:\n"
     yield "| | |\n|---|---|"
     yield from (f"| {names} | {about} |" for names, about in shared)
     yield ""
-    for path, command, rows in commands:
+    for path, command, rows in found:
         yield f"**`{_usage(path, command)}`**: {_sentence(_about(command))}"
         yield ""
         if example := _example(command):

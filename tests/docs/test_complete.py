@@ -7,11 +7,10 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
-import typer
 
 from teamwright.agents.scripted import Rule
 from teamwright.cli.entry import server_options
-from teamwright.cli.main import app, first_day
+from teamwright.cli.main import commands, first_day
 from teamwright.errors import AgentError
 from teamwright.history.event_wording import ERROR_WORDS
 from teamwright.strategies.registry import BUILT_IN_STRATEGIES
@@ -83,7 +82,7 @@ def test_every_field_of_a_server_is_documented() -> None:
 
 def test_every_command_is_documented() -> None:
     text = page("reference/commands.md")
-    missing = [path for path in command_paths(typer.main.get_command(app), "teamwright") if f"`{path}" not in text]
+    missing = [path for path in command_paths(commands(), "teamwright") if f"`{path}" not in text]
     assert not missing
 
 
@@ -97,7 +96,7 @@ def command_paths(command: object, path: str) -> list[str]:
 
 
 def test_every_option_of_run_is_documented() -> None:
-    command = typer.main.get_command(app)
+    command = commands()
     run = getattr(command, "commands")["run"]  # noqa: B009 - a group has them, a command does not
     options = {option for one in run.params for option in one.opts if option.startswith("--")}
     text = page("reference/commands.md")
@@ -106,7 +105,7 @@ def test_every_option_of_run_is_documented() -> None:
 
 @pytest.mark.parametrize("file", GUIDES, ids=[str(one.relative_to(ROOT)) for one in GUIDES])
 def test_options_that_a_page_names_exist(file: Path) -> None:
-    options = options_of(typer.main.get_command(app), "teamwright")
+    options = options_of(commands(), "teamwright")
     anywhere = set[str]().union(*options.values())
     wrong: list[str] = []
     for code in named_code(file.read_text(encoding="utf-8")):

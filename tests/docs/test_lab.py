@@ -6,9 +6,8 @@ import re
 from collections.abc import Mapping
 
 import pytest
-import typer
 
-from teamwright.cli.main import app
+from teamwright.cli.main import commands
 from teamwright.lab.evaluation_report import Choice, Rankings, Row, RowGates, Scored
 from teamwright.lab.evaluation_sweep import COLUMNS
 from teamwright.lab.topology_model import BUDGETS, DEGRADATIONS, PROTOCOLS, TOPOLOGIES, WORKLOADS
@@ -20,7 +19,7 @@ MODEL = (ROOT / "docs" / "contributing" / "topology-model.md").read_text(encodin
 
 
 def test_every_option_is_documented() -> None:
-    group = getattr(typer.main.get_command(app), "commands")["lab"]  # noqa: B009 - a group has them, a command does not
+    group = getattr(commands(), "commands")["lab"]  # noqa: B009 - a group has them, a command does not
     options = {name for one in group.commands["evaluate"].params for name in one.opts if name != "--help"}
     known = {f"--{one}" for one in ("budget-level", "workload", "protocol", "degradation")}
     assert not [option for option in options - known if f"`{option}" not in PAGE]

@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
-import typer
 
-from teamwright.cli.main import app
+from teamwright.cli.main import commands
 from teamwright.values.events.event import Fact
 from tests.docs.test_complete import command_paths
 from tools.house import own_keys
@@ -35,9 +34,9 @@ def test_every_key_of_a_manifest_says_what_it_is_for() -> None:
 
 
 def test_every_command_and_every_event_is_in_the_reference() -> None:
-    commands = (FOLDER / "commands.md").read_text(encoding="utf-8").partition("## Every option")[2]
-    paths = command_paths(typer.main.get_command(app), "teamwright")
-    assert [one for one in paths if not re.search(rf"^\*\*`{one}[ `]", commands, re.MULTILINE)] == []
+    page = (FOLDER / "commands.md").read_text(encoding="utf-8").partition("## Every option")[2]
+    paths = command_paths(commands(), "teamwright")
+    assert [one for one in paths if not re.search(rf"^\*\*`{one}[ `]", page, re.MULTILINE)] == []
     events = (FOLDER / "events.md").read_text(encoding="utf-8")
     rows = dict(re.findall(r"^\| `([\w.]+)`(?: ◦)? \| ([^|]*) \|", events, re.MULTILINE))
     assert {fact.kind for fact in get_args(Fact)} <= rows.keys()

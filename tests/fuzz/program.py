@@ -13,9 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-import typer
-
-from teamwright.cli.main import app
+from teamwright.cli.main import commands
 from teamwright.cli.terminal.errors import guarded
 from tests.fuzz.case import Violation
 from tests.fuzz.targets.protocol import check_size, check_words
@@ -75,7 +73,7 @@ def _invoked(arguments: Collection[str]) -> int:
 @cache
 def _command() -> Any:
     """The whole command line; Typer takes a tenth of a second to build it, so it is built once per process."""
-    return typer.main.get_command(app)
+    return commands()
 
 
 def _named(message: str) -> str:

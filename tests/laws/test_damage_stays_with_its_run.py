@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-import typer
 
-from teamwright.cli.main import app
+from teamwright.cli.main import commands
 from teamwright.cli.terminal.errors import guarded
 from teamwright.journal.codec import NUMBERS
 from tests.journal.tampering import Tampering, loosened, tamperings
@@ -53,7 +52,7 @@ UNTOUCHED = "untouched"
 CASES = int(os.environ.get("TAMPERED_JOURNALS", 720 if is_thorough() else sampled(24, 72)))
 """The number of cases tried, of about ten thousand; a build always tries the same ones."""
 LOTS = 6
-COMMAND = typer.main.get_command(app)
+COMMAND = commands()
 """Made once, because it takes longer than most commands."""
 
 

@@ -1,4 +1,4 @@
-"""The command line: one file per command or group, each of which imports what it needs when it is called.
+"""The command line: one file per command or group, which is loaded when its command is called.
 
 Help must stay fast, so nothing here or at the top of a command's file may import the engine, pydantic or Rich.
 """
@@ -9,103 +9,63 @@ import os
 import re
 import sys
 import threading
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from copy import copy
 from functools import cache
 from inspect import Parameter, Signature, getdoc, signature
 from pkgutil import resolve_name
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from teamwright.cli import chat, doctor, memory, new, plan, run, show, test, validate
 from teamwright.cli.entry import server_options, take_option
-from teamwright.cli.runs import (
-    answer,
-    conversations,
-    delete,
-    diff,
-    export,
-    kpi,
-    list as run_list,
-    logs,
-    resume,
-    show as run_show,
-    steer,
-)
 from teamwright.cli.terminal.errors import guarded
-from teamwright.cli.terminal.options import with_options
 from teamwright.cli.terminal.output import flush_all, json_lines, wants_json_lines, write_result
 from teamwright.wings import find_wings
 
-_build_commands = cache(typer.main.get_command)
-"""To build all commands takes longer than most of them, so a process builds those that it needs, once."""
+if TYPE_CHECKING:
+    from typer.core import TyperGroup
 
+OWN = "teamwright.cli"
+COMMANDS: Mapping[str, str] = {
+    "run": f"{OWN}.run:run",
+    "chat": f"{OWN}.chat:chat",
+    "show": f"{OWN}.show:show",
+    "plan": f"{OWN}.plan:plan",
+    "validate": f"{OWN}.validate:validate",
+    "schema": f"{OWN}.validate:schema",
+    "test": f"{OWN}.test:replay_cases",
+    "new": f"{OWN}.new:new",
+    "doctor": f"{OWN}.doctor:doctor",
+    "memory": f"{OWN}.memory:memory",
+    "runs list": f"{OWN}.runs.list:list_runs",
+    "runs show": f"{OWN}.runs.show:show",
+    "runs logs": f"{OWN}.runs.logs:logs",
+    "runs conversations": f"{OWN}.runs.conversations:conversations",
+    "runs diff": f"{OWN}.runs.diff:diff",
+    "runs kpi": f"{OWN}.runs.kpi:kpi",
+    "runs resume": f"{OWN}.runs.resume:resume",
+    "runs fork": f"{OWN}.runs.resume:fork",
+    "runs answer": f"{OWN}.runs.answer:answer",
+    "runs steer": f"{OWN}.runs.steer:steer",
+    "runs cancel": f"{OWN}.runs.steer:cancel",
+    "runs export": f"{OWN}.runs.export:export",
+    "runs apply": f"{OWN}.runs.diff:apply",
+    "runs check": f"{OWN}.test:check",
+    "runs delete": f"{OWN}.runs.delete:delete",
+}
+"""The words of each command of the core, in the order of help, and the function or the Typer application behind it."""
+GROUPS = {"runs": "Inspect, resume, fork and cancel runs.\n\nRUN is a run's id, a unique prefix of it, or `last`."}
 EXAMPLES = re.compile(r"\n\n(Examples?:\n)")
 """The beginning of the last paragraph of a command's help."""
+WHERE_DATA_LIVES = (
+    "Data lives in TEAMWRIGHT_HOME, by default the platform's data folder. TEAMWRIGHT_DEBUG=1 shows tracebacks."
+)
 FIRST_DAY = {
     "new my-team": "create a team that runs offline, and needs no key",
     'run my-team "…"': "run it; a run that was killed resumes without paying twice",
 }
 LAST_OF_FIRST_DAY = {"runs show last": "explain the last run; `runs list` has them all"}
-
-app = typer.Typer(
-    name="teamwright",
-    help="Run teams of AI agents: declare a team, run it, watch it, kill it, resume it without paying twice.",
-    epilog="Data lives in TEAMWRIGHT_HOME, by default the platform's data folder. TEAMWRIGHT_DEBUG=1 shows tracebacks.",
-    invoke_without_command=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-runs = typer.Typer(
-    help="Inspect, resume, fork and cancel runs.\n\nRUN is a run's id, a unique prefix of it, or `last`.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-)
-app.command("run")(with_options(run.run, "run_options"))
-app.command("chat")(chat.chat)
-app.command("show")(show.show)
-app.command("plan")(plan.plan)
-app.command("validate")(validate.validate)
-app.command("schema")(validate.schema)
-app.command("test")(test.replay_cases)
-app.command("new")(new.new)
-app.command("doctor")(doctor.doctor)
-app.add_typer(runs, name="runs")
-app.command("memory")(memory.memory)
-
-runs.command("list")(run_list.list_runs)
-runs.command("show")(run_show.show)
-runs.command("logs")(logs.logs)
-runs.command("conversations")(conversations.conversations)
-runs.command("diff")(diff.diff)
-runs.command("kpi")(kpi.kpi)
-runs.command("resume")(resume.resume)
-runs.command("fork")(resume.fork)
-runs.command("answer")(answer.answer)
-runs.command("steer")(steer.steer)
-runs.command("cancel")(steer.cancel)
-runs.command("export")(export.export)
-runs.command("apply")(diff.apply)
-runs.command("check")(test.check)
-runs.command("delete")(delete.delete)
-
-
-def _add_wings() -> None:
-    """Add the commands that wings bring, below the group that they name or at the top."""
-    groups = {"runs": runs}
-    for words, path in ((words, path) for wing in find_wings() for words, path in wing.commands.items()):
-        group, _, name = words.rpartition(" ")
-        parent, command = groups[group] if group else app, resolve_name(path)
-        if isinstance(command, typer.Typer):
-            parent.add_typer(command, name=name)
-        else:
-            parent.command(name)(command)
-
-
-_add_wings()
 
 
 def _keep_examples(group: typer.Typer) -> None:
@@ -116,9 +76,6 @@ def _keep_examples(group: typer.Typer) -> None:
     for one in group.registered_groups:
         if one.typer_instance is not None:
             _keep_examples(one.typer_instance)
-
-
-_keep_examples(app)
 
 
 def _show_version(wanted: bool) -> None:
@@ -153,8 +110,9 @@ def root(
         write_result(first_day())
 
 
-def _add_root() -> None:
-    """Add the options before any command; those of servers are listed there, and are taken wherever they stand."""
+@cache
+def _root_with_servers() -> Callable[..., None]:
+    """The function before any command, whose help lists the options of servers; they are taken wherever they stand."""
     own = [one for one in signature(root, eval_str=True).parameters.values() if one.kind is not Parameter.VAR_KEYWORD]
     for option, server in server_options().items():
         shown = Annotated[str | None, typer.Option(option, metavar="URL", help=server.help)]
@@ -162,10 +120,54 @@ def _add_root() -> None:
         own.append(Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=shown))
     root.__signature__ = Signature(own)  # pyright: ignore[reportFunctionMemberAccess]
     root.__annotations__ = {one.name: one.annotation for one in own}
-    app.callback()(root)
+    return root
 
 
-_add_root()
+@cache
+def commands(words: str = "") -> TyperGroup:
+    """Return the command line with the command or the group of these words alone, or with all commands.
+
+    To load and build all of them takes longer than most of them work, so a process builds those that it needs, once.
+    """
+    app = typer.Typer(
+        name="teamwright",
+        help="Run teams of AI agents: declare a team, run it, watch it, kill it, resume it without paying twice.",
+        epilog=WHERE_DATA_LIVES,
+        invoke_without_command=True,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    groups = {"": app}
+    for one, path in _all_commands().items():
+        if not f"{one} ".startswith(f"{words} ".lstrip()):
+            continue
+        group, _, name = one.rpartition(" ")
+        if group not in groups:
+            groups[group] = typer.Typer(help=GROUPS[group], no_args_is_help=True, rich_markup_mode=None)
+            app.add_typer(groups[group], name=group)
+        command = resolve_name(path)
+        if isinstance(command, typer.Typer):
+            groups[group].add_typer(command, name=name)
+        else:
+            groups[group].command(name)(command)
+    _keep_examples(app)
+    app.callback()(_root_with_servers())
+    return cast("TyperGroup", typer.main.get_command(app))
+
+
+def _all_commands() -> dict[str, str]:
+    """The commands of the core and of the wings that are there."""
+    return {**COMMANDS, **{words: path for wing in find_wings() for words, path in wing.commands.items()}}
+
+
+def _command_words(given: Sequence[str]) -> str:
+    """Return the words at the beginning of the arguments that name a command or a group; none if they name neither."""
+    for count in (2, 1):
+        words = " ".join(given[:count])
+        if len(given) >= count and any(f"{one} ".startswith(f"{words} ") for one in _all_commands()):
+            return words
+    return ""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -180,40 +182,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(given: Sequence[str]) -> int:
     def call() -> int | None:
-        commands = _build_commands(_app_with(*_command_words(app, given)))
-        returned: object = commands.main(args=given, prog_name="teamwright", standalone_mode=False)
+        returned: object = commands(_command_words(given)).main(
+            args=given, prog_name="teamwright", standalone_mode=False
+        )
         return returned if isinstance(returned, int) else 0
 
     return guarded(call, as_json="--json" in given and not wants_json_lines(given))
-
-
-def _command_words(group: typer.Typer, given: Sequence[str]) -> tuple[str, ...]:
-    """Return the words at the beginning of the arguments that name a command, a group, or a command in a group."""
-    word = given[0] if given else ""
-    if any(one.name == word for one in group.registered_commands):
-        return (word,)
-    found = (one.typer_instance for one in group.registered_groups if one.name == word)
-    below = next(found, None)
-    return () if below is None else (word, *_command_words(below, given[1:]))
-
-
-@cache
-def _app_with(*words: str) -> typer.Typer:
-    """Return the app with the command of these words alone, or with all commands where there are none."""
-    return _only(app, *words)
-
-
-def _only(group: typer.Typer, word: str = "", *more: str) -> typer.Typer:
-    """Return a group with the command or the group of this name alone; the same group without a name."""
-    if not word:
-        return group
-    only = copy(group)
-    only.registered_commands = [one for one in group.registered_commands if one.name == word]
-    only.registered_groups = [copy(one) for one in group.registered_groups if one.name == word]
-    for one in only.registered_groups:
-        assert one.typer_instance is not None
-        one.typer_instance = _only(one.typer_instance, *more)
-    return only
 
 
 @contextmanager

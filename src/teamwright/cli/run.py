@@ -43,6 +43,7 @@ from teamwright.cli.terminal.options import (
     With,
     read_task,
     run_limits,
+    with_options,
 )
 from teamwright.cli.terminal.output import Json, Out, check_out, say
 from teamwright.cli.validate import start_checked
@@ -97,6 +98,7 @@ class Request:
         return f"teamwright run {what} " + (f"--file {quote(self.file)}" if self.file else '"…"')
 
 
+@with_options("run_options")
 def run(
     manifest: ManifestOrTask = None,
     task: TaskText = None,

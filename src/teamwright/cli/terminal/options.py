@@ -239,22 +239,26 @@ class AddedOptions(Protocol):
         ...
 
 
-def with_options(command: Callable[..., int], place: str) -> Callable[..., int]:
-    """Return the command with the options that wings bring for this place."""
-    added = cast("list[AddedOptions]", hooks(place))
+def with_options(place: str) -> Callable[[Callable[..., int]], Callable[..., int]]:
+    """Add the options that wings bring for this place to a command."""
 
-    def call(**given: Any) -> int:
-        read = [one.read(**{option.name: given.pop(option.name) for option in one.parameters}) for one in added]
-        return command(**given, changes=tuple(change for change in read if change is not None))
+    def added_to(command: Callable[..., int]) -> Callable[..., int]:
+        added = cast("list[AddedOptions]", hooks(place))
 
-    hints = get_type_hints(command, include_extras=True)
-    given = {name: one for name, one in signature(command).parameters.items() if name != CHANGES}
-    parameters = [one.replace(annotation=hints[name]) for name, one in given.items()]
-    parameters += [option for one in added for option in one.parameters]
-    call.__doc__, call.__name__ = command.__doc__, command.__name__
-    call.__signature__ = signature(command).replace(parameters=parameters, return_annotation=int)  # pyright: ignore[reportFunctionMemberAccess]
-    call.__annotations__ = {one.name: one.annotation for one in parameters}
-    return call
+        def call(**given: Any) -> int:
+            read = [one.read(**{option.name: given.pop(option.name) for option in one.parameters}) for one in added]
+            return command(**given, changes=tuple(change for change in read if change is not None))
+
+        hints = get_type_hints(command, include_extras=True)
+        given = {name: one for name, one in signature(command).parameters.items() if name != CHANGES}
+        parameters = [one.replace(annotation=hints[name]) for name, one in given.items()]
+        parameters += [option for one in added for option in one.parameters]
+        call.__doc__, call.__name__ = command.__doc__, command.__name__
+        call.__signature__ = signature(command).replace(parameters=parameters, return_annotation=int)  # pyright: ignore[reportFunctionMemberAccess]
+        call.__annotations__ = {one.name: one.annotation for one in parameters}
+        return call
+
+    return added_to
 
 
 def read_task(task: str | None, file: str | None = None, what: str = "task") -> str | None:
