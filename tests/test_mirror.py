@@ -41,7 +41,7 @@ COVERED_BY = {
     "server/questions.py": "server/mcp/test_tasks.py",
     "server/mcp/team_tools.py": "server/mcp/test_team_server.py",
     "server/page/state.py": "server/page/test_projection.py",
-    "history/fork.py": "history/test_checkpoints.py",
+    "history/fork.py": "history/test_run_history_checkpoints.py",
     "agents/effect.py": "runtime/context/test_effect.py",
     "agents/acp_connection.py": "agents/test_acp_agent.py",
     "agents/acp_session.py": "agents/test_acp_agent.py",

@@ -12,9 +12,8 @@ from typing import Literal
 
 from pydantic import JsonValue
 
-from teamwright.history.checkpoints import turns_in
 from teamwright.history.recorded_asks import RecordedAsk
-from teamwright.history.run_history import RunHistory
+from teamwright.history.run_history import RunHistory, turns_in
 from teamwright.history.run_record import RunRecord
 from teamwright.values.events.agent import AgentFailed, AgentReplied
 from teamwright.values.events.run import Origin

@@ -14,8 +14,7 @@ from pydantic_core import to_json
 
 from teamwright.agents.review import REJECTED, REVIEW_EXCEEDED
 from teamwright.errors import UsageError
-from teamwright.history.checkpoints import Checkpoint, checkpoint_name
-from teamwright.history.run_history import RunHistory
+from teamwright.history.run_history import Checkpoint, RunHistory, checkpoint_name
 from teamwright.history.run_record import EFFECTS
 from teamwright.journal.protocol import Batch
 from teamwright.teams.team import Team

@@ -40,8 +40,8 @@ from teamwright.values.names import check_name, check_run_id
 if TYPE_CHECKING:
     from teamwright.agents.agent import Agent
     from teamwright.agents.attachments import AttachmentLike
-    from teamwright.history.checkpoints import Checkpoint
     from teamwright.history.recorded_asks import Texts
+    from teamwright.history.run_history import Checkpoint
     from teamwright.journal.protocol import Batch, Journal
     from teamwright.runtime.budget.rate_limiter import SharedLimits
     from teamwright.runtime.handle import Handle

@@ -33,7 +33,7 @@ from teamwright.values.value import misfit_of
 if TYPE_CHECKING:
     from teamwright.agents.agent import Agent
     from teamwright.agents.attachments import Attachment, AttachmentLike
-    from teamwright.history.checkpoints import Checkpoint
+    from teamwright.history.run_history import Checkpoint
     from teamwright.journal.tenant_budgets import BudgetClaim
 
 

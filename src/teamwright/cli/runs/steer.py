@@ -33,8 +33,7 @@ if TYPE_CHECKING:
     from pydantic import JsonValue
 
     from teamwright.documents.nodes import Node, ProblemReport
-    from teamwright.history.checkpoints import Checkpoint
-    from teamwright.history.run_history import RunHistory
+    from teamwright.history.run_history import Checkpoint, RunHistory
     from teamwright.runtime.engine import Engine
     from teamwright.runtime.people.interventions import Receipt
     from teamwright.runtime.recorded.runs import Runs

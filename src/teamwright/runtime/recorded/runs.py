@@ -49,8 +49,7 @@ from teamwright.values.value import JsonValue, check_text, exact_json, misfit_of
 
 if TYPE_CHECKING:
     from teamwright.agents.clients.client_pool import Models
-    from teamwright.history.checkpoints import Checkpoint
-    from teamwright.history.run_history import RunHistory
+    from teamwright.history.run_history import Checkpoint, RunHistory
     from teamwright.runtime.event_publisher import Bus, Relay
     from teamwright.runtime.followers import PartialOutput
     from teamwright.runtime.people.interventions import Receipt
@@ -255,7 +254,7 @@ class Runs(RunInterventions):
 
     async def checkpoint(self, run_id: str, name: str, *, by: str = "") -> Checkpoint:
         """Name the point that a run has reached, in whichever process it is driven."""
-        from teamwright.history.checkpoints import check_checkpoint_name
+        from teamwright.history.run_history import check_checkpoint_name
 
         check_checkpoint_name(name)
         check_text("by", by)
