@@ -14,7 +14,7 @@ from pydantic_core import to_json
 
 from teamwright.agents.review import REJECTED, REVIEW_EXCEEDED
 from teamwright.errors import UsageError
-from teamwright.history.run_history import Checkpoint, RunHistory, checkpoint_name
+from teamwright.history.run_history import Checkpoint, RunHistory
 from teamwright.history.run_record import EFFECTS
 from teamwright.journal.protocol import Batch
 from teamwright.teams.team import Team
@@ -144,7 +144,7 @@ def _origin(history: RunHistory, number: int) -> run.Origin:
     """Return the origin of a fork at an event."""
     before = history.started.origin
     root = before.root_run if before is not None and before.how == "fork" else ""
-    checkpoint = checkpoint_name(number, history.checkpoints())
+    checkpoint = next((one.name for one in reversed(history.checkpoints()) if one.number == number), "")
     return run.Origin(run_id=history.events[0].run_id, number=number, how="fork", checkpoint=checkpoint, root=root)
 
 

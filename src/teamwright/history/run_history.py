@@ -61,11 +61,6 @@ class Checkpoint(Record, frozen=True):
     usd: float | None = None
 
 
-def checkpoints_in(events: Sequence[Event], record: RunRecord) -> list[Checkpoint]:
-    """Return all checkpoints of a run, in order."""
-    return fold(events, _CheckpointFold(record)).found
-
-
 def turns_in(record: RunRecord) -> dict[str, RecordedAsk]:
     """Return the asks that teams made of their members, by key, in the order in which they began.
 
@@ -80,32 +75,6 @@ def turns_in(record: RunRecord) -> dict[str, RecordedAsk]:
         if ask.is_team and (not around or around in teams):
             teams.add(key)
     return found
-
-
-def find_checkpoint(at: int | str | Checkpoint, run_id: str, last: int, known: Sequence[Checkpoint]) -> int:
-    """Return the event number of a checkpoint, given by number, by name or by place.
-
-    A place means the last checkpoint inside it. Of several checkpoints with one name, the last one counts.
-    """
-    if isinstance(at, Checkpoint):
-        at = at.number
-    if isinstance(at, str) and not (at.isascii() and at.isdigit()):
-        exact = [one.number for one in known if one.name == at]
-        there = exact or [one.number for one in known if at and is_inside(one.name, at)]
-        if not there:
-            raise UnknownName("checkpoint", at, dict.fromkeys(one.name for one in known))
-        return there[-1]
-    if isinstance(at, bool) or not isinstance(at, int | str):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise UsageError(f"A fork begins at a checkpoint, its name, or the number of an event, not at {at!r}.")
-    number = int(at)
-    if not 1 <= number <= last:
-        raise UsageError(f"Run {run_id!r} has events 1 to {last}; {number} is not one of them.")
-    return number
-
-
-def checkpoint_name(number: int, known: Sequence[Checkpoint]) -> str:
-    """Return the name of the checkpoint after this event, or an empty string."""
-    return next((one.name for one in reversed(known) if one.number == number), "")
 
 
 def check_checkpoint_name(name: str) -> str:
@@ -380,11 +349,30 @@ class RunHistory:
 
     def checkpoints(self) -> list[Checkpoint]:
         """The points at which a fork can start, in order."""
-        return checkpoints_in(self.events, self.record)
+        return fold(self.events, _CheckpointFold(self.record)).found
 
     def point(self, at: int | str | Checkpoint) -> int:
-        """Return the event number of a checkpoint, given as such, by name, by place or by number."""
-        return find_checkpoint(at, self.events[0].run_id, self.number, self.checkpoints())
+        """Return the event number of a checkpoint, given as such, by name, by place or by number.
+
+        A place means the last checkpoint inside it. Of several checkpoints with one name, the last one counts.
+        """
+        if isinstance(at, Checkpoint):
+            at = at.number
+        if isinstance(at, str) and not (at.isascii() and at.isdigit()):
+            known = self.checkpoints()
+            exact = [one.number for one in known if one.name == at]
+            there = exact or [one.number for one in known if at and is_inside(one.name, at)]
+            if not there:
+                raise UnknownName("checkpoint", at, dict.fromkeys(one.name for one in known))
+            return there[-1]
+        if isinstance(at, bool) or not isinstance(at, int | str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise UsageError(f"A fork begins at a checkpoint, its name, or the number of an event, not at {at!r}.")
+        number = int(at)
+        if not 1 <= number <= self.number:
+            raise UsageError(
+                f"Run {self.events[0].run_id!r} has events 1 to {self.number}; {number} is not one of them."
+            )
+        return number
 
     def _failure(self, ended: RunEnded | None) -> Failure | None:
         if ended is None or ended.error is None:
