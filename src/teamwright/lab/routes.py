@@ -16,7 +16,7 @@ from teamwright.journal.protocol import Journal
 from teamwright.lab.topology_model import BudgetLevel, Degradation, Preference, Protocol, Workload
 from teamwright.server.credentials import Visitor
 from teamwright.server.error_responses import responses, while_connected
-from teamwright.server.masked_json import masked
+from teamwright.server.masked_json import masked, masked_model
 from teamwright.server.state import MAY_READ, Reader, Server, ServerState
 
 router = APIRouter(prefix="/api/lab", tags=["lab"])
@@ -129,8 +129,7 @@ async def read_recorded_report(server: Server, run_id: str) -> ReadReport:
     from teamwright.lab.experiments.report import findings_of
 
     report = await read_report(server.engine, run_id)
-    found = ReadReport(run_id=run_id, findings=list(findings_of(report)), report=report.to_json())
-    return ReadReport.model_validate(masked(found.model_dump()))
+    return masked_model(ReadReport(run_id=run_id, findings=list(findings_of(report)), report=report.to_json()))
 
 
 @router.post("/evaluate", responses=responses(), dependencies=[MAY_READ])

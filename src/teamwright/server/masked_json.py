@@ -7,17 +7,24 @@ another one line by line. A mask that stands for no single secret is refused, be
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import cast
+from typing import TypeVar, cast
 
-from pydantic import JsonValue
+from pydantic import BaseModel, JsonValue
 
 from teamwright.errors import UsageError
 from teamwright.values.text.secrets import HIDDEN, mask_value, secret_spans
+
+M = TypeVar("M", bound=BaseModel)
 
 
 def masked(value: dict[str, JsonValue]) -> dict[str, JsonValue]:
     """Return an object with secrets masked in its texts."""
     return cast("dict[str, JsonValue]", mask_value(value))
+
+
+def masked_model(value: M) -> M:
+    """Return a model with secrets masked in its texts."""
+    return type(value).model_validate(masked(value.model_dump()))
 
 
 def contains_mask(value: JsonValue) -> bool:

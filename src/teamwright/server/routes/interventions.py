@@ -20,7 +20,7 @@ from teamwright.errors import InterventionRefused, UsageError
 from teamwright.runtime.people.interventions import Receipt
 from teamwright.server.error_responses import responses, while_connected
 from teamwright.server.jobs import FEW_LINES, PLAN_DIFFERENCE, difference, lines_of
-from teamwright.server.masked_json import contains_mask, masked, unmasked
+from teamwright.server.masked_json import contains_mask, masked, masked_model, unmasked
 from teamwright.server.overview import WaitingQuestion
 from teamwright.server.routes.runs import check_raise
 from teamwright.server.state import MAY_READ, Answerer, FoundRun, Reader, Runner, Server, ServerState
@@ -152,14 +152,13 @@ class InterventionReceipt(BaseModel):
 @inbox_router.get("", responses=responses(), dependencies=[MAY_READ])
 async def read_inbox(server: Server) -> list[WaitingQuestion]:
     """Return everything that waits for a person, over all runs."""
-    return [WaitingQuestion.model_validate(masked(one.model_dump())) for one in await server.inbox.questions()]
+    return [masked_model(one) for one in await server.inbox.questions()]
 
 
 @router.get("/questions", responses=responses(404), dependencies=[MAY_READ])
 async def list_questions(server: Server, run: FoundRun) -> list[WaitingQuestion]:
     """Return what the run waits for."""
-    found = await server.inbox.questions_of(run)
-    return [WaitingQuestion.model_validate(masked(one.model_dump())) for one in found]
+    return [masked_model(one) for one in await server.inbox.questions_of(run)]
 
 
 @router.post("/answers", status_code=202, responses=responses(404, 409))
@@ -253,7 +252,7 @@ async def remove_member(server: Server, visitor: Runner, run: FoundRun, member: 
 @router.get("/plan", responses=responses(404), dependencies=[MAY_READ])
 async def read_plan(server: Server, run: FoundRun) -> PresentPlan:
     """Return the present plan of a run's team; `null` if its strategy records none."""
-    return PresentPlan.model_validate(masked({"plan": (await server.engine.runs.history(run.id)).plan()}))
+    return masked_model(PresentPlan(plan=(await server.engine.runs.history(run.id)).plan()))
 
 
 @router.post("/plan/difference", responses=responses(404, 409))

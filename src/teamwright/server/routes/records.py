@@ -26,7 +26,7 @@ from teamwright.journal.agent_notes import Note, Notes, words_of
 from teamwright.runtime.recorded.rebuilt_prompts import rebuild_prompt
 from teamwright.server.error_responses import require_run, responses
 from teamwright.server.guard import AuditLine
-from teamwright.server.masked_json import masked, unmasked
+from teamwright.server.masked_json import masked, masked_model, unmasked
 from teamwright.server.page.export import export_html
 from teamwright.server.page.figures import FiguresOverTime
 from teamwright.server.page.page_events import encode
@@ -192,8 +192,7 @@ async def list_parts(server: Server) -> OperationsParts:
 @operations_router.get("/figures", responses=responses(), dependencies=[MAY_READ])
 async def read_figures(server: Server, days: Annotated[int, Query(ge=1, le=366)] = 30) -> FiguresOverTime:
     """Return runs, tokens and cost of the last days, by day and team, with the pass rate, and by model."""
-    found = await server.figures.read(days)
-    return FiguresOverTime.model_validate(masked(found.model_dump()))
+    return masked_model(await server.figures.read(days))
 
 
 METRICS: dict[int | str, dict[str, Any]] = {

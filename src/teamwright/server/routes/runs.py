@@ -31,7 +31,7 @@ from teamwright.server.error_responses import require_run, responses
 from teamwright.server.error_statuses import RefusedRequest, refusal_of
 from teamwright.server.frames import EventProjection
 from teamwright.server.guard import note_run
-from teamwright.server.masked_json import masked, unmasked
+from teamwright.server.masked_json import masked, masked_model, unmasked
 from teamwright.server.overview import RunRow
 from teamwright.server.page.projection import stored_artifact
 from teamwright.server.page.state import pictures_of
@@ -300,7 +300,7 @@ async def list_runs(
     page = await server.overview.page(limit, which, search=search, parent=parent)
     if page.next is not None:
         response.headers[NEXT] = quote(page.next, safe="")
-    return [RunRow.model_validate(masked(row.model_dump())) for row in page.rows]
+    return [masked_model(row) for row in page.rows]
 
 
 @router.delete("/{run_id}", responses=responses(404, 409), dependencies=[MAY_ADMIN])
@@ -398,7 +398,7 @@ async def related_runs(server: Server, found: FoundRun) -> RelatedRuns:
         children=[await row(one) for one in await journal.children([found.id])],
         turns=[await row(one) for one in reversed(turns)],
     )
-    return RelatedRuns.model_validate(masked(related.model_dump()))
+    return masked_model(related)
 
 
 @router.get("/{run_id}/events", responses=EVENTS | responses(404), response_class=Response, dependencies=[MAY_READ])
