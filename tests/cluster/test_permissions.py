@@ -96,7 +96,7 @@ def test_models_and_travelling_files_need_no_permission() -> None:
 def test_what_is_named_is_allowed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SHOP_TOKEN", "abcdef-0123456789")
     monkeypatch.setenv("WHO", "Ann")
-    allow = Permissions.parse(["shop"], ["serve"], ["SHOP_TOKEN@x.example", "WHO"], [tmp_path])
+    allow = Permissions.read(["module:shop", "program:serve", "env:SHOP_TOKEN@x.example", "env:WHO"], [tmp_path])
     assert refused(with_tool({"function": "shop.tools:buy"}), allow) == []
     assert refused(with_tool({"function": "shopping:buy"}), allow) == ["--allow module:shopping"]
     assert refused(with_tool({"mcp": {"command": "serve", "env": {"WHO": "Bob"}}}), allow) == []
@@ -110,12 +110,12 @@ def test_what_is_named_is_allowed(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 def test_a_link_out_of_an_allowed_folder_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "open").mkdir()
     (tmp_path / "open" / "link").symlink_to("/etc")
-    allow = Permissions.parse([], [], [], [tmp_path / "open"])
+    allow = Permissions.read([], [tmp_path / "open"])
     assert refused(with_tool({"files": {"folder": str(tmp_path / "open" / "link")}}), allow) != []
 
 
 def test_a_program_by_a_relative_path_is_that_of_the_folder_with_code(tmp_path: Path) -> None:
-    allow = Permissions.parse([], ["bin/serve", "../serve"], [], [])
+    allow = Permissions.read(["program:bin/serve", "program:../serve"], [])
     assert refused(with_tool({"mcp": {"command": "bin/serve"}}), allow) == ["--allow program:bin/serve"]
     assert refused(with_tool({"mcp": {"command": "bin/serve"}}), allow, tmp_path) == []
     assert refused(with_tool({"mcp": {"command": "../serve"}}), allow, tmp_path) == ["--allow program:../serve"]
@@ -137,8 +137,8 @@ def test_a_reason_never_quotes_a_variable_that_is_not_allowed(monkeypatch: pytes
 
 def test_options_that_can_not_be_meant_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="There is no folder"):
-        Permissions.parse([], [], [], [tmp_path / "none"])
+        Permissions.read([], [tmp_path / "none"])
     with pytest.raises(UsageError, match="write  NAME or NAME@HOST"):
-        Permissions.parse([], [], ["A=B"], [])
+        Permissions.read(["env:A=B"], [])
     with pytest.raises(UsageError, match="names no program"):
-        Permissions.parse([], [" "], [], [])
+        Permissions.read(["program: "], [])

@@ -48,7 +48,8 @@ def loader(engine: Engine, tmp_path: Path, *code: Path, allow: Permissions = NOT
 def allowed(
     *, modules: Sequence[str] = (), programs: Sequence[str] = (), env: Sequence[str] = (), roots: Sequence[Path] = ()
 ) -> Permissions:
-    return Permissions.parse(modules, programs, env, roots)
+    named = {"module": modules, "program": programs, "env": env}
+    return Permissions.read([f"{kind}:{name}" for kind, names in named.items() for name in names], roots)
 
 
 async def test_a_team_is_built_from_the_files_of_its_run(engine: Engine, tmp_path: Path) -> None:

@@ -74,25 +74,13 @@ class Permissions:
                     f"--allow {one!r} names nothing that a run may use; write module:NAME, program:NAME or env:NAME."
                 )
             found[kind].append(name)
-        return cls.parse(*(found[kind] for kind in KINDS), roots=roots)
-
-    @classmethod
-    def parse(
-        cls, modules: Sequence[str], programs: Sequence[str], variables: Sequence[str], roots: Sequence[Path]
-    ) -> Self:
-        """Read the options of a worker; raises `UsageError`."""
         for root in roots:
             if not root.is_dir():
                 raise UsageError(f"There is no folder {str(root)!r}, which --allow-root names.")
-        for program in programs:
-            if not program.strip():
-                raise UsageError("--allow program: names no program.")
-        return cls(
-            frozenset(modules),
-            frozenset(programs),
-            KeyGrants.parse(variables),
-            tuple(str(one.expanduser().resolve()) for one in roots),
-        )
+        if not all(map(str.strip, found["program"])):
+            raise UsageError("--allow program: names no program.")
+        folders = tuple(str(one.expanduser().resolve()) for one in roots)
+        return cls(frozenset(found["module"]), frozenset(found["program"]), KeyGrants.parse(found["env"]), folders)
 
     def refusals(self, manifest: Manifest, code: Path | None = None) -> list[MissingPermission]:
         """Return what a manifest uses that is not allowed; `code` is the folder with the run's code."""
