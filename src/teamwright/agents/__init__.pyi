@@ -37,9 +37,7 @@ from teamwright.agents.tools.protocol import (
     ToolSource as ToolSource,
 )
 from teamwright.agents.tools.python import tool as tool
-from teamwright.values.call_limits import (
-    Compact as Compact,
-)
+from teamwright.values.call_limits import Compact as Compact
 from teamwright.values.limits import Usage as Usage
 from teamwright.values.specs.evaluation import (
     Criterion as Criterion,

@@ -232,11 +232,18 @@ class PerMinute(Value):
     tokens: int | None = Field(default=None, ge=1, description="input and output tokens of these requests")
 
 
+def _without_default(schema: dict[str, JsonValue]) -> None:
+    """Leave the default out of the schema, where it says nothing: no bound."""
+    del schema["default"]
+
+
 class Pace(Value):
     """The rate limits of one model, for all runs of an engine together."""
 
     per_minute: PerMinute = Field(
-        default=PerMinute.model_construct(), description="what may be asked of it in any sixty seconds"
+        default=PerMinute.model_construct(),
+        description="what may be asked of it in any sixty seconds",
+        json_schema_extra=_without_default,
     )
     max_parallel: int | None = Field(default=None, ge=1, description="requests in flight at once; 32 by default")
 

@@ -112,6 +112,20 @@ async def test_a_team_sets_fallback_and_retries_for_members_that_set_none() -> N
     assert len([e for e in events if isinstance(e.fact, AgentCallFailed)]) == 3
 
 
+async def test_a_nested_team_inherits_each_of_them_that_it_does_not_set() -> None:  # P-10
+    fakes, calls = FailingMembers(), list[str]()
+
+    async def flaky(turn: Turn) -> str:
+        calls.append("call")
+        raise ServiceError("down")
+
+    inner = Team("inner", members=[FunctionAgent("a", flaky)], retry=RetryPolicy(times=1, backoff=0))
+    outer = Team("outer", members=[inner], retry=RetryPolicy(times=5, backoff=0), fallback=fakes.says("b"))
+    result, _, _ = await run(outer)
+    assert result.output == "b said"
+    assert len(calls) == 2
+
+
 async def test_a_conversation_that_is_too_long_is_summarised_and_the_member_asked_again() -> None:  # P-10
     told: list[Turn] = []
 
