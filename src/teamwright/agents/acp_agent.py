@@ -20,7 +20,7 @@ from teamwright.agents.agent import Agent, Context
 from teamwright.agents.constructor_arguments import Mistakes, checked_call, value_of
 from teamwright.agents.effect import Attempt, Effect, InDoubtPolicy, Returned
 from teamwright.agents.functions.instructions import AnyInstructions, split_instructions
-from teamwright.agents.json_schema import check_input, with_data, with_preferred_data
+from teamwright.agents.json_schema import check_input, with_data
 from teamwright.agents.review import ask_for_decision
 from teamwright.agents.settings import AgentKeywords, shared_settings
 from teamwright.errors import AgentError, Refused
@@ -122,9 +122,7 @@ class AcpAgent(Agent):
             reply = await visit.take()
         finally:
             await visit.close()
-        if self.output_schema is None:
-            return reply if turn.output_schema is None else with_preferred_data(reply, turn.output_schema)
-        return with_data(reply, self.output_schema, f"The reply of {self.name!r}")
+        return with_data(reply, self.output_schema, f"The reply of {self.name!r}", turn.output_schema)
 
 
 class AgentTurn:

@@ -449,8 +449,13 @@ def check_input(schema: Schema, text: str, what: str) -> JsonValue:
     return value
 
 
-def with_data(reply: Reply, schema: Schema, what: str) -> Reply:
-    """Return the reply with data that fits its schema, parsed from its text if it has none; raises `InvalidOutput`."""
+def with_data(reply: Reply, schema: Schema | None, what: str, preferred: Schema | None = None) -> Reply:
+    """Return the reply with data that fits its schema, parsed from its text if it has none; raises `InvalidOutput`.
+
+    Without a schema, its data is what fits the preferred one, if anything does.
+    """
+    if schema is None:
+        return with_preferred_data(reply, preferred)
     data = reply.data
     if data is None:
         try:

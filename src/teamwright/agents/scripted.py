@@ -23,7 +23,7 @@ from teamwright.agents.attachments import with_pointers
 from teamwright.agents.constructor_arguments import Mistakes, check_instance, checked_call, listed
 from teamwright.agents.effect import ERRORS, Attempt, Effect, OfferedTool, Returned, SentMessage, SentRequest
 from teamwright.agents.functions.instructions import Checks, make_guardrails
-from teamwright.agents.json_schema import check_input, with_data, with_preferred_data
+from teamwright.agents.json_schema import check_input, with_data
 from teamwright.agents.prices_and_tokenizers import rate_of
 from teamwright.agents.prompt_notices import low_budget_notice
 from teamwright.agents.settings import AgentKeywords, shared_settings
@@ -526,9 +526,9 @@ class ScriptedAgent(Agent):
             transfer_to=transfer_to,
             tool_uses=tuple(uses) if turn.keeps_tool_uses else (),
         )
-        if self._output_schema is None:
-            return with_preferred_data(reply, turn.output_schema)
-        return reply if ends_early else with_data(reply, self._output_schema, f"The reply of {self.name!r}")
+        if self._output_schema is not None and ends_early:
+            return reply
+        return with_data(reply, self._output_schema, f"The reply of {self.name!r}", turn.output_schema)
 
 
 async def _stream_text(text: str, delay: float, attempt: Attempt) -> None:

@@ -17,9 +17,9 @@ from agent_framework import (
 from pydantic import BaseModel
 from pydantic_ai.messages import ModelResponse, ToolCallPart
 
-from teamwright.agents.model.messages import response_text
+from teamwright.agents.model.messages import response_text, sent_arguments
 from teamwright.errors import UsageError
-from teamwright.guests.model_requests import arguments_of, messages_of, parameters_of, settings_of
+from teamwright.guests.model_requests import messages_of, parameters_of, settings_of
 from teamwright.guests.turn import current_turn
 
 Json = dict[str, Any]
@@ -107,7 +107,7 @@ def _response_format(form: Any) -> Json | None:
 def _response(response: ModelResponse, form: Any) -> ChatResponse:
     contents = [Content.from_text(text)] if (text := response_text(response)) else []
     contents += [
-        Content.from_function_call(part.tool_call_id, part.tool_name, arguments=arguments_of(part))
+        Content.from_function_call(part.tool_call_id, part.tool_name, arguments=sent_arguments(part))
         for part in response.parts
         if isinstance(part, ToolCallPart)
     ]

@@ -17,9 +17,9 @@ from pydantic_ai.messages import ModelMessage, ModelResponse, ToolCallPart
 from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.settings import ModelSettings
 
-from teamwright.agents.model.messages import response_text
+from teamwright.agents.model.messages import response_text, sent_arguments
 from teamwright.errors import UsageError
-from teamwright.guests.model_requests import arguments_of, messages_of, parameters_of, settings_of
+from teamwright.guests.model_requests import messages_of, parameters_of, settings_of
 from teamwright.guests.turn import current_turn
 
 PROVIDER = "teamwright"
@@ -107,7 +107,7 @@ def _result(response: ModelResponse) -> ChatResult:
     calls, invalid = list[Any](), list[Any]()
     for part in response.parts:
         if isinstance(part, ToolCallPart):
-            written, named = arguments_of(part), {"name": part.tool_name, "id": part.tool_call_id}
+            written, named = sent_arguments(part), {"name": part.tool_name, "id": part.tool_call_id}
             try:
                 calls.append({**named, "args": json.loads(written), "type": "tool_call"})
             except ValueError as error:

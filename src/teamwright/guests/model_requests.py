@@ -30,7 +30,7 @@ from pydantic_ai.tools import RunContext, ToolDefinition
 from typing_extensions import override
 
 from teamwright.agents.model.conversation import ModelConversation
-from teamwright.agents.model.messages import compact_arguments, response_text
+from teamwright.agents.model.messages import response_text, sent_arguments
 from teamwright.agents.model.request_template import given_template
 from teamwright.agents.model.requests import ModelRequests
 from teamwright.errors import UsageError
@@ -128,18 +128,13 @@ def chat_message_of(response: ModelResponse) -> dict[str, Any]:
         {
             "id": part.tool_call_id,
             "type": "function",
-            "function": {"name": part.tool_name, "arguments": arguments_of(part)},
+            "function": {"name": part.tool_name, "arguments": sent_arguments(part)},
         }
         for part in response.parts
         if isinstance(part, ToolCallPart)
     ]
     text = response_text(response)
     return {"role": "assistant", "content": text or None} | ({"tool_calls": calls} if calls else {})
-
-
-def arguments_of(call: ToolCallPart) -> str:
-    """Return the arguments of a call as text, as the model wrote them."""
-    return call.args if isinstance(call.args, str) and call.args else compact_arguments(call.args)
 
 
 def _response_parts(message: Json) -> Iterator[ModelResponsePart]:

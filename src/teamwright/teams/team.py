@@ -32,7 +32,7 @@ from teamwright.agents.constructor_arguments import (
     listed,
     value_of,
 )
-from teamwright.agents.json_schema import Schema, as_schema, with_data, with_preferred_data
+from teamwright.agents.json_schema import Schema, as_schema, with_data
 from teamwright.agents.registry import depths
 from teamwright.agents.settings import PolicySettings, policy_for
 from teamwright.errors import MemberFailed, Problem, UsageError
@@ -226,9 +226,7 @@ class Team(Agent):
             warnings=self._with_team_name(outcome.warnings),
             envelope_note=note,
         )
-        if self.output_schema is None:
-            return reply if turn.output_schema is None else with_preferred_data(reply, turn.output_schema)
-        return with_data(reply, self.output_schema, f"The answer of the team {self.name!r}")
+        return with_data(reply, self.output_schema, f"The answer of the team {self.name!r}", turn.output_schema)
 
     def _with_team_name(self, warnings: Iterable[str]) -> tuple[str, ...]:
         """Prefix warnings with the team's name, unless a single agent of that name has done so."""

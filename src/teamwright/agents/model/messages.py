@@ -139,6 +139,11 @@ def compact_arguments(value: object) -> str:
     return to_json(cast("object", read) if isinstance(read, dict) else {"INVALID_JSON": value}).decode()
 
 
+def sent_arguments(call: ToolCallPart) -> str:
+    """Return the arguments of a call as text, as the model wrote them; nothing is an empty object."""
+    return call.args if isinstance(call.args, str) and call.args else compact_arguments(call.args)
+
+
 def response_text(response: ModelResponse) -> str:
     """Return the text of a response, without what was thought and called."""
     return "".join(part.content for part in response.parts if isinstance(part, TextPart)).strip()

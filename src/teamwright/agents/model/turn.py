@@ -21,7 +21,7 @@ from teamwright.agents.clients.providers import profile_of
 from teamwright.agents.compaction import TurnCompaction, compaction_of
 from teamwright.agents.functions.instructions import Mend, Refuse, with_verdict, with_warnings
 from teamwright.agents.model.conversation import ModelConversation, ToolResult, tool_use_of
-from teamwright.agents.model.messages import compact_arguments, response_text
+from teamwright.agents.model.messages import response_text, sent_arguments
 from teamwright.agents.model.request_template import (
     AnswerSchema,
     answer_modes,
@@ -142,14 +142,14 @@ class ModelTurn:
             if call.tool_name == TERMINATE or call.tool_name in self._tools.transfers:
                 continue
             try:
-                return self._take_data(_answer_text(call), "terminate" if terminate else None)
+                return self._take_data(sent_arguments(call), "terminate" if terminate else None)
             except InvalidOutput as error:
                 results.append(ToolResult(call, str(error), "retried"))
         if terminate is not None:
             return self._terminate(final_response(terminate.args) or text)
         self._conversation.add_results(in_order(results, calls))
         if ending:
-            return self._count_correction(results[-1].content, _answer_text(ending[-1]))
+            return self._count_correction(results[-1].content, sent_arguments(ending[-1]))
         self._check_rejected(results)
         return None
 
@@ -343,8 +343,3 @@ def _instructions(
     if turn.left is not None:
         little = low_budget_notice(turn, model, "\n\n".join(context), _output_cap(agent, model, turn, client))
     return "\n\n".join(filter(None, (*context, note, little))).strip()
-
-
-def _answer_text(call: ToolCallPart) -> str:
-    """Return the answer that a model gave as a tool call, as it was sent; nothing is an empty object."""
-    return call.args if isinstance(call.args, str) and call.args else compact_arguments(call.args)
