@@ -30,14 +30,10 @@ MIN_ENTRIES = 4
 SMALL = {
     "_lazy.py": "every facade begins with it, so it imports nothing else",
     "__main__.py": "what `python -m teamwright` starts",
-    "agents/effect.py": "what people look for by this word",
-    "agents/registry.py": "a public class, which people look for by this word",
-    "experts/routes.py": "imports FastAPI, which only a server has",
     "experts/team_templates.py": "imports the command `new`, which alone reads it",
     "collector_pauses.py": "all layers use it, and importing a facade must stay cheap",
     "lab/jobs.py": "runs in other processes of a server, which import nothing of HTTP",
     "server/error_statuses.py": "runs in other processes of a server, which import nothing of HTTP",
-    "values/specs/plan.py": "the vocabulary of plans, which everything about them imports",
 }
 """Files of the package that are short for a reason, besides facades and the `wing.py` of each wing."""
 LARGE = {
