@@ -29,9 +29,9 @@ WHICH = st.integers(0, PROCESSES - 1)
 FEW = st.integers(1, 4)
 paces = st.one_of(
     st.builds(Pace, max_parallel=FEW),
-    st.builds(Pace, per_minute=PerMinute(calls=FEW)),
-    st.builds(Pace, per_minute=PerMinute(tokens=st.integers(100, 300))),
-    st.builds(Pace, max_parallel=FEW, per_minute=PerMinute(calls=st.integers(2, 8))),
+    st.builds(Pace, per_minute=st.builds(PerMinute, calls=FEW)),
+    st.builds(Pace, per_minute=st.builds(PerMinute, tokens=st.integers(100, 300))),
+    st.builds(Pace, max_parallel=FEW, per_minute=st.builds(PerMinute, calls=st.integers(2, 8))),
 )
 
 
