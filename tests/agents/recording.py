@@ -6,7 +6,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from teamwright.agents.agent import Context
-from teamwright.agents.effect import REPLY, Attempt, Effect, ReplyPart, Returned
+from teamwright.agents.effect import (
+    REPLY,
+    Attempt,
+    Effect,
+    ReplyPart,
+    Returned,
+)
 from teamwright.errors import AgentError
 from teamwright.values.events.event import Fact
 from teamwright.values.owned_paths import Owned

@@ -18,7 +18,12 @@ from teamwright.agents.acp_connection import Json, command_problem, part_at, tex
 from teamwright.agents.acp_session import AgentFiles, AgentSession, PartOutcome, Permission
 from teamwright.agents.agent import Agent, Context
 from teamwright.agents.constructor_arguments import Mistakes, checked_call, value_of
-from teamwright.agents.effect import Attempt, Effect, InDoubtPolicy, Returned
+from teamwright.agents.effect import (
+    Attempt,
+    Effect,
+    InDoubtPolicy,
+    Returned,
+)
 from teamwright.agents.functions.instructions import AnyInstructions, split_instructions
 from teamwright.agents.json_schema import check_input, with_data
 from teamwright.agents.review import ask_for_decision

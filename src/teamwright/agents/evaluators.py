@@ -2,7 +2,8 @@
 
 An evaluator is an agent: it is asked with the work as its task, and replies with an `EvaluationVerdict` as data. So its
 checks are effects, its judges are asked through its context, and its verdict is recorded like every reply. It is found
-by name among entry points of `teamwright.evaluators`, or by its import path; the core has none of its own.
+by name among entry points of `teamwright.evaluators`, or by its import path; the core has none of its own. The judge
+of the `experts` wing, with its prompt, is in `experts/judge.py`.
 """
 
 from __future__ import annotations

@@ -21,11 +21,19 @@ from pydantic_core import to_json
 from teamwright.agents.agent import Agent, Context
 from teamwright.agents.attachments import with_pointers
 from teamwright.agents.constructor_arguments import Mistakes, check_instance, checked_call, listed
-from teamwright.agents.effect import ERRORS, Attempt, Effect, OfferedTool, Returned, SentMessage, SentRequest
+from teamwright.agents.effect import (
+    Attempt,
+    Effect,
+    OfferedTool,
+    Returned,
+    SentMessage,
+    SentRequest,
+)
 from teamwright.agents.functions.instructions import Checks, make_guardrails
 from teamwright.agents.json_schema import check_input, with_data
 from teamwright.agents.prices_and_tokenizers import rate_of
 from teamwright.agents.prompt_notices import low_budget_notice
+from teamwright.agents.retries import ERRORS
 from teamwright.agents.settings import AgentKeywords, shared_settings
 from teamwright.agents.tools.built_in import final_response, transfer_message
 from teamwright.agents.tools.protocol import Arguments

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from pydantic import JsonValue, TypeAdapter
 
 from teamwright.agents.agent import Agent, Context
-from teamwright.agents.effect import FUTILE, RETRYABLE
+from teamwright.agents.retries import FUTILE, RETRYABLE
 from teamwright.strategies.plan.crew import Entries
 from teamwright.strategies.plan.planned_steps import Lenient
 from teamwright.strategies.plan.step_work import Work

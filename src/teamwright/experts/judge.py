@@ -16,8 +16,8 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, TypeAdapter, Valid
 
 from teamwright.agents.agent import Agent, Context
 from teamwright.agents.attachments import file_text, why_not_taken
-from teamwright.agents.effect import FUTILE, RETRYABLE
 from teamwright.agents.evaluators import failure_text, model_of, models_within
+from teamwright.agents.retries import FUTILE, RETRYABLE
 from teamwright.agents.review import tool_messages
 from teamwright.errors import InvalidOutput
 from teamwright.strategies.reply_parsing import ParseFailure, read_valid

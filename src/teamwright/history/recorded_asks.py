@@ -15,7 +15,8 @@ from typing import Any, Final
 from pydantic import JsonValue
 from pydantic_core import from_json
 
-from teamwright.agents.effect import Returned, recorded_error
+from teamwright.agents.effect import Returned
+from teamwright.agents.retries import recorded_error
 from teamwright.errors import AgentError, JournalCorrupt, LimitReached
 from teamwright.journal.codec import decode_body
 from teamwright.values.events import agent

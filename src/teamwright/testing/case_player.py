@@ -17,7 +17,13 @@ from msgspec import Struct
 from pydantic_core import to_json
 
 from teamwright.agents.attachments import Attachment
-from teamwright.agents.effect import Attempt, Effect, Returned, SentRequest, recorded_error
+from teamwright.agents.effect import (
+    Attempt,
+    Effect,
+    Returned,
+    SentRequest,
+)
+from teamwright.agents.retries import recorded_error
 from teamwright.errors import AgentError, ToolError
 from teamwright.runtime.run_state import ReplayObserver
 from teamwright.testing.case_file import CaseFinding, text_difference

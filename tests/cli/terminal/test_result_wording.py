@@ -9,7 +9,13 @@ import shlex
 import pytest
 
 from teamwright import Engine, FunctionAgent, Team, Turn
-from teamwright.cli.terminal.result_wording import LONGEST_EDIT, answer_hint, failure_text, next_steps, status_text
+from teamwright.cli.terminal.result_wording import (
+    LONGEST_EDIT,
+    answer_hint,
+    failure_text,
+    next_steps,
+    status_text,
+)
 from teamwright.runtime.people.webhook import answer_command
 from teamwright.values.limits import Limits
 from teamwright.values.people import Answer, Question, approval_question, check_answer

@@ -11,8 +11,9 @@ from urllib.parse import urlsplit
 from pydantic import JsonValue
 
 from teamwright.agents.agent import Agent, Context
-from teamwright.agents.effect import Attempt, Effect, Returned, recorded_error
+from teamwright.agents.effect import Attempt, Effect, Returned
 from teamwright.agents.functions.agent import FunctionAgent
+from teamwright.agents.retries import recorded_error
 from teamwright.errors import StaleWrite
 from teamwright.values.call_limits import RetryPolicy
 from teamwright.values.limits import Usage

@@ -32,7 +32,14 @@ from teamwright.agents.agent import Context
 from teamwright.agents.attachments import media_tokens
 from teamwright.agents.clients.http_transport import ReadBounds, is_read_to_end, read_within
 from teamwright.agents.clients.model_client import ModelClient
-from teamwright.agents.effect import Attempt, Effect, OfferedTool, Returned, SentMessage, SentRequest
+from teamwright.agents.effect import (
+    Attempt,
+    Effect,
+    OfferedTool,
+    Returned,
+    SentMessage,
+    SentRequest,
+)
 from teamwright.agents.model.conversation import FilesOfRequest, ModelConversation, Send, check_files, name_files
 from teamwright.agents.model.error_kinds import classify, is_too_long
 from teamwright.agents.model.messages import (

@@ -18,7 +18,12 @@ from pydantic import JsonValue
 
 from teamwright.agents.agent import Context, Workspace, is_package_class
 from teamwright.agents.attachments import ToolValue, split_files
-from teamwright.agents.effect import Attempt, Effect, InDoubtPolicy, Returned
+from teamwright.agents.effect import (
+    Attempt,
+    Effect,
+    InDoubtPolicy,
+    Returned,
+)
 from teamwright.agents.tools.protocol import (
     SHARED_DEPENDENCIES,
     Arguments,

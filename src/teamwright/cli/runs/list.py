@@ -46,7 +46,7 @@ def list_runs(
         if json:
             write_json([_fields(run, answered, found) for run in runs], out)
         elif runs:
-            from teamwright.cli.terminal.result_wording import run_table
+            from teamwright.cli.terminal.run_tables import run_table
 
             write_result(run_table(runs, answered, found), out)
         elif every:

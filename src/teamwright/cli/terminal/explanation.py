@@ -20,7 +20,6 @@ from teamwright.cli.terminal.output import clean, json_text
 from teamwright.cli.terminal.result_wording import (
     budget_lines,
     can_retry,
-    children_table,
     failure_text,
     next_steps,
     output_heading,
@@ -31,6 +30,7 @@ from teamwright.cli.terminal.result_wording import (
     when_text,
     why_text,
 )
+from teamwright.cli.terminal.run_tables import children_table
 from teamwright.cli.terminal.tool_calls import ToolCalls, call_text, tool_names, with_texts
 from teamwright.history.event_wording import detail_text, note_text, question_text
 from teamwright.history.member_board import Board, BudgetLevels, OpenTurn

@@ -2,7 +2,7 @@
 
 A KeyboardInterrupt inside an import, a finalizer or a library can surface as another error, or vanish. The record is
 durable at any instant, so ending the process loses nothing but the call in flight. The entry point imports this module
-before anything else, so it imports nothing heavy.
+before anything else, so it imports nothing heavy. A chat and a worker have rules of their own, in their commands.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Grades answers: by the words and data that a case expects, and by a recorded run of an evaluator.
 
-A grade is a run like any other, so that a judge is paid once, also if the process is killed while it judges.
+A grade is a run like any other, so that a judge is paid once, also if the process is killed while it judges. The prompt
+of a judge, and how its answer is read, are in `experts/judge.py`.
 """
 
 from __future__ import annotations

@@ -14,10 +14,8 @@ from teamwright.agents.effect import (
     Effect,
     InDoubtPolicy,
     Returned,
-    recorded_error,
-    wait_before_retry,
-    wait_to_outlast,
 )
+from teamwright.agents.retries import recorded_error, wait_before_retry, wait_to_outlast
 from teamwright.errors import AgentError, ToolError
 from teamwright.history.recorded_asks import texts_apart
 from teamwright.history.recorded_charges import cost_of_run

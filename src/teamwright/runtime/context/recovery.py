@@ -1,6 +1,7 @@
 """Recovery of a failed ask, by policy and in this order: a shorter context, a fallback, a person.
 
-Retries of single calls come before all this, inside the turn. If nothing helps, the failure is the ending of the ask.
+Retries of single calls come before all this, inside the turn (`agents/retries.py`). If nothing helps, the failure is
+the ending of the ask.
 """
 
 from __future__ import annotations

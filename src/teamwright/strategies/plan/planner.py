@@ -1,6 +1,7 @@
 """What the lead plans: the steps, parts of a step, other steps after a failure, what people want, and what comes next.
 
-An answer that can't be used goes back once, with the reason. The text of a failure never reaches the lead.
+An answer that can't be used goes back once, with the reason (`PlanState.consult`). The text of a failure never reaches
+the lead.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from pydantic import JsonValue
 from pydantic_core import to_json
 
 from teamwright.agents.agent import Agent, Context
-from teamwright.agents.effect import FUTILE
+from teamwright.agents.retries import FUTILE
 from teamwright.errors import ExpressionFailed
 from teamwright.strategies.expressions import Template
 from teamwright.strategies.part_results import FailurePolicy, PartResults, result_of

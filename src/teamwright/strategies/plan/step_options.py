@@ -12,8 +12,8 @@ from typing import Protocol, cast
 from pydantic import JsonValue
 
 from teamwright.agents.agent import Agent
-from teamwright.agents.effect import FUTILE
 from teamwright.agents.evaluators import Evaluator, check_evaluator_name, criteria_problems, make_evaluator
+from teamwright.agents.retries import FUTILE
 from teamwright.agents.review import REJECTED
 from teamwright.errors import UsageError, nearest
 from teamwright.strategies.expressions import Condition, Template

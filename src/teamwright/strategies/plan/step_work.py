@@ -14,8 +14,8 @@ from typing import Final, Literal, Protocol, get_args
 from msgspec.structs import replace
 
 from teamwright.agents.agent import Agent, Context, declaration_of
-from teamwright.agents.effect import FUTILE, RETRYABLE
 from teamwright.agents.evaluators import Evaluator, dependence_of
+from teamwright.agents.retries import FUTILE, RETRYABLE
 from teamwright.agents.review import REVIEW_EXCEEDED, EvaluationRounds
 from teamwright.errors import AgentTimeout, IllegalMove
 from teamwright.strategies.part_results import WORK
