@@ -16,9 +16,9 @@ from teamwright.values.limits import NOTHING, Pace, PerMinute, Usage
 from tests.runtime.virtual_time import SPENT, in_virtual_time, most_in_a_minute, now
 
 
-def limiter(**bounds: int) -> RateLimiter:
+def limiter(*, max_parallel: int | None = None, per_minute: PerMinute | None = None) -> RateLimiter:
     made = RateLimiter("m")
-    made.declare(Pace(**bounds))
+    made.declare(Pace(max_parallel=max_parallel, per_minute=per_minute or PerMinute()))
     return made
 
 

@@ -76,13 +76,3 @@ def test_a_model_is_written_in_three_forms_and_known_by_what_it_is() -> None:  #
     assert models["server"].per_minute.tokens == 9000
     assert model_key(models["short"]) == model_key(models["long"]) == "openai:gpt-5-mini"
     assert model_key(models["server"]) == "house at http://localhost:8000/v1"
-
-
-def test_the_recovery_of_a_recorded_team_is_read_as_its_fields() -> None:
-    team = {"members": ["a"], "recovery": {"retry": {"times": 1}, "fallback": "b", "too_long": "fail"}}
-    teams = {"t": team, "u": {"members": ["a"], "recovery": None}, "v": {"members": ["a"]}}
-    read = Source.model_validate({"manifest": {"agents": {"a": {}, "b": {}}, "teams": teams}, "team": "t"}).manifest
-    assert (read.teams["t"].retry, read.teams["t"].fallback) == (RetryPolicy(times=1), "b")
-    assert read.teams["t"].too_long == "fail"
-    assert read.teams["u"] == read.teams["v"]
-    assert set(read.agents) == {"a", "b"}

@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import PurePath
 from typing import Literal
 
-from pydantic import Field, JsonValue, model_validator
+from pydantic import Field, JsonValue
 
 from teamwright.values.call_limits import Compact, Recovery
 from teamwright.values.limits import Degradation
@@ -198,14 +198,6 @@ class Manifest(Value):
     tools: dict[Name, DeclaredTool] = {}
 
 
-def _moved(team: JsonValue) -> JsonValue:
-    """Return the record of a team with what its `recovery` holds as its own fields."""
-    if not isinstance(team, dict) or "recovery" not in team:
-        return team
-    own, recovery = {name: value for name, value in team.items() if name != "recovery"}, team["recovery"]
-    return {**own, **recovery} if isinstance(recovery, dict) else own
-
-
 class Source(Value):
     """The source of a team, from which it can be rebuilt: recorded with every run, without secrets."""
 
@@ -223,21 +215,6 @@ class Source(Value):
         default=None, description="how the topology was chosen automatically, with its schedule"
     )
     formation: Formation | None = Field(default=None, description="how a team of experts was formed for the run")
-
-    @model_validator(mode="before")
-    @classmethod
-    def _with_recovery(cls, source: object) -> object:
-        """Read what 0.1.0 recorded: teams with a `recovery` that holds three of their fields."""
-        match source:
-            case {"manifest": {"teams": dict() as teams, **rest}, **others} if any(
-                "recovery" in one for one in teams.values()
-            ):
-                read = {name: {**team, **(team.get("recovery") or {})} for name, team in teams.items()}
-                for team in read.values():
-                    team.pop("recovery", None)
-                return {**others, "manifest": {**rest, "teams": read}}
-            case _:
-                return source
 
     @property
     def module_folder(self) -> str:
