@@ -41,9 +41,8 @@ async def test_a_recorded_history_replays_without_a_call(name: str) -> None:
         result = await engine.resume(RUN_ID, team=TEAMS[name](nobody))
     assert comparable(result) == history.result
     added = [event.kind for event in (await journal.read(RUN_ID))[ends[-1] - 1 :]]
-    kinds = [kind for kind in added if kind != "team.plan_status"]  # records of 0.1.0 do not all say how a plan ended
-    assert kinds[:2] == ["run.resumed", "team.ended"]
-    assert len(kinds) == 4
+    assert added[:2] == ["run.resumed", "team.ended"]
+    assert len(added) == 4
 
 
 @pytest.mark.parametrize("name", cases())
