@@ -50,7 +50,6 @@ COVERED_BY = {
     "agents/settings.py": "agents/test_agent_policy.py",
     "cli/foreground_run.py": "cli/test_run.py",
     "cli/terminal/interrupts.py": "cli/test_processes.py",
-    "cli/terminal/run_tables.py": "cli/runs/test_list.py",
     "cli/runs/delete.py": "cli/runs/test_commands.py",
     "cli/terminal/errors.py": "cli/test_run.py",
     "cli/runs/diff.py": "cli/runs/test_resume.py",

@@ -15,13 +15,13 @@ from teamwright.runtime.sync import run_sync as run_sync
 from teamwright.strategies.protocol import Strategy as Strategy
 from teamwright.teams.team import Team as Team
 from teamwright.teams.team_loader import load_team as load_team
-from teamwright.values.call_limits import RetryPolicy as RetryPolicy
 from teamwright.values.events.event import Event as Event
 from teamwright.values.limits import Limits as Limits
 from teamwright.values.people import (
     Answer as Answer,
     Confirm as Confirm,
 )
+from teamwright.values.retries import RetryPolicy as RetryPolicy
 from teamwright.values.specs.plan import (
     Plan as Plan,
     Step as Step,

@@ -14,9 +14,9 @@ from teamwright.agents.scripted import ScriptedAgent
 from teamwright.agents.settings import policy_from_spec
 from teamwright.errors import UsageError
 from teamwright.teams.team import Team
-from teamwright.values.call_limits import DEFAULT_RETRY, RetryPolicy
 from teamwright.values.limits import Limits
 from teamwright.values.people import Confirm
+from teamwright.values.retries import DEFAULT_RETRY, RetryPolicy
 from tests.agents.sample_functions import shout
 
 KINDS: dict[str, Callable[..., Any]] = {

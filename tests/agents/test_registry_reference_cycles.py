@@ -14,7 +14,7 @@ from teamwright.errors import ManifestError, ServiceError
 from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.teams.builder import Builder
 from teamwright.teams.team_loader import load_team, source_of, team_from_source
-from teamwright.values.call_limits import RetryPolicy
+from teamwright.values.retries import RetryPolicy
 from teamwright.values.specs.manifest import Source
 from tests.growth import assert_linear_calls
 from tests.teams.manifests.manifests import loaded, only_problem, problems

@@ -15,10 +15,10 @@ from teamwright.errors import InvalidInput, InvalidOutput, InvalidValue, Manifes
 from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team
-from teamwright.values.call_limits import RetryPolicy
 from teamwright.values.events.agent import AgentCallFailed, AgentReturned
 from teamwright.values.events.event import Delta
 from teamwright.values.limits import Limits
+from teamwright.values.retries import RetryPolicy
 from teamwright.values.specs.manifest import JsonSchema
 from teamwright.values.turns.results import RunResult
 from teamwright.values.turns.turn import Turn

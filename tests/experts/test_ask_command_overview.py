@@ -7,7 +7,7 @@ from pathlib import Path
 from teamwright.experts import ExpertTemplates
 from teamwright.experts.ask_command import RunReview, overview, review_of_run
 from teamwright.experts.formation import draft_named, form_team
-from teamwright.experts.router import Router
+from teamwright.experts.team_or_agent import Router
 from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.runtime.engine import Engine
 from teamwright.values.specs.manifest import Source

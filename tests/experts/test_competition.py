@@ -17,9 +17,9 @@ from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.agents.scripted import Rule, ScriptedAgent
 from teamwright.errors import InvalidRequest, Refused, ServiceError
 from teamwright.teams.team import Team
-from teamwright.values.call_limits import RetryPolicy
 from teamwright.values.events.team import TeamMerged
 from teamwright.values.limits import Limits, Usage
+from teamwright.values.retries import RetryPolicy
 from teamwright.values.turns.messages import digest
 from teamwright.values.turns.turn import Turn
 from tests.kit.collaboration import RACE, collaboration, deciding, facts, steps_of

@@ -20,11 +20,11 @@ from teamwright.experts.judge import REPEATED, Judge, JudgeAnswer, read_result
 from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team
-from teamwright.values.call_limits import RetryPolicy
 from teamwright.values.events.agent import AgentAsked
 from teamwright.values.events.event import Event
 from teamwright.values.events.team import TeamEvaluationResult
 from teamwright.values.limits import Limits
+from teamwright.values.retries import RetryPolicy
 from teamwright.values.turns.results import RunResult
 from teamwright.values.turns.turn import EvaluationVerdict, Turn
 from tests.kit.runs import run

@@ -12,7 +12,7 @@ from teamwright import Engine
 from teamwright.agents.model.agent import ModelAgent
 from teamwright.teams.team import Team
 from teamwright.testing.model_server import ChatAnswer, ChatRequest, Fail, ModelServer, Say
-from teamwright.values.call_limits import RetryPolicy
+from teamwright.values.retries import RetryPolicy
 from teamwright.values.specs.models import ServerModel
 from teamwright.values.turns.results import RunResult
 from tests.kit.ladders import ladder

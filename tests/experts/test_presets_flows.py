@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from teamwright.events import TeamMerged, TeamPlanChanged, TeamPlanStatus, TeamStepAssigned, TeamStepCompleted
-from teamwright.experts.router import Router, parse_request
+from teamwright.experts.team_or_agent import Router, parse_request
 from teamwright.history import RunHistory
 from teamwright.runtime.engine import Engine
 from teamwright.teams.team_loader import load_team, team_from_source

@@ -12,9 +12,9 @@ from pathlib import Path
 from teamwright.agents.agent import Context
 from teamwright.agents.effect import Attempt, Effect, Returned
 from teamwright.errors import AgentError, RateLimited, ServiceError
-from teamwright.values.call_limits import DEFAULT_RETRY
 from teamwright.values.limits import Usage
 from teamwright.values.people import Question
+from teamwright.values.retries import DEFAULT_RETRY
 from teamwright.values.turns.artifacts import POINTER
 from teamwright.values.turns.messages import digest
 from teamwright.values.turns.turn import Turn

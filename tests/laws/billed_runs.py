@@ -24,8 +24,8 @@ from teamwright.agents.model.agent import ModelAgent
 from teamwright.runtime.engine import Engine
 from teamwright.strategies.protocol import Members, Task
 from teamwright.teams.team import Team
-from teamwright.values.call_limits import RetryPolicy
 from teamwright.values.limits import Limits
+from teamwright.values.retries import RetryPolicy
 from teamwright.values.specs.models import ServerModel
 from teamwright.values.turns.messages import History, Message
 from teamwright.values.turns.results import FINAL, Outcome

@@ -11,7 +11,7 @@ from teamwright.errors import AgentError, ContextTooLong, Refused
 from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team
-from teamwright.values.call_limits import RetryPolicy
+from teamwright.values.retries import RetryPolicy
 from teamwright.values.turns.results import RunResult
 from teamwright.values.turns.turn import Turn
 from tests.kit.effects import ReturnSchedule, effect_member

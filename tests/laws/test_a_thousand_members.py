@@ -18,11 +18,11 @@ from teamwright import Engine, Limits, ModelAgent, RunResult, Team
 from teamwright.errors import RateLimited
 from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.testing.model_server import ChatAnswer, ChatRequest, Fail, ModelServer, Say
-from teamwright.values.call_limits import RetryPolicy
 from teamwright.values.events.agent import AgentCalled, AgentCallFailed, AgentFailed, AgentReturned
 from teamwright.values.events.budget import BudgetThrottled
 from teamwright.values.events.event import Event
 from teamwright.values.limits import Pace, PerMinute, Usage
+from teamwright.values.retries import RetryPolicy
 from teamwright.values.specs.models import ServerModel
 from tests.laws.program import program_team
 from tests.laws.random_programs import RUN_ID, TASK, cut, log_of

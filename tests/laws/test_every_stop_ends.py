@@ -26,9 +26,9 @@ from teamwright.runtime.engine import Engine
 from teamwright.runtime.tasks import has_abandoned_tasks
 from teamwright.teams.team import Team
 from teamwright.testing.model_server import CallTools, ChatAnswer, ChatRequest, ModelServer, Say, ToolCall
-from teamwright.values.call_limits import RetryPolicy
 from teamwright.values.events.agent import AgentAbandoned
 from teamwright.values.limits import Limits
+from teamwright.values.retries import RetryPolicy
 from teamwright.values.specs.models import ServerModel
 from teamwright.values.turns.turn import Turn
 from tests.laws.program import program_team

@@ -26,11 +26,11 @@ from teamwright.journal.protocol import InboxItem
 from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team
 from teamwright.testing.model_server import ChatAnswer, ChatRequest, Drop, ModelServer
-from teamwright.values.call_limits import RetryPolicy
 from teamwright.values.events.agent import AgentAsked, AgentCallFailed, AgentFailed, AgentReturned
 from teamwright.values.events.event import AnyDelta, Event
 from teamwright.values.limits import Limits
 from teamwright.values.people import Cancel
+from teamwright.values.retries import RetryPolicy
 from teamwright.values.turns.turn import Turn
 from tests.kit.effects import ReturnSchedule, effect_member, is_gone, wait_until
 from tests.laws.crash.http_members import http_member

@@ -18,11 +18,11 @@ from teamwright.history.member_board import BudgetLevels
 from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team
-from teamwright.values.call_limits import RetryPolicy
 from teamwright.values.events.agent import AgentAsked, AgentCalled, AgentCallFailed, AgentReturned
 from teamwright.values.events.budget import BudgetExceeded, BudgetOpened
 from teamwright.values.events.event import Event
 from teamwright.values.limits import Bounds, Limits, MessageLimits, Rate, Usage, dollars, picodollars
+from teamwright.values.retries import RetryPolicy
 from teamwright.values.turns.messages import digest
 from teamwright.values.turns.turn import Turn
 from tests.kit.effects import wait_until, yield_to_loop

@@ -19,11 +19,11 @@ from teamwright.journal.protocol import RunStatus
 from teamwright.runtime.recorder import remaining_wait, steady_clock
 from teamwright.strategies import Outcome, Task
 from teamwright.strategies.protocol import Members
-from teamwright.values.call_limits import RetryPolicy
 from teamwright.values.events.agent import AgentAsked, AgentReplied
 from teamwright.values.events.event import Event, Fact, fold
 from teamwright.values.events.run import RunPaused, RunResumed, RunStarted, ScopeWaited
 from teamwright.values.people import Question
+from teamwright.values.retries import RetryPolicy
 from tests.kit.strategies import FunctionStrategy, outcome
 
 NOON = 1_760_000_000.0

@@ -16,10 +16,10 @@ from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.runtime.engine import Engine
 from teamwright.runtime.tasks import ContainedTask, has_abandoned_tasks
 from teamwright.teams.team import Team
-from teamwright.values.call_limits import RetryPolicy
 from teamwright.values.events.event import Event
 from teamwright.values.limits import Limits
 from teamwright.values.people import Question
+from teamwright.values.retries import RetryPolicy
 from teamwright.values.turns.results import RunResult
 from teamwright.values.turns.turn import Turn
 from tests.laws.random_programs import RUN_ID, TASK, log_of

@@ -17,9 +17,9 @@ from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.strategies import Outcome, Task
 from teamwright.strategies.protocol import Members
 from teamwright.testing.virtual_loop import VirtualLoop
-from teamwright.values.call_limits import DEFAULT_RETRY, RetryPolicy
 from teamwright.values.events.event import Event
 from teamwright.values.limits import Limits, Pace, Usage
+from teamwright.values.retries import DEFAULT_RETRY, RetryPolicy
 from tests.kit.strategies import FunctionStrategy, outcome
 
 T = TypeVar("T")

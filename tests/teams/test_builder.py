@@ -13,8 +13,8 @@ from teamwright.agents.scripted import ScriptedAgent
 from teamwright.errors import ManifestError, NotResumable, UnknownName, UsageError
 from teamwright.teams.builder import Builder, replace_models
 from teamwright.teams.team import Team
-from teamwright.values.call_limits import RetryPolicy
 from teamwright.values.limits import Limits
+from teamwright.values.retries import RetryPolicy
 from teamwright.values.specs.manifest import Manifest
 from teamwright.values.specs.models import NamedModel, ServerModel
 

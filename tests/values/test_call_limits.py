@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from teamwright.values.call_limits import RetryPolicy
+from teamwright.values.retries import RetryPolicy
 
 
 @pytest.mark.parametrize("bad", [{"times": -1}, {"times": 21}, {"backoff": -1}, {"backoff": {"max": -1}}])

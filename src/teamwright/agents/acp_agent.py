@@ -29,10 +29,11 @@ from teamwright.agents.json_schema import check_input, with_data
 from teamwright.agents.review import ask_for_decision
 from teamwright.agents.settings import AgentKeywords, shared_settings
 from teamwright.errors import AgentError, Refused
-from teamwright.values.call_limits import DEFAULT_RETRY, MAX_BYTES, reply_cut_warning
+from teamwright.values.call_limits import MAX_BYTES, reply_cut_warning
 from teamwright.values.limits import NOTHING, Spend, Usage
 from teamwright.values.names import check_name
 from teamwright.values.people import Answer, Question, approval_question
+from teamwright.values.retries import DEFAULT_RETRY
 from teamwright.values.specs.manifest import AgentSpec
 from teamwright.values.specs.members import AcpCommand
 from teamwright.values.specs.tools import AnySandbox, sandbox_settings

@@ -25,11 +25,12 @@ from pydantic import ConfigDict, Field, JsonValue, SkipValidation, model_validat
 
 from teamwright.agents.effect import Effect, Returned
 from teamwright.errors import UsageError
-from teamwright.values.call_limits import DEFAULT_RETRY, MAX_BYTES, Recovery
+from teamwright.values.call_limits import MAX_BYTES
 from teamwright.values.events.event import Fact
 from teamwright.values.limits import ClosingAsk, Cutback, Limits
 from teamwright.values.owned_paths import Owned
 from teamwright.values.people import Answer, Question, TeamChange, Tell
+from teamwright.values.retries import DEFAULT_RETRY, Recovery
 from teamwright.values.specs.members import AgentSettings, ExpertProfile, FallbackModel
 from teamwright.values.specs.models import AnyModel
 from teamwright.values.turns.artifacts import Artifact, SharedValue

@@ -1,6 +1,6 @@
 """One call to the outside world: its description, the input of an attempt, and its result.
 
-Whether a failed one is tried again is decided in `agents/retries.py`.
+Whether a failed one is tried again is decided in `values/retries.py`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, get_args
 from msgspec import Struct, structs
 from pydantic import JsonValue
 
-from teamwright.values.call_limits import MAX_BYTES, RetryPolicy
+from teamwright.values.call_limits import MAX_BYTES
 from teamwright.values.events.agent import (
     AgentCalled,
     AgentReturned,
@@ -23,6 +23,7 @@ from teamwright.values.events.agent import (
 )
 from teamwright.values.events.event import Fact, OutputForm
 from teamwright.values.limits import NOTHING, Limits, Pace, Rate, Spend, Usage
+from teamwright.values.retries import RetryPolicy
 from teamwright.values.specs.models import TokenizerName
 from teamwright.values.turns.artifacts import Artifact
 from teamwright.values.turns.messages import digest

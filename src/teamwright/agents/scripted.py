@@ -33,7 +33,6 @@ from teamwright.agents.functions.instructions import Checks, make_guardrails
 from teamwright.agents.json_schema import check_input, with_data
 from teamwright.agents.prices_and_tokenizers import rate_of
 from teamwright.agents.prompt_notices import low_budget_notice
-from teamwright.agents.retries import ERRORS
 from teamwright.agents.settings import AgentKeywords, shared_settings
 from teamwright.agents.tools.built_in import final_response, transfer_message
 from teamwright.agents.tools.protocol import Arguments
@@ -59,6 +58,7 @@ from teamwright.values.call_limits import MOST_REQUESTS, reply_cut_warning, text
 from teamwright.values.key import request_place, tool_place
 from teamwright.values.limits import Pace, Price, Rate, Usage
 from teamwright.values.names import check_name
+from teamwright.values.retries import ERRORS
 from teamwright.values.specs.manifest import AgentSpec
 from teamwright.values.specs.models import AnyModel, NamedModel
 from teamwright.values.specs.tools import TERMINATE

@@ -27,9 +27,10 @@ from teamwright.agents.agent import (
 from teamwright.agents.constructor_arguments import Mistakes, check_arguments
 from teamwright.agents.json_schema import Schema, as_schema
 from teamwright.errors import InvalidValue, UsageError
-from teamwright.values.call_limits import DEFAULT_RETRY, Compact, RetryPolicy, TooLong
+from teamwright.values.call_limits import Compact
 from teamwright.values.limits import Limits
 from teamwright.values.people import Confirm
+from teamwright.values.retries import DEFAULT_RETRY, RetryPolicy, TooLong
 from teamwright.values.specs.members import ExpertProfile
 from teamwright.values.specs.models import AnyModel, CacheMode, OutputChoice
 from teamwright.values.text.validation_messages import reasons_of

@@ -6,12 +6,12 @@ from teamwright.experts.formation import (
     draft_named as draft_named,
     form_team as form_team,
 )
-from teamwright.experts.router import parse_request as parse_request
 from teamwright.experts.rubric import (
     CheckContext as CheckContext,
     Rubric as Rubric,
 )
 from teamwright.experts.skills import read_skills as read_skills
+from teamwright.experts.team_or_agent import parse_request as parse_request
 from teamwright.experts.templates import (
     ExpertTemplate as ExpertTemplate,
     ExpertTemplates as ExpertTemplates,

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from teamwright.cli.foreground_run import ViewOptions
     from teamwright.cli.question_prompt import Prompt
-    from teamwright.experts.router import AskRequest, DraftedTeam, Route, Router
+    from teamwright.experts.team_or_agent import AskRequest, DraftedTeam, Route, Router
     from teamwright.runtime.engine import Engine
     from teamwright.runtime.run_request import Confirmer
     from teamwright.strategies.plan.options import PlanOptions
@@ -241,7 +241,7 @@ async def _ask(options: AskOptions, shown: ViewOptions) -> int:
     from teamwright.cli.foreground_run import drive, local_hint, report_end
     from teamwright.cli.terminal.command_setup import new_engine
     from teamwright.experts.ask_command import review_of_run
-    from teamwright.experts.router import parse_request
+    from teamwright.experts.team_or_agent import parse_request
     from teamwright.runtime.recorded.identity import require_same_task
     from teamwright.teams.preflight import check_ready
     from teamwright.teams.team_loader import team_from_source
@@ -283,7 +283,7 @@ async def _follow(engine: Engine, run_id: str, shown: ViewOptions) -> int:
 
 
 def _router(engine: Engine, options: AskOptions) -> Router:
-    from teamwright.experts.router import Router
+    from teamwright.experts.team_or_agent import Router
 
     templates = open_templates(options.folder)
     return Router(engine, options.model, Path.cwd(), templates, options.run_id, options.limits, options.strategy)
@@ -376,7 +376,7 @@ def _edited(router: Router, routed: RoutedTask, text: str, prompt: Prompt) -> Ro
     from pydantic import ValidationError
 
     from teamwright.experts.formation import TeamDraft
-    from teamwright.experts.router import DraftedTeam
+    from teamwright.experts.team_or_agent import DraftedTeam
     from teamwright.values.text.validation_messages import misfits_of, misfits_text
 
     try:

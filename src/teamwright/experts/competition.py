@@ -16,13 +16,13 @@ from msgspec.structs import replace
 from pydantic import JsonValue, TypeAdapter
 
 from teamwright.agents.agent import Agent, Context
-from teamwright.agents.retries import FUTILE, RETRYABLE
 from teamwright.strategies.plan.crew import Entries
 from teamwright.strategies.plan.planned_steps import Lenient
 from teamwright.strategies.plan.step_work import Work
 from teamwright.strategies.reply_parsing import ParseFailure, read_answer
 from teamwright.strategies.team_conversation import BUDGET
 from teamwright.values.events.team import TeamMerged, TeamReplyRejected
+from teamwright.values.retries import FUTILE, RETRYABLE
 from teamwright.values.specs.manifest import JsonSchema
 from teamwright.values.turns.turn import Failure, Reply
 

@@ -17,10 +17,10 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, TypeAdapter, Valid
 from teamwright.agents.agent import Agent, Context
 from teamwright.agents.attachments import file_text, why_not_taken
 from teamwright.agents.evaluators import failure_text, model_of, models_within
-from teamwright.agents.retries import FUTILE, RETRYABLE
 from teamwright.agents.review import tool_messages
 from teamwright.errors import InvalidOutput
 from teamwright.strategies.reply_parsing import ParseFailure, read_valid
+from teamwright.values.retries import FUTILE, RETRYABLE
 from teamwright.values.specs.evaluation import Criterion, Reducer
 from teamwright.values.text.validation_messages import misfits_of
 from teamwright.values.turns.artifacts import Artifact, is_text_type

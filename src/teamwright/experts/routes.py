@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 from teamwright.documents.nodes import ProblemReport
 from teamwright.errors import InvalidValue, ManifestError, TeamwrightError, UsageError
 from teamwright.experts.formation import MOST_ROLES, FormedStrategy, TeamDraft, draft_for, draft_named, form_team
-from teamwright.experts.router import AskRequest, DraftedTeam, Router, parse_request
+from teamwright.experts.team_or_agent import AskRequest, DraftedTeam, Router, parse_request
 from teamwright.experts.templates import (
     ExpertTemplate,
     ExpertTemplates,

@@ -16,7 +16,6 @@ from pydantic import JsonValue
 from pydantic_core import from_json
 
 from teamwright.agents.effect import Returned
-from teamwright.agents.retries import recorded_error
 from teamwright.errors import AgentError, JournalCorrupt, LimitReached
 from teamwright.journal.codec import decode_body
 from teamwright.values.events import agent
@@ -36,6 +35,7 @@ from teamwright.values.events.event import Event
 from teamwright.values.events.run import PersonAsked, RunEnded, RunStarted
 from teamwright.values.key import is_request, parent_keys, split_attempt, with_attempt
 from teamwright.values.limits import NOTHING, ONE_CALL, Cost, Usage, refusal_text
+from teamwright.values.retries import recorded_error
 from teamwright.values.turns.messages import Message
 from teamwright.values.turns.turn import Failure, Reply, ToolUse
 

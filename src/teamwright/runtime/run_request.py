@@ -19,12 +19,12 @@ from teamwright.agents.constructor_arguments import listed, value_of
 from teamwright.errors import UsageError
 from teamwright.journal.protocol import Journal
 from teamwright.teams.team import Team, require_team
-from teamwright.values.call_limits import Recovery
 from teamwright.values.events.agent import Body
 from teamwright.values.events.run import Origin
 from teamwright.values.limits import Limits, Spend, SpendForecast
 from teamwright.values.owned_paths import UNOWNED, Owned
 from teamwright.values.people import CONFIRM_CHOICES, NO, YES, Answer, check_confirmation, confirmation_key
+from teamwright.values.retries import Recovery
 from teamwright.values.turns.artifacts import SharedValue
 from teamwright.values.turns.messages import Message
 from teamwright.values.turns.turn import Turn

@@ -22,7 +22,6 @@ from teamwright.runtime.people.interventions import Interventions
 from teamwright.runtime.recorder import Recorder
 from teamwright.runtime.redaction import Redactor
 from teamwright.runtime.tasks import CANCEL_GRACE, ContainedTask
-from teamwright.values.call_limits import Recovery
 from teamwright.values.events.agent import Body
 from teamwright.values.events.budget import BudgetOpened
 from teamwright.values.events.event import Event
@@ -30,6 +29,7 @@ from teamwright.values.events.run import RunAborted, ScopeWaited
 from teamwright.values.key import in_scope, is_inside, parent_key, parent_keys
 from teamwright.values.limits import NO_COST, Amounts, Limits, dollars
 from teamwright.values.people import Answer, Question
+from teamwright.values.retries import Recovery
 from teamwright.values.turns.messages import EMPTY, History
 from teamwright.values.turns.turn import Failure, MemberRequest, Reply
 

@@ -18,11 +18,12 @@ from teamwright.runtime.budget.ledger import Account
 from teamwright.runtime.delivery import Lane, update_timers
 from teamwright.runtime.locks import Holding
 from teamwright.runtime.run_state import Horizon, RunState
-from teamwright.values.call_limits import Compact, Recovery
+from teamwright.values.call_limits import Compact
 from teamwright.values.events.agent import Tally
 from teamwright.values.key import SEPARATOR, escape_place, join_key, relative_key
 from teamwright.values.limits import NOTHING, BudgetUnit, Cutback, Limits, Usage, dollars, picodollars
 from teamwright.values.people import Answer, Question
+from teamwright.values.retries import Recovery
 from teamwright.values.turns.messages import Message
 from teamwright.values.turns.turn import Failure, TalkKind, Tier, Turn
 

@@ -38,12 +38,13 @@ from teamwright.agents.settings import PolicySettings, policy_for
 from teamwright.errors import MemberFailed, Problem, UsageError
 from teamwright.strategies.protocol import Members, Settings, Strategy, Task, require_strategy, run_strategy
 from teamwright.strategies.registry import find_strategy
-from teamwright.values.call_limits import Compact, Recovery, RetryPolicy, TooLong
+from teamwright.values.call_limits import Compact
 from teamwright.values.events.agent import Body
 from teamwright.values.events.team import TeamEnded, TeamStarted
 from teamwright.values.limits import Degradation, Limits
 from teamwright.values.names import check_name, escape_references
 from teamwright.values.people import Confirm, Notify, signing_key
+from teamwright.values.retries import Recovery, RetryPolicy, TooLong
 from teamwright.values.specs.members import Share, TeamWorkspace
 from teamwright.values.text.secrets import HIDDEN
 from teamwright.values.turns.messages import EnvelopeSettings

@@ -23,7 +23,6 @@ from teamwright.agents.effect import (
     Returned,
     SentRequest,
 )
-from teamwright.agents.retries import recorded_error
 from teamwright.errors import AgentError, ToolError
 from teamwright.runtime.run_state import ReplayObserver
 from teamwright.testing.case_file import CaseFinding, text_difference
@@ -32,6 +31,7 @@ from teamwright.testing.recorded_replies import CALL, Cleaner
 from teamwright.values.events.agent import AgentCallFailed, AgentReturned
 from teamwright.values.events.event import Event
 from teamwright.values.key import parent_key
+from teamwright.values.retries import recorded_error
 from teamwright.values.turns.artifacts import Artifact, content_of
 from teamwright.values.value import JsonValue
 

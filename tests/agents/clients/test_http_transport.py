@@ -20,8 +20,8 @@ from teamwright.agents.model import agent as model_agent
 from teamwright.agents.model.agent import ModelAgent
 from teamwright.errors import AgentError, AgentTimeout, InvalidOutput, Refused, ServiceError
 from teamwright.journal.in_memory_journal import MemoryJournal
-from teamwright.values.call_limits import RetryPolicy
 from teamwright.values.events.agent import AgentCalled, AgentCallFailed, AgentReplied
+from teamwright.values.retries import RetryPolicy
 from teamwright.values.turns.turn import Reply, Turn
 from tests.agents.raw_server import DONE, STREAM, RawServer, Write, endless, event, says, slowly
 from tests.agents.recording import Recording

@@ -25,10 +25,10 @@ from teamwright.errors import AgentError, InvalidInput, InvalidOutput, ServiceEr
 from teamwright.runtime.engine import Engine
 from teamwright.runtime.sync import run_sync
 from teamwright.teams.team import Team
-from teamwright.values.call_limits import RetryPolicy
 from teamwright.values.events.agent import AgentAbandoned, AgentCalled
 from teamwright.values.events.event import Event
 from teamwright.values.limits import Limits, Usage
+from teamwright.values.retries import RetryPolicy
 from teamwright.values.specs.manifest import JsonSchema
 from teamwright.values.turns.messages import Message
 from teamwright.values.turns.results import RunResult
@@ -466,7 +466,7 @@ def test_a_thread_that_never_ends_does_not_keep_the_process_alive() -> None:
     program = """
 import time
 from teamwright import FunctionAgent, run_sync
-from teamwright.values.call_limits import RetryPolicy
+from teamwright.values.retries import RetryPolicy
 from teamwright.agents.functions import threads
 threads.THREAD_GRACE = 0.05
 def hang(text: str) -> str:

@@ -16,7 +16,7 @@ from teamwright.agents.model.error_kinds import classify
 from teamwright.errors import InvalidInput, InvalidOutput, ServiceError
 from teamwright.teams.team import Team
 from teamwright.testing.model_server import CallTools, ModelServer, Say, ToolCall
-from teamwright.values.call_limits import RetryPolicy
+from teamwright.values.retries import RetryPolicy
 from teamwright.values.specs.models import ServerModel
 from teamwright.values.turns.turn import Turn
 from tests.agents.raw_server import DONE, STREAM, RawServer, says

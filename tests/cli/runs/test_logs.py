@@ -10,9 +10,9 @@ import pytest
 from teamwright import Context, Engine, FunctionAgent, Team, Turn
 from teamwright.cli.runs.logs import LogBook, LogQuery
 from teamwright.errors import AgentTimeout
-from teamwright.values.call_limits import RetryPolicy
 from teamwright.values.events.event import Event
 from teamwright.values.events.run import RunLogged, RunNotified
+from teamwright.values.retries import RetryPolicy
 
 
 async def test_a_log_is_followed_while_the_run_continues(capsys: pytest.CaptureFixture[str]) -> None:  # P-02

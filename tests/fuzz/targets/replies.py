@@ -18,8 +18,8 @@ from teamwright.journal.sqlite.journal import SqliteJournal
 from teamwright.runtime.engine import Engine
 from teamwright.runtime.people.webhook import TIMEOUT, Webhook, post
 from teamwright.teams.team import Team
-from teamwright.values.call_limits import RetryPolicy, RetryWaits
 from teamwright.values.events.event import Event
+from teamwright.values.retries import RetryPolicy, RetryWaits
 from teamwright.values.specs.models import ServerModel
 from teamwright.values.turns.results import RunResult
 from tests.fuzz.case import Outcome, Violation

@@ -13,10 +13,9 @@ from pydantic import JsonValue
 from teamwright.agents.agent import Agent, Context
 from teamwright.agents.effect import Attempt, Effect, Returned
 from teamwright.agents.functions.agent import FunctionAgent
-from teamwright.agents.retries import recorded_error
 from teamwright.errors import StaleWrite
-from teamwright.values.call_limits import RetryPolicy
 from teamwright.values.limits import Usage
+from teamwright.values.retries import RetryPolicy, recorded_error
 from teamwright.values.turns.messages import digest
 from teamwright.values.turns.turn import Reply, Turn
 

@@ -14,10 +14,10 @@ from teamwright.errors import RateLimited, ServiceError
 from teamwright.history.event_wording import note_text
 from teamwright.runtime.budget.ledger import Account
 from teamwright.runtime.run_state import RunState
-from teamwright.values.call_limits import RetryPolicy
 from teamwright.values.events.agent import AgentCalled
 from teamwright.values.events.budget import BudgetAwaited, BudgetRefused
 from teamwright.values.limits import Pace, PerMinute
+from teamwright.values.retries import RetryPolicy
 from tests.runtime.virtual_time import Caller, Provider, in_virtual_time, now, run, side_by_side
 
 ONE = Pace(max_parallel=1)

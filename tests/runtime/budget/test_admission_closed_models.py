@@ -13,12 +13,12 @@ from teamwright import Context, Engine, Limits, Reply, Team, Turn
 from teamwright.agents.agent import Agent
 from teamwright.errors import RateLimited, ServiceError
 from teamwright.journal.in_memory_journal import MemoryJournal
-from teamwright.values.call_limits import RetryPolicy
 from teamwright.values.events.agent import AgentCallFailed, AgentReturned
 from teamwright.values.events.event import Event
 from teamwright.values.events.run import RunPaused
 from teamwright.values.limits import Pace
 from teamwright.values.people import Question
+from teamwright.values.retries import RetryPolicy
 from teamwright.values.turns.results import seconds_until
 from tests.kit.records import cut
 from tests.runtime.virtual_time import Caller, Provider, in_virtual_time, now, run, side_by_side

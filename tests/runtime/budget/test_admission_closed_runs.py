@@ -9,7 +9,7 @@ import pytest
 from teamwright import Engine, Limits, Team
 from teamwright.errors import RateLimited
 from teamwright.journal.in_memory_journal import MemoryJournal
-from teamwright.values.call_limits import RetryPolicy
+from teamwright.values.retries import RetryPolicy
 from teamwright.values.turns.results import seconds_until
 from tests.runtime.virtual_time import Caller, Provider, in_virtual_time, now, run, side_by_side
 

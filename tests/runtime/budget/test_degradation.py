@@ -15,12 +15,12 @@ from teamwright.errors import AgentTimeout, NonDeterminism
 from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.runtime.budget.degradation import CUT, GO_ON, compact_history
 from teamwright.testing.model_server import ChatAnswer, ChatRequest, ModelServer, Say
-from teamwright.values.call_limits import RetryPolicy
 from teamwright.values.events.agent import AgentReturned
 from teamwright.values.events.budget import BudgetDegraded
 from teamwright.values.events.event import Event
 from teamwright.values.limits import Cutback, Degradation, Price, Usage
 from teamwright.values.people import Answer
+from teamwright.values.retries import RetryPolicy
 from teamwright.values.specs.models import ServerModel
 from teamwright.values.turns.messages import History, Message
 from tests.kit.records import cut

@@ -15,12 +15,12 @@ from teamwright.agents.scripted import Rule
 from teamwright.errors import RateLimited, ServiceError
 from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.teams.team_loader import load_team
-from teamwright.values.call_limits import RetryPolicy, RetryWaits
 from teamwright.values.events.agent import AgentCalled
 from teamwright.values.events.budget import BudgetEased, BudgetThrottled
 from teamwright.values.events.event import Event
 from teamwright.values.limits import Pace, PerMinute
 from teamwright.values.people import Question
+from teamwright.values.retries import RetryPolicy, RetryWaits
 from tests.kit.records import cut
 from tests.runtime.virtual_time import Caller, Provider, in_virtual_time, most_in_a_minute, now, run, side_by_side
 

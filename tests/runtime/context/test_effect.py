@@ -16,12 +16,12 @@ from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.runtime.handle import Handle
 from teamwright.strategies import Outcome, Task
 from teamwright.strategies.protocol import Members
-from teamwright.values.call_limits import RetryPolicy, RetryWaits
 from teamwright.values.events.agent import RUN_KIND, AgentCalled, AgentCallFailed
 from teamwright.values.events.budget import BudgetExceeded, BudgetRefused
 from teamwright.values.events.event import Delta, Event
 from teamwright.values.events.run import ScopeExpired
 from teamwright.values.limits import Usage
+from teamwright.values.retries import RetryPolicy, RetryWaits
 from tests.kit.records import cut, cut_and_resume
 from tests.kit.strategies import FunctionStrategy
 

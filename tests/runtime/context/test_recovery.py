@@ -12,10 +12,10 @@ from teamwright.agents.scripted import Rule
 from teamwright.errors import AgentError, ContextTooLong, InvalidRequest, RateLimited, Refused, ServiceError
 from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.teams.team_loader import load_team
-from teamwright.values.call_limits import RetryPolicy
 from teamwright.values.events.agent import AgentCallFailed, AgentRecovered
 from teamwright.values.events.event import Event
 from teamwright.values.events.run import RunPaused
+from teamwright.values.retries import RetryPolicy
 from teamwright.values.turns.messages import Message
 from tests.kit.records import cut_and_resume
 

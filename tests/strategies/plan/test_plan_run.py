@@ -14,11 +14,11 @@ from teamwright.errors import RateLimited, Refused
 from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team
-from teamwright.values.call_limits import RetryPolicy
 from teamwright.values.events.event import Event
 from teamwright.values.events.run import ScopeWaited
 from teamwright.values.events.team import TeamEnded, TeamStepAssigned, TeamStepCompleted
 from teamwright.values.limits import Limits
+from teamwright.values.retries import RetryPolicy
 from teamwright.values.turns.results import RunResult
 from teamwright.values.turns.turn import Reply, Turn
 from tests.kit.ladders import ladder

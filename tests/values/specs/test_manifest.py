@@ -6,8 +6,8 @@ import pytest
 from pydantic import ValidationError
 from pydantic_core import to_json
 
-from teamwright.values.call_limits import RetryPolicy
 from teamwright.values.limits import PerMinute
+from teamwright.values.retries import RetryPolicy
 from teamwright.values.specs.manifest import AgentSpec, Manifest, Source, TeamSpec
 from teamwright.values.specs.models import NamedModel, ServerModel, model_key
 

@@ -2,7 +2,7 @@
 and when a provider takes calls again, where it says so in another way than by `Retry-After`.
 
 Which kinds may be retried says `retryable` of the classes in `errors.py`; which of them are, a policy in
-`agents/retries.py`. A time that can't be read counts as not said. Nothing here decides to wait.
+`values/retries.py`. A time that can't be read counts as not said. Nothing here decides to wait.
 """
 
 from __future__ import annotations

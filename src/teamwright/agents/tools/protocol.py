@@ -24,9 +24,9 @@ from typing_extensions import TypeVar
 from teamwright.agents.agent import Agent, Context, Workspace
 from teamwright.agents.attachments import ToolValue
 from teamwright.errors import MissingDependency, ToolError, UsageError
-from teamwright.values.call_limits import RetryPolicy
 from teamwright.values.owned_paths import Owned
 from teamwright.values.people import Answer, Question, check_question
+from teamwright.values.retries import RetryPolicy
 from teamwright.values.specs.tools import McpTool, SandboxSettings, ToolSpec
 from teamwright.values.turns.turn import Signal
 from teamwright.values.value import Value

@@ -100,7 +100,7 @@ def _to_text(found: ConversationHistory) -> str:
 
 def conversation_table(conversations: Sequence[ConversationSummary]) -> str:
     """One line per conversation, in columns."""
-    from teamwright.cli.terminal.run_tables import WIDEST_TEAM, time_text
+    from teamwright.cli.terminal.result_wording import WIDEST_TEAM, time_text
 
     heads = ("CONVERSATION", "TEAM", "TURNS", "LAST RUN", "STATUS", "STARTED", "TOKENS", "PRICE")
     cells = [

@@ -1,4 +1,4 @@
-"""`teamwright runs list`: all runs, in a table."""
+"""`teamwright runs list`: all runs, in a table, and which columns it has."""
 
 from __future__ import annotations
 
@@ -9,13 +9,16 @@ import typer
 
 from teamwright.cli.terminal.command_setup import with_journal
 from teamwright.cli.terminal.options import check_statuses
-from teamwright.cli.terminal.output import Json, Out, check_out, say, write_json, write_result
+from teamwright.cli.terminal.output import Json, Out, check_out, columns, one_line, say, write_json, write_result
+from teamwright.values.text.display import NOTHING
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
     from teamwright.journal.protocol import Journal
     from teamwright.values.turns.results import RunSummary
+
+RUN_HEADS = ("RUN", "TEAM", "STATUS", "STARTED", "TIME", "TOKENS", "PRICE")
 
 
 def list_runs(
@@ -46,9 +49,7 @@ def list_runs(
         if json:
             write_json([_fields(run, answered, found) for run in runs], out)
         elif runs:
-            from teamwright.cli.terminal.run_tables import run_table
-
-            write_result(run_table(runs, answered, found), out)
+            write_result(_table(runs, answered, found), out)
         elif every:
             say(f"There are no {' or '.join(wanted)} runs. See all with  teamwright runs list")
         else:
@@ -80,3 +81,34 @@ def _fields(
     if run.id in children:
         fields["children"] = len(children[run.id])
     return fields
+
+
+def _table(
+    runs: Sequence[RunSummary],
+    answered: Collection[str] = (),
+    children: Mapping[str, Sequence[RunSummary]] | None = None,
+) -> str:
+    """One line per run, in columns; `answered` are paused runs whose questions are all answered.
+
+    `children` are child runs by the id of their parent. A column that would be empty is left out.
+    """
+    from teamwright.cli.terminal.result_wording import run_cells, time_text
+
+    families = children or {}
+    lines = [RUN_HEADS, *(run_cells(run, answered=run.id in answered) for run in runs)]
+    for head, texts in (
+        ("RESUMES", [run.resume_at and time_text(run.resume_at) for run in runs]),
+        ("CHILDREN", [_children_text(families.get(run.id, ())) for run in runs]),
+        ("PARENT", [run.parent for run in runs]),
+        ("CONVERSATION", [run.conversation for run in runs]),
+    ):
+        if any(texts):
+            column = (head, *(one_line(text) or NOTHING for text in texts))
+            lines = [(*line, cell) for line, cell in zip(lines, column, strict=True)]
+    return columns(lines)
+
+
+def _children_text(children: Sequence[RunSummary]) -> str:
+    """How many children a run has, and how many of them wait for a person."""
+    paused = sum(child.status == "paused" for child in children)
+    return f"{len(children)}{f' ({paused} paused)' if paused else ''}" if children else ""

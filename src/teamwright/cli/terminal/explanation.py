@@ -16,7 +16,7 @@ from pydantic import JsonValue
 
 from teamwright.agents.attachments import file_text
 from teamwright.cli.terminal.line_views import ShownFailures
-from teamwright.cli.terminal.output import clean, json_text
+from teamwright.cli.terminal.output import clean, columns, json_text, one_line
 from teamwright.cli.terminal.result_wording import (
     budget_lines,
     can_retry,
@@ -25,12 +25,12 @@ from teamwright.cli.terminal.result_wording import (
     output_heading,
     pending_answer_text,
     recorded_formation,
+    run_cells,
     status_text,
     usage_text,
     when_text,
     why_text,
 )
-from teamwright.cli.terminal.run_tables import children_table
 from teamwright.cli.terminal.tool_calls import ToolCalls, call_text, tool_names, with_texts
 from teamwright.history.event_wording import detail_text, note_text, question_text
 from teamwright.history.member_board import Board, BudgetLevels, OpenTurn
@@ -46,7 +46,7 @@ from teamwright.values.events.event import Event, fold
 from teamwright.values.events.run import RunEnded, RunLogged, RunMeasured, RunPaused
 from teamwright.values.events.team import TeamEvaluationResult, TeamPlanned, TeamStarted
 from teamwright.values.people import Answer
-from teamwright.values.text.display import count_text, number_text, price_text, seconds_text, size_text
+from teamwright.values.text.display import NOTHING, count_text, number_text, price_text, seconds_text, size_text
 from teamwright.values.turns.artifacts import SharedValue
 from teamwright.values.turns.results import FINAL, iso
 from teamwright.values.turns.turn import Purpose
@@ -403,6 +403,15 @@ def explanation_text(explanation: Explanation, *, full: bool = False) -> str:
     return clean("\n".join(lines))
 
 
+def _children_table(children: Sequence[RunSummary]) -> str:
+    """One line per child run, in columns: who drove it, and how it went."""
+    lines: list[Sequence[str]] = [("RUN", "MEMBER", "WORKER", "STATUS", "TIME", "TOKENS", "PRICE")]
+    for child in children:
+        run, member, status, _, *figures = run_cells(child)
+        lines.append((run, member, one_line(child.driver) or NOTHING, status, *figures))
+    return columns(lines)
+
+
 def _without_long_logs(entries: Sequence[ExplainedEvent]) -> list[ExplainedEvent]:
     """The entries without debug lines and with only the first info lines of each turn."""
     logged: Counter[str] = Counter()
@@ -442,7 +451,7 @@ def _child_lines(children: Sequence[RunSummary], *, full: bool) -> list[str]:
     return [
         "",
         f"Child runs, whose tokens and price are included: {states}",
-        _indented(children_table(shown), 2),
+        _indented(_children_table(shown), 2),
         *([f"  … {more} more; see all with  --full"] if more else []),
     ]
 

@@ -8,7 +8,7 @@ from json import loads as from_json
 from shlex import quote
 from typing import TYPE_CHECKING
 
-from teamwright.cli.terminal.output import clean, columns, json_text
+from teamwright.cli.terminal.output import clean, columns, json_text, one_line
 from teamwright.errors import UsageError
 from teamwright.history.member_board import BudgetLevels, Level
 from teamwright.runtime.people.webhook import answer_command
@@ -16,9 +16,9 @@ from teamwright.values.limits import Amounts
 from teamwright.values.people import EDIT
 from teamwright.values.specs.manifest import Source
 from teamwright.values.specs.members import ExpertProfile
-from teamwright.values.text.display import count_text, number_text, price_text, seconds_text, visible
+from teamwright.values.text.display import NOTHING, count_text, cut, number_text, price_text, seconds_text, visible
 from teamwright.values.text.secrets import mask_value
-from teamwright.values.turns.results import RunResult, Status, StopReason
+from teamwright.values.turns.results import RunResult, RunSummary, Status, StopReason
 from teamwright.values.value import JsonValue
 
 if TYPE_CHECKING:
@@ -297,3 +297,29 @@ def recorded_formation(source: JsonValue) -> tuple[JsonValue, str]:
     if not isinstance(source, dict) or source.get("formation") is None:
         return None, ""
     return source["formation"], formation_of(Source.model_validate(source))
+
+
+WIDEST_TEAM = 24
+
+
+def time_text(time: str) -> str:
+    """A recorded time in the user's time zone, to the minute."""
+    return datetime.fromisoformat(time).astimezone().strftime("%Y-%m-%d %H:%M") if time else NOTHING
+
+
+def run_cells(run: RunSummary, *, answered: bool = False) -> tuple[str, ...]:
+    """What a row of a table says of a run: id, team, status, start, time, tokens and price."""
+    team = cut(run.team, WIDEST_TEAM)
+    reason = f" ({run.stop_reason})" if run.stop_reason and run.stop_reason not in {"done", run.status} else ""
+    reason = " (answered)" if answered else reason
+    status = "unreadable" if run.damage else f"{run.status}{reason}"
+    price = NOTHING if run.usd is None else price_text(run.usd)
+    return (
+        one_line(run.id),
+        one_line(team),
+        status,
+        time_text(run.started_at),
+        seconds_text(run.seconds),
+        number_text(run.total_tokens),
+        price,
+    )

@@ -20,7 +20,6 @@ from teamwright.agents.agent import Agent, Context, Policy, agent_spec_of
 from teamwright.agents.effect import Attempt, Effect, Returned
 from teamwright.agents.evaluators import EVALUATOR, Evaluator, evaluators_made_by
 from teamwright.agents.prices_and_tokenizers import cost_of, rate_of
-from teamwright.agents.retries import recorded_error
 from teamwright.errors import AgentError, LimitReached
 from teamwright.history.kpis import turns_of
 from teamwright.history.recorded_asks import RecordedBodies, recorded_reply
@@ -40,6 +39,7 @@ from teamwright.values.events.event import Event
 from teamwright.values.events.team import TeamEvaluationStarted
 from teamwright.values.key import key_and_parents, parent_key
 from teamwright.values.limits import NOTHING, USEFUL_OUTPUT, Rate, picodollars
+from teamwright.values.retries import recorded_error
 from teamwright.values.specs.evaluation import Evaluate
 from teamwright.values.specs.manifest import AgentSpec
 from teamwright.values.specs.models import AnyModel, model_key

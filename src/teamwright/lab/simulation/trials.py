@@ -31,11 +31,11 @@ from teamwright.strategies.registry import find_strategy, named_agents, strategy
 from teamwright.teams.builder import Builder
 from teamwright.teams.team import Team
 from teamwright.testing.virtual_loop import run_virtually, virtual_now
-from teamwright.values.call_limits import Recovery
 from teamwright.values.events.event import Event
 from teamwright.values.events.run import RunEnded
 from teamwright.values.key import SEPARATOR, key_segments, without_attempts
 from teamwright.values.limits import Limits
+from teamwright.values.retries import Recovery
 from teamwright.values.specs.manifest import Source, TeamSpec
 from teamwright.values.value import Record
 

@@ -15,7 +15,6 @@ from teamwright.agents.effect import (
     InDoubtPolicy,
     Returned,
 )
-from teamwright.agents.retries import recorded_error, wait_before_retry, wait_to_outlast
 from teamwright.errors import AgentError, ToolError
 from teamwright.history.recorded_asks import texts_apart
 from teamwright.history.recorded_charges import cost_of_run
@@ -25,11 +24,11 @@ from teamwright.runtime.budget.prompt_meter import PromptBound
 from teamwright.runtime.context.workspace import store_file
 from teamwright.runtime.locks import ActionLedger
 from teamwright.runtime.scope import Scope
-from teamwright.values.call_limits import DEFAULT_RETRY, RetryPolicy
 from teamwright.values.events.agent import AgentCalled, AgentCallFailed, AgentReturned, Body, TextRef, WorkspaceKept
 from teamwright.values.events.budget import BudgetEased, BudgetExceeded, BudgetMisreported, BudgetThrottled
 from teamwright.values.key import escape_place, join_key
 from teamwright.values.limits import NO_COST, NOTHING, TOKENS, USD, Cost, Usage, charge_for, dollars
+from teamwright.values.retries import DEFAULT_RETRY, RetryPolicy, recorded_error, wait_before_retry, wait_to_outlast
 from teamwright.values.text.display import LONGEST_ERROR, cut
 from teamwright.values.turns.messages import digest
 

@@ -1,6 +1,6 @@
 """Recovery of a failed ask, by policy and in this order: a shorter context, a fallback, a person.
 
-Retries of single calls come before all this, inside the turn (`agents/retries.py`). If nothing helps, the failure is
+Retries of single calls come before all this, inside the turn (`values/retries.py`). If nothing helps, the failure is
 the ending of the ask.
 """
 
@@ -16,11 +16,11 @@ from teamwright.runtime.context.ask import Ask
 from teamwright.runtime.context.turn_outcome import emit_fact
 from teamwright.runtime.people.questions import ApprovalGate, ask_person_at
 from teamwright.runtime.scope import Scope
-from teamwright.values.call_limits import Recovery, TooLong
 from teamwright.values.events.agent import AgentRecovered
 from teamwright.values.events.run import RunAborted
 from teamwright.values.key import SEPARATOR, key_below_root, with_attempt
 from teamwright.values.people import ABORT, Question
+from teamwright.values.retries import Recovery, TooLong
 from teamwright.values.turns.turn import Failure, Reply
 
 UNRECOVERABLE = frozenset(("budget", "cancelled", "deadline", REJECTED))

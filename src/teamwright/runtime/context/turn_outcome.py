@@ -22,7 +22,12 @@ from teamwright.errors import AgentError, InvalidOutput, LimitReached, MemberFai
 from teamwright.runtime.recorder import Recorder
 from teamwright.runtime.redaction import Redactor
 from teamwright.runtime.scope import Scope
-from teamwright.values.call_limits import cut_text, fits, reply_cut_warning, text_size
+from teamwright.values.call_limits import (
+    cut_text,
+    fits,
+    reply_cut_warning,
+    text_size,
+)
 from teamwright.values.events.agent import AgentCallRejected, AgentCompacted, AgentFailed, AgentReplied, ToolUseRef
 from teamwright.values.events.event import ENGINE_FACTS, Fact
 from teamwright.values.events.run import Custom

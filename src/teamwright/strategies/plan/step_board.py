@@ -12,7 +12,6 @@ from pydantic import JsonValue
 from pydantic_core import to_json
 
 from teamwright.agents.agent import Agent, Context
-from teamwright.agents.retries import FUTILE
 from teamwright.errors import ExpressionFailed
 from teamwright.strategies.expressions import Template
 from teamwright.strategies.part_results import FailurePolicy, PartResults, result_of
@@ -31,6 +30,7 @@ from teamwright.strategies.plan.step_work import (
 from teamwright.strategies.protocol import Task
 from teamwright.strategies.team_conversation import OWN_REASONS, is_unaffordable
 from teamwright.values.events.team import TeamStepCompleted
+from teamwright.values.retries import FUTILE
 from teamwright.values.specs.plan import Step
 from teamwright.values.turns.messages import Message
 from teamwright.values.turns.results import Outcome, StopReason

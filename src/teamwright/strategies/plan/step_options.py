@@ -13,7 +13,6 @@ from pydantic import JsonValue
 
 from teamwright.agents.agent import Agent
 from teamwright.agents.evaluators import Evaluator, check_evaluator_name, criteria_problems, make_evaluator
-from teamwright.agents.retries import FUTILE
 from teamwright.agents.review import REJECTED
 from teamwright.errors import UsageError, nearest
 from teamwright.strategies.expressions import Condition, Template
@@ -23,6 +22,7 @@ from teamwright.strategies.plan.scheduler import plan_faults
 from teamwright.strategies.protocol import Issue, Members, Settings, Strategy
 from teamwright.strategies.team_conversation import BUDGET
 from teamwright.values.events.team import FailureRung
+from teamwright.values.retries import FUTILE
 from teamwright.values.specs.evaluation import RUBRIC, Evaluate
 from teamwright.values.specs.plan import Step
 from teamwright.values.text.display import name_text

@@ -15,7 +15,6 @@ from msgspec.structs import replace
 
 from teamwright.agents.agent import Agent, Context, declaration_of
 from teamwright.agents.evaluators import Evaluator, dependence_of
-from teamwright.agents.retries import FUTILE, RETRYABLE
 from teamwright.agents.review import REVIEW_EXCEEDED, EvaluationRounds
 from teamwright.errors import AgentTimeout, IllegalMove
 from teamwright.strategies.part_results import WORK
@@ -24,6 +23,7 @@ from teamwright.strategies.plan.step_options import LAST_RUNGS, TIERS, Climb, He
 from teamwright.strategies.team_conversation import BUDGET
 from teamwright.values.events.team import FailureRung, TeamHandoff, TeamStepAssigned, TeamStepCompleted, TeamStepFailed
 from teamwright.values.limits import ClosingAsk
+from teamwright.values.retries import FUTILE, RETRYABLE
 from teamwright.values.specs.plan import Role, Step
 from teamwright.values.text.display import LONGEST_ERROR, cut
 from teamwright.values.turns.turn import EvaluationVerdict, Failure, Reply, Turn, VerdictOutcome

@@ -14,7 +14,7 @@ from teamwright.agents.tools.registry import OWN, absent_kind_names, find_kind, 
 from teamwright.documents.schema_check import IMPORT_PATH
 from teamwright.errors import UsageError
 from teamwright.strategies.registry import find_strategy, options_schema, strategy_names
-from teamwright.values.call_limits import RetryPolicy
+from teamwright.values.retries import RetryPolicy
 from teamwright.values.specs.manifest import JsonSchema, Manifest
 from teamwright.values.specs.model_settings import MAX_TOKENS, ModelSettings, settings_schema
 from teamwright.values.specs.plan import BOOKKEEPING, Step

@@ -10,9 +10,10 @@ from typing import Literal
 
 from pydantic import Field, JsonValue
 
-from teamwright.values.call_limits import Compact, Recovery
+from teamwright.values.call_limits import Compact
 from teamwright.values.limits import Degradation
 from teamwright.values.people import Notify
+from teamwright.values.retries import Recovery
 from teamwright.values.specs.evaluation import Evaluate
 from teamwright.values.specs.members import (
     AcpCommand,

@@ -8,17 +8,11 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
-from teamwright.values.call_limits import (
-    DEFAULT_RETRY,
-    LEAST_MAX_BYTES,
-    MOST_MAX_BYTES,
-    Compact,
-    RetryPolicy,
-    TooLong,
-)
+from teamwright.values.call_limits import LEAST_MAX_BYTES, MOST_MAX_BYTES, Compact
 from teamwright.values.limits import Limits
 from teamwright.values.names import is_web_address
 from teamwright.values.people import Confirm
+from teamwright.values.retries import DEFAULT_RETRY, RetryPolicy, TooLong
 from teamwright.values.specs.models import AnyModel
 from teamwright.values.specs.tools import Command
 from teamwright.values.text.display import cut

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import pytest
 
-from teamwright.experts.router import READ, Complexity, Signal, estimate_complexity
+from teamwright.experts.team_or_agent import READ, Complexity, Signal, estimate_complexity
 
 SIMPLE = {
     "English": "What is the capital of France?",

@@ -8,7 +8,7 @@ import pytest
 from teamwright import Engine
 from teamwright.agents import ServerModel
 from teamwright.experts import ExpertTemplates
-from teamwright.experts.router import Assessor, AssessorFailure
+from teamwright.experts.team_or_agent import Assessor, AssessorFailure
 from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.testing import ModelServer, Say
 from teamwright.values.limits import Limits

@@ -1,10 +1,14 @@
-"""When a failed call is tried again, and after how long.
+"""When a failed call is tried again, how often and after how long: the policy of an agent, its defaults, and the rule.
 
 A retry is decided by the kind of an error, never by its text. Records keep the kind, so a replay decides the same. A
 status of HTTP or an exception of a client becomes a kind in `agents/model/error_kinds.py`.
 """
 
 from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
 
 from teamwright.errors import (
     AgentError,
@@ -20,7 +24,70 @@ from teamwright.errors import (
     ServiceError,
     ToolError,
 )
-from teamwright.values.call_limits import RetryPolicy
+from teamwright.values.call_limits import Duration
+from teamwright.values.value import Value
+
+
+class RetryWaits(Value):
+    """The shortest and the longest wait before a retry."""
+
+    min: float = Field(default=2.0, ge=0, allow_inf_nan=False, description="seconds before the second attempt")
+    max: float = Field(
+        default=60.0,
+        ge=0,
+        allow_inf_nan=False,
+        description="the longest wait in seconds, whatever the provider asks for",
+    )
+
+
+class RetryPolicy(Value):
+    """How many times, and with which backoff, a failed call is retried."""
+
+    times: int = Field(default=3, ge=0, le=20, description="retries after the first attempt")
+    backoff: Annotated[float, Field(ge=0, allow_inf_nan=False)] | RetryWaits = Field(
+        default=2.0, description="seconds before the second attempt, doubled each time; or {min, max}"
+    )
+    outlast: Duration = Field(
+        default=0.0,
+        ge=0,
+        allow_inf_nan=False,
+        description="how long the run may pause for a provider that says when it takes calls again, such as `6h`",
+    )
+
+    @property
+    def waits(self) -> RetryWaits:
+        """The shortest and the longest wait."""
+        return self.backoff if isinstance(self.backoff, RetryWaits) else RetryWaits(min=self.backoff)
+
+
+DEFAULT_RETRY = RetryPolicy.model_construct()
+"""The policy of an agent that sets none; its team may set another for its members."""
+
+TooLong = Literal["summarise", "fallback", "fail"]
+
+
+class Recovery(Value):
+    """How a team recovers from failures of members that have no such settings themselves."""
+
+    retry: RetryPolicy | None = Field(default=None, description="for calls of members without a `retry` of their own")
+    fallback: str | None = Field(
+        default=None,
+        description="an agent or team that is asked when a member without a `fallback` of its own fails",
+        json_schema_extra={"names": "agent"},
+    )
+    too_long: TooLong | None = Field(
+        default=None,
+        description="what to do when the conversation no longer fits a member's model: summarise by default, fallback"
+        " or fail",
+    )
+
+    def within(self, outer: Recovery | None) -> Recovery:
+        """Return what holds in a nested team: its own settings, else those of the outer one."""
+        if outer is None:
+            return self
+        own = {name: value for name, value in self if name in Recovery.model_fields and value is not None}
+        return outer.model_copy(update=own)
+
 
 ERRORS: dict[str, type[AgentError]] = {
     error.kind: error

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from teamwright import Engine
-from teamwright.experts.router import Router, parse_request
+from teamwright.experts.team_or_agent import Router, parse_request
 from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.values.limits import Limits
-from tests.experts.test_router_signals import UNSURE
+from tests.experts.test_team_or_agent_signals import UNSURE
 
 MIDDLE = "Design a pricing API, implement it, document it, and let a second pair of eyes review its security."
 

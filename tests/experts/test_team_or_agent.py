@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from teamwright.errors import UsageError
-from teamwright.experts.router import AskRequest, parse_request
+from teamwright.experts.team_or_agent import AskRequest, parse_request
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from teamwright.experts.router import (
+from teamwright.experts.team_or_agent import (
     AskRequest,
     Complexity,
     Route,

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, strategies as st
 
-from teamwright.agents.retries import ERRORS, recorded_error, wait_before_retry
 from teamwright.errors import AgentError, AgentTimeout, ContextTooLong, RateLimited, Refused, ServiceError
-from teamwright.values.call_limits import RetryPolicy, RetryWaits
+from teamwright.values.retries import ERRORS, RetryPolicy, RetryWaits, recorded_error, wait_before_retry
 
 POLICY = RetryPolicy()
 
