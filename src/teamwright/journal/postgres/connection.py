@@ -125,14 +125,16 @@ A setting that waits longer, for replicas to apply it, stays. No connection may 
 
 
 async def connect(address: DatabaseAddress, name: str = "teamwright", *, drives: bool = False) -> Connection:
-    """Open a connection, under this name; a driver's session ends after `SESSION_SILENCE_SECONDS` without a statement."""
+    """Open a connection, under this name; a driver's session ends after `SESSION_SILENCE_SECONDS` of silence."""
     settings = settings_of(address, name)
     connection = await AsyncConnection.connect(address.url, **settings)  # pyright: ignore[reportArgumentType]
     try:
         check_version(address, connection.info.server_version)
         await make_durable(connection)
         if drives:
-            await connection.execute("SELECT set_config('idle_session_timeout', %s, false)", (f"{SESSION_SILENCE_SECONDS}s",))
+            await connection.execute(
+                "SELECT set_config('idle_session_timeout', %s, false)", (f"{SESSION_SILENCE_SECONDS}s",)
+            )
     except BaseException:
         await connection.close()
         raise
