@@ -42,7 +42,7 @@ IMPORTED = {
     "a2a": "a2a.types",
     "otlp": "opentelemetry.proto.collector.trace.v1.trace_service_pb2, teamwright.history.telemetry.otlp",
     "local": "xllamacpp, teamwright.agents.clients.local_model",
-    "lab": "teamwright.lab.evaluation_report",
+    "lab": "teamwright.lab.topology_report",
     "experts": "teamwright.experts.ask_command",
     "sandbox": "teamwright.agents.sandbox_back_ends",
     "tokens": "bpe_openai, teamwright.agents.prices_and_tokenizers",

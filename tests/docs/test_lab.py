@@ -8,9 +8,9 @@ from collections.abc import Mapping
 import pytest
 
 from teamwright.cli.main import commands
-from teamwright.lab.evaluation_report import Choice, Rankings, Row, RowGates, Scored
-from teamwright.lab.evaluation_sweep import COLUMNS
 from teamwright.lab.topology_model import BUDGETS, DEGRADATIONS, PROTOCOLS, TOPOLOGIES, WORKLOADS
+from teamwright.lab.topology_report import Choice, Rankings, Row, RowGates, Scored
+from teamwright.lab.topology_sweep import COLUMNS
 from tests.docs.pages import ROOT
 from tools.advice_table import read_cells, table, with_table
 

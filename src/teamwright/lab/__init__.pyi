@@ -10,11 +10,6 @@ from teamwright.lab.calibration import (
     calibrate as calibrate,
     read_profile as read_profile,
 )
-from teamwright.lab.evaluation_report import (
-    compare as compare,
-    evaluate as evaluate,
-)
-from teamwright.lab.evaluation_sweep import sweep as sweep
 from teamwright.lab.observations import observe as observe
 from teamwright.lab.simulation.simulate import simulate as simulate
 from teamwright.lab.simulation.what_if import (
@@ -22,4 +17,9 @@ from teamwright.lab.simulation.what_if import (
     what_if as what_if,
 )
 from teamwright.lab.topology_model import EvaluationSettings as EvaluationSettings
+from teamwright.lab.topology_report import (
+    compare as compare,
+    evaluate as evaluate,
+)
+from teamwright.lab.topology_sweep import sweep as sweep
 from teamwright.testing.virtual_loop import run_virtually as run_virtually

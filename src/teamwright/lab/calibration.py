@@ -16,7 +16,6 @@ from pydantic_core import from_json
 
 from teamwright.errors import UnknownName, UsageError
 from teamwright.journal.location import data_folder
-from teamwright.lab.evaluation_options import refusal
 from teamwright.lab.observations import Observation
 from teamwright.lab.simulation.simulated_agents import Learnt
 from teamwright.lab.topology_decision import OwnRuns
@@ -38,6 +37,7 @@ from teamwright.lab.topology_model import (
     Workload,
     evaluate_topology,
 )
+from teamwright.lab.topology_options import refusal
 from teamwright.values.names import NAME, check_name
 from teamwright.values.text.validation_messages import misfits_of, misfits_text
 from teamwright.values.value import Record, Value

@@ -7,9 +7,9 @@ from typing import Any
 from pydantic import JsonValue
 
 from teamwright.lab.advice import advise
-from teamwright.lab.evaluation_sweep import sweep
 from teamwright.lab.simulation.simulate import simulate
 from teamwright.lab.simulation.trials import spec_of
+from teamwright.lab.topology_sweep import sweep
 from teamwright.server.team_catalogue import Catalogue
 from teamwright.strategies.plan.scheduler import prepare
 from teamwright.teams.manifests.plans import preview_plan

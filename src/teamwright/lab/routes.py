@@ -135,7 +135,7 @@ async def read_recorded_report(server: Server, run_id: str) -> ReadReport:
 @router.post("/evaluate", responses=responses(), dependencies=[MAY_READ])
 async def evaluate_topologies(options: EvaluationRequest) -> dict[str, JsonValue]:
     """Compare topologies for a workload: tokens, pass rate, latency, gates and a recommendation."""
-    from teamwright.lab.evaluation_report import evaluate
+    from teamwright.lab.topology_report import evaluate
 
     return evaluate(**options.model_dump(exclude_none=True)).to_json()
 
@@ -145,7 +145,7 @@ async def sweep_dimensions(
     server: Server, request: Request, visitor: Reader, options: SweepRequest
 ) -> dict[str, JsonValue]:
     """Evaluate every combination of the given values, as rows for heat maps."""
-    from teamwright.lab.evaluation_sweep import sweep_axes
+    from teamwright.lab.topology_sweep import sweep_axes
 
     given = options.model_dump(exclude_none=True)
     cells = sweep_axes(given).cells  # pyright: ignore[reportArgumentType] - checked by the model

@@ -133,7 +133,7 @@ def test_bad_arguments_exit_2_with_what_was_expected(call: Call, arguments: list
 
 
 def test_a_sweep_that_is_refused_as_json_is_not_computed(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delattr("teamwright.lab.evaluation_sweep.compute_cells")
+    monkeypatch.delattr("teamwright.lab.topology_sweep.compute_cells")
     assert call("lab", "evaluate", "--json", "--tasks", "1:30000").code == 2
 
 

@@ -122,8 +122,8 @@ def bundle_plan(plan: Plan, settings: PlannerSettings, topology: str) -> tuple[P
 
 
 def _evaluation(report: TopologyReport) -> str:
-    from teamwright.lab.evaluation_report import section_of
-    from teamwright.lab.evaluation_tables import section_table
+    from teamwright.lab.topology_report import section_of
+    from teamwright.lab.topology_tables import section_table
 
     settings, choice = report.settings, report.recommendation
     head = (

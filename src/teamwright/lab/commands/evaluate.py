@@ -22,10 +22,10 @@ from teamwright.lab.commands.simulate import simulate
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from teamwright.lab.evaluation_options import Options
-    from teamwright.lab.evaluation_report import Comparison, Report
-    from teamwright.lab.evaluation_sweep import SweepOptions
     from teamwright.lab.topology_model import TopologyProfiles
+    from teamwright.lab.topology_options import Options
+    from teamwright.lab.topology_report import Comparison, Report
+    from teamwright.lab.topology_sweep import SweepOptions
 
 MOST_JSON_CELLS = 100_000
 CSV = ".csv"
@@ -143,7 +143,7 @@ def _is_sweep(given: Mapping[str, str], out: Path | None) -> bool:
 
 def _evaluated(given: dict[str, str], profiles: TopologyProfiles) -> tuple[Report | Comparison, list[str]]:
     """The report or the comparison that the options ask for, and the gates that it fails."""
-    from teamwright.lab.evaluation_report import compare, evaluate as evaluated
+    from teamwright.lab.topology_report import compare, evaluate as evaluated
 
     every = {name for name in ("budget", "protocol") if given.get(name) == ALL}
     options = _options({name: value for name, value in given.items() if name not in every})
@@ -156,7 +156,7 @@ def _evaluated(given: dict[str, str], profiles: TopologyProfiles) -> tuple[Repor
 
 def _sweep(given: Mapping[str, str], profiles: TopologyProfiles, out: Path | None, *, json: bool) -> int:
     """Evaluate every combination of the values, and write the summary or the cells."""
-    from teamwright.lab.evaluation_sweep import sweep as swept
+    from teamwright.lab.topology_sweep import sweep as swept
 
     options = cast("SweepOptions", {AXES.get(name, name): one for name, one in given.items()})
     _check_size(options, json)
@@ -207,7 +207,7 @@ def _deliver(found: Report | Comparison, json: bool, out: Path | None) -> None:
 def _check_size(options: SweepOptions, json: bool) -> None:
     """Reject a sweep that is too large for JSON, before it is computed."""
     from teamwright.errors import UsageError
-    from teamwright.lab.evaluation_sweep import sweep_axes
+    from teamwright.lab.topology_sweep import sweep_axes
 
     if json and (cells := sweep_axes(options).cells) > MOST_JSON_CELLS:
         raise UsageError(

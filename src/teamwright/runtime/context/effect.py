@@ -23,7 +23,7 @@ from teamwright.errors import AgentError, AgentTimeout, CallInDoubt, LimitReache
 from teamwright.history.recorded_asks import RecordedCall, recorded_result
 from teamwright.runtime.budget.admission import UNBOUNDED, Admission, Permit
 from teamwright.runtime.context.effect_charges import EffectRecord, InDoubtCall
-from teamwright.runtime.context.turn_outcome import within_cap
+from teamwright.runtime.context.size_caps import within_cap
 from teamwright.runtime.context.workspace import include_writes
 from teamwright.runtime.delivery import waiting_for_provider
 from teamwright.runtime.recorder import remaining_wait

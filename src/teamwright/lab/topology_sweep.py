@@ -13,17 +13,6 @@ from typing import Unpack, cast
 from pydantic import JsonValue
 
 from teamwright.errors import UsageError
-from teamwright.lab.evaluation_options import (
-    AXES,
-    OPTIONS,
-    Axes,
-    Dimensions,
-    Options,
-    axes_from,
-    inputs_of,
-    settings_from,
-)
-from teamwright.lab.evaluation_report import Row, row_of
 from teamwright.lab.topology_model import (
     TOPOLOGIES,
     BudgetLevel,
@@ -37,6 +26,17 @@ from teamwright.lab.topology_model import (
     evaluate_topology,
     recommend,
 )
+from teamwright.lab.topology_options import (
+    AXES,
+    OPTIONS,
+    Axes,
+    Dimensions,
+    Options,
+    axes_from,
+    inputs_of,
+    settings_from,
+)
+from teamwright.lab.topology_report import Row, row_of
 
 Cell = str | int | float | bool | None
 
@@ -170,7 +170,7 @@ class Sweep:
         return {"inputs": inputs, "cells": len(self), "results": [_row_json(row) for row in self.rows()]}
 
     def __str__(self) -> str:
-        from teamwright.lab.evaluation_tables import sweep_text
+        from teamwright.lab.topology_tables import sweep_text
 
         return sweep_text(self)
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, cast
 from teamwright.values.text.display import NOTHING, count_text, number_text
 
 if TYPE_CHECKING:
-    from teamwright.lab.evaluation_report import Comparison, Difference, FigureChange, Report, Row, Section
-    from teamwright.lab.evaluation_sweep import Sweep
     from teamwright.lab.topology_model import BudgetLevel, EvaluationSettings, Topology
+    from teamwright.lab.topology_report import Comparison, Difference, FigureChange, Report, Row, Section
+    from teamwright.lab.topology_sweep import Sweep
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,8 @@ from typing import cast
 import pytest
 
 from teamwright.errors import UsageError
-from teamwright.lab.evaluation_options import AXES, FIELDS, Dimensions, Options, axes_from, inputs_of, settings_from
 from teamwright.lab.topology_model import EvaluationSettings, Gates
+from teamwright.lab.topology_options import AXES, FIELDS, Dimensions, Options, axes_from, inputs_of, settings_from
 
 
 def test_options_and_inputs_have_the_same_names() -> None:

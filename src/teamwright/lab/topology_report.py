@@ -13,7 +13,6 @@ from typing import Unpack
 from pydantic import JsonValue
 
 from teamwright.errors import UsageError
-from teamwright.lab.evaluation_options import BUDGET_LEVELS, Options, inputs_of, settings_from
 from teamwright.lab.topology_model import (
     TOPOLOGIES,
     BudgetLevel,
@@ -28,6 +27,7 @@ from teamwright.lab.topology_model import (
     TopologyReport,
     evaluate as evaluate_settings,
 )
+from teamwright.lab.topology_options import BUDGET_LEVELS, Options, inputs_of, settings_from
 from teamwright.values.value import Record
 
 
@@ -183,7 +183,7 @@ class Report:
         return found
 
     def __str__(self) -> str:
-        from teamwright.lab.evaluation_tables import report_text
+        from teamwright.lab.topology_tables import report_text
 
         return report_text(self)
 
@@ -331,7 +331,7 @@ class Comparison:
         return found
 
     def __str__(self) -> str:
-        from teamwright.lab.evaluation_tables import comparison_text
+        from teamwright.lab.topology_tables import comparison_text
 
         return comparison_text(self)
 

@@ -9,7 +9,6 @@ from hypothesis import given, strategies as st
 
 from teamwright.errors import UsageError
 from teamwright.lab import compare, evaluate
-from teamwright.lab.evaluation_report import COMPARED, Report
 from teamwright.lab.topology_model import (
     PREFERENCES,
     BudgetLevel,
@@ -19,6 +18,7 @@ from teamwright.lab.topology_model import (
     Topology,
     Workload,
 )
+from teamwright.lab.topology_report import COMPARED, Report
 
 ROW = [
     "topology", "participants", "model_tier", "tasks_per_worker", "degradation_applied", "degradation_actions",

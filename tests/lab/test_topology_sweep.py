@@ -14,8 +14,6 @@ from hypothesis import given, settings, strategies as st
 
 from teamwright.errors import UsageError
 from teamwright.lab import evaluate, sweep
-from teamwright.lab.evaluation_options import AXES
-from teamwright.lab.evaluation_sweep import COLUMNS, COMMON, Sweep, SweepOptions
 from teamwright.lab.topology_model import (
     TOPOLOGIES,
     BudgetLevel,
@@ -26,6 +24,8 @@ from teamwright.lab.topology_model import (
     TopologyProfiles,
     Workload,
 )
+from teamwright.lab.topology_options import AXES
+from teamwright.lab.topology_sweep import COLUMNS, COMMON, Sweep, SweepOptions
 
 
 def some(values: object, most: int = 2) -> st.SearchStrategy[list[Any]]:
