@@ -83,6 +83,20 @@ def test_nothing_of_the_machine_is_used_without_a_permission(given: Manifest, op
     assert option in refused(given)
 
 
+def test_a_key_is_not_sent_to_a_model_that_has_the_name_of_a_fallback() -> None:
+    team = {"members": ["a"], "fallback": "main", "sandbox": {"env": {"GREETING": "${OPENAI_API_KEY}"}}}
+    agents = {"a": {"model": "main"}, "main": {"model": "main"}}
+    given = manifest(models={"main": "openai:gpt-5"}, agents=agents, teams={"t": team})
+    allow = Permissions.read(["env:GREETING"], [])
+    assert "OPENAI_API_KEY" in str(refused(given, allow))
+
+
+def test_only_guardrails_are_functions_below_a_check() -> None:
+    assert refused(manifest({"model": MODEL, "check": {"input": "os:system"}})) == ["--allow module:os"]
+    plan = {"strategy": "dag", "members": ["a"], "options": {"roles": {"check": {"instructions": "Note: be strict"}}}}
+    assert refused(manifest(agents={"a": {"model": MODEL}}, teams={"t": plan})) == []
+
+
 def test_models_and_travelling_files_need_no_permission() -> None:
     assert (
         refused(manifest({"model": "scripted:replies/one.yaml", "output_schema": {"command": "x", "env": {"a": 1}}}))

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from pkgutil import iter_modules
 from shlex import quote
-from typing import NamedTuple, Self
+from typing import NamedTuple, Self, get_args
 
 from pydantic import JsonValue
 
@@ -20,6 +20,7 @@ from teamwright.errors import ManifestError, NotResumable, UsageError
 from teamwright.teams.manifests.environment_variables import resolve_secrets
 from teamwright.teams.manifests.manifest_loader import LOCAL, relocate
 from teamwright.teams.manifests.variable_checks import PROMPT, destinations, variable_uses
+from teamwright.values.events.agent import Check
 from teamwright.values.provider_keys import (
     ALLOW_HOSTS,
     PROVIDER_KEYS,
@@ -195,7 +196,8 @@ def _uses(data: JsonValue, key: str = "") -> Iterator[_Use]:
                     yield from _programs(value)
                 if name == SHELL and isinstance(value, dict):
                     yield _Use("program", "sh")
-                if (name in IMPORT_PATHS or key == "check") and isinstance(value, str) and ":" in value:
+                is_guardrail = key == "check" and name in get_args(Check)
+                if (name in IMPORT_PATHS or is_guardrail) and isinstance(value, str) and ":" in value:
                     yield _Use("module", value.partition(":")[0])
                 yield from _uses(value, name)
         case list():

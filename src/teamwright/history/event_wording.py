@@ -244,9 +244,9 @@ def _note_of_recovery(event: Event) -> str | None:
         case agent.AgentModeRefused(model=model, refused=refused, mode=mode):
             return f"{model} takes no answers in the mode {' or '.join(refused)}; asked in the mode {mode} instead"
         case agent.AgentChecked(check=check, verdict="mended"):
-            return f"check_{check} replaced the text"
+            return f"the check of the {check} replaced the text"
         case agent.AgentChecked(check=check, verdict=verdict, text=text):
-            return f"check_{check} {verdict}: {text}"
+            return f"the check of the {check} {verdict}: {text}"
         case _:
             return None
 

@@ -23,6 +23,8 @@ def test_a_function_has_no_field_of_a_model(tmp_path: Path, name: str) -> None:
     problem = only_problem(tmp_path, text)
     assert problem.message == f"agent 'a' is a function, which has no {name!r}"
     assert problem.column == text.index(f" {name}:") + 2
+    other = {"check": "check it in the function itself", "memory": "remove it"}
+    assert problem.suggestion == other.get(name, f"remove {name!r}")
     with pytest.raises(UsageError, match=f"The agent 'a' is a function, which has no {name!r}"):
         FunctionAgent("a", str, **{name: None})  # pyright: ignore[reportArgumentType]
 

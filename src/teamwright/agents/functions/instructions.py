@@ -255,7 +255,9 @@ class Guardrails:
         async def call(_: Attempt) -> Returned:
             values = turn_context(self._agent, turn, ctx)
             return Returned(
-                self._to_json(name, await call_off_loop(function, f"{name} of {self._agent!r}", text, values))
+                self._to_json(
+                    check, await call_off_loop(function, f"The {check} check of {self._agent!r}", text, values)
+                )
             )
 
         effect = Effect(kind="function", name=name, request=digest(name, text), call=call)
@@ -265,7 +267,7 @@ class Guardrails:
             await ctx.emit(AgentChecked(check=check, verdict=verdict.kind, text=said))
         return Warn(f"{self._agent}: {verdict.text}") if isinstance(verdict, Warn) else verdict
 
-    def _to_json(self, name: str, verdict: object) -> JsonValue:
+    def _to_json(self, check: Check, verdict: object) -> JsonValue:
         match verdict:
             case None:
                 return None
@@ -277,8 +279,8 @@ class Guardrails:
                 return {kind: text}
             case _:
                 raise AgentError(
-                    f"{name} of {self._agent!r} must return Refuse(reason), Mend(text), Warn(text) or None, and"
-                    f" returned {verdict!r:.200}"
+                    f"The {check} check of {self._agent!r} must return Refuse(reason), Mend(text), Warn(text) or None,"
+                    f" and returned {verdict!r:.200}"
                 )
 
 

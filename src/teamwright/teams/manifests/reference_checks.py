@@ -60,7 +60,7 @@ def check_unused_fields(agent: Declaration, report: ProblemReport) -> None:
     for name in fields.entries:
         if name not in unused:
             continue
-        hint = "check it in the function itself" if name.startswith("check_") else f"remove {name!r}"
+        hint = "check it in the function itself" if name == "check" else f"remove {name!r}"
         report.problem(fields.key_place(name), f"{agent.words} is {NOUNS[kind]}, which has no {name!r}", hint)
     if kind != "model":
         _check_tools(agent, kind, report)

@@ -335,7 +335,9 @@ def _receivers(fields: Mapping[str, JsonValue], models: Mapping[str, JsonValue])
     if (program := program_of(fields.get("command"))) is not None:
         yield Destination("program", program)
         return
-    named = [fields.get(name) for name in ("model", "economy", "stronger", "fallback")]
+    named = [fields.get(name) for name in ("model", "economy", "stronger")]
+    if isinstance(fallback := fields.get("fallback"), dict):  # else the name of an agent or a team
+        named.append(fallback)
     if "model" in fields:
         named += [name for name in ("economy", "stronger") if name not in fields and name in models]
     for model in named:

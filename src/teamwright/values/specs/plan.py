@@ -58,12 +58,16 @@ class Roster(NamedTuple):
         return tuple(name for name in dict.fromkeys(self.members) if name != self.lead)
 
 
+Capability = Annotated[str, Field(min_length=1)]
+"""What a member declares that it can do."""
+
+
 class Role(Value):
     """What a step needs from the member that works on it. One with the required capabilities is bound to it."""
 
     description: str = Field(default="", description="what the role is for; a planner reads it")
     instructions: str = Field(default="", description="stand before the task of each of its steps")
-    capabilities: Annotated[str, Field(min_length=1)] | tuple[str, ...] = Field(
+    capabilities: Capability | tuple[Capability, ...] = Field(
         default=(), description="a capability, or several, that the member must declare"
     )
     agent: MemberName | None = Field(default=None, description="the member; by default one that fits")
