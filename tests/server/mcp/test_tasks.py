@@ -387,7 +387,7 @@ class Alone:
 async def test_a_client_that_comes_back_for_a_task_keeps_its_run(
     tmp_path: Path, teams: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("teamwright.server.driven_runs.RETURN_SECONDS", 0.2)
+    monkeypatch.setattr("teamwright.server.driven_runs.RETURN_SECONDS", 2.0)
     call = {"name": "held", "arguments": {"task": "Go"}, "_meta": {"teamwright/idempotency-key": "k"}}
     async with serving(MemoryJournal(), tmp_path, [teams]) as server:
         http = server.client("run")
@@ -396,7 +396,7 @@ async def test_a_client_that_comes_back_for_a_task_keeps_its_run(
             await Wire(http, takes_tasks=False).send("tools/call", call)
         http.timeout = PATIENCE
         task = (await Wire(http).call("tools/call", **call))["taskId"]
-        await anyio.sleep(0.6)
+        await anyio.sleep(2.4)
         assert (await Wire(http).call("tasks/get", taskId=task))["status"] == "working"
 
 
