@@ -79,7 +79,7 @@ COVERED_BY = {
     "server/error_statuses.py": "server/routes/test_runs.py",
     "lab/simulation/replay.py": "lab/simulation/test_what_if.py",
     "__main__.py": "cli/test_entry.py",
-    "strategies/plan/step_board.py": "strategies/plan/test_plan_run.py",
+    "strategies/plan/steps/step_board.py": "strategies/plan/test_plan_run.py",
     "_lazy.py": "test_facades.py",
     "agents/model/turn.py": "agents/model/test_agent.py",
     "agents/sandbox.py": "agents/test_sandbox_back_ends.py",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from teamwright.agents.evaluators import criteria_problems
-from teamwright.strategies.plan.step_options import declaration_problems
+from teamwright.strategies.plan.steps.step_options import declaration_problems
 from teamwright.values.specs.evaluation import Criterion, Evaluate
 
 NO_SCHEMA = Criterion(id="data", output_schema={"$ref": "http://elsewhere/schema"})

@@ -6,7 +6,7 @@ from typing import get_args
 
 import pytest
 
-from teamwright.strategies.plan.step_work import STATES
+from teamwright.strategies.plan.steps.step_work import STATES
 from teamwright.values.events.team import LifeState
 from teamwright.values.specs.plan import PlanStatus, StepStatus
 from tools.plan_tables import PAGE, presets, tables, with_tables

@@ -12,7 +12,7 @@ from teamwright import load_team
 from teamwright.errors import ManifestError, Refused
 from teamwright.experts.presets import Expert
 from teamwright.history.kpis import kpis_of
-from teamwright.strategies.plan.step_options import has_evaluated_steps, without_evaluation
+from teamwright.strategies.plan.steps.step_options import has_evaluated_steps, without_evaluation
 from teamwright.strategies.protocol import Members, Settings, Strategy
 from teamwright.teams.team import Team
 from teamwright.testing.strategy import StrategyConformance

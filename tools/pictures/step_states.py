@@ -1,6 +1,6 @@
 """The states of a step of an expert team, drawn from the table of moves that every run obeys."""
 
-from teamwright.strategies.plan.step_work import FINAL_STATES, MOVES, STATES, StepState
+from teamwright.strategies.plan.steps.step_work import FINAL_STATES, MOVES, STATES, StepState
 from tools.pictures.svg import (
     AMBER,
     BLUE,

@@ -16,9 +16,9 @@ from msgspec.structs import replace
 from pydantic import JsonValue, TypeAdapter
 
 from teamwright.agents.agent import Agent, Context
-from teamwright.strategies.plan.crew import Entries
 from teamwright.strategies.plan.planned_steps import Lenient
-from teamwright.strategies.plan.step_work import Work
+from teamwright.strategies.plan.steps.crew import Entries
+from teamwright.strategies.plan.steps.step_work import Work
 from teamwright.strategies.reply_parsing import ParseFailure, read_answer
 from teamwright.strategies.team_conversation import BUDGET
 from teamwright.values.events.team import TeamMerged, TeamReplyRejected

@@ -18,7 +18,7 @@ from teamwright.journal.protocol import Journal, damaged
 from teamwright.lab.simulation.simulated_agents import RIGHT, WRONG, Learnt
 from teamwright.lab.simulation.trials import average_tokens, messages_in
 from teamwright.lab.topology_model import TOPOLOGY_NAMES, Protocol, Topology
-from teamwright.strategies.plan.step_options import STEPS
+from teamwright.strategies.plan.steps.step_options import STEPS
 from teamwright.values.events.agent import AgentCalled, AgentCallFailed, AgentReturned
 from teamwright.values.events.event import Event, fold
 from teamwright.values.events.run import RunEnded, RunStarted

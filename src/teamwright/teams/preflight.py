@@ -126,7 +126,7 @@ def _check_fallbacks(agents: Iterable[Agent]) -> None:
 
 def _check_keys(team: Team) -> None:
     """Raise `ManifestError` if comparing the owned keys of all nested teams would take quadratic time."""
-    from teamwright.strategies.plan.step_options import owned_keys
+    from teamwright.strategies.plan.steps.step_options import owned_keys
 
     keys = [key for one in team.roster.teams for key in owned_keys(one.strategy, one.settings)]
     if problem := wildcards_problem(keys):

@@ -16,7 +16,7 @@ from teamwright.strategies.plan import bound_plan
 from teamwright.strategies.plan.bound_roles import NO_ROLE
 from teamwright.strategies.plan.options import FailureLadder, PlanOptions
 from teamwright.strategies.plan.rounds import WorkerPool
-from teamwright.strategies.plan.step_work import StepAssignment
+from teamwright.strategies.plan.steps.step_work import StepAssignment
 from teamwright.teams.team import Team
 from teamwright.values.events.team import TeamStepCompleted
 from teamwright.values.specs.evaluation import Evaluate

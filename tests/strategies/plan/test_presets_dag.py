@@ -14,7 +14,7 @@ from teamwright.errors import ManifestError, Refused
 from teamwright.runtime.engine import Engine
 from teamwright.strategies.plan.options import PlanOptions
 from teamwright.strategies.plan.schedule import StepGraph, StepNode
-from teamwright.strategies.plan.step_options import template_flaws
+from teamwright.strategies.plan.steps.step_options import template_flaws
 from teamwright.teams.team import Team
 from teamwright.teams.team_loader import load_team
 from teamwright.values.events.event import Event

@@ -17,7 +17,7 @@ from rich.cells import cell_len, set_cell_size
 
 from teamwright.agents.agent import judges_of
 from teamwright.cli.terminal.output import clean
-from teamwright.strategies.plan.step_options import evaluated_steps
+from teamwright.strategies.plan.steps.step_options import evaluated_steps
 from teamwright.strategies.protocol import Arrow, Diagram, Members, Node, description_line
 from teamwright.teams.team import Team
 from teamwright.values.text.display import cut

@@ -28,7 +28,7 @@ from teamwright.agents.effect import Attempt, Effect, Returned
 from teamwright.agents.prices_and_tokenizers import cost_of, rate_of
 from teamwright.agents.settings import policy_from_spec
 from teamwright.errors import AgentError, AgentTimeout, RateLimited, ServiceError, UsageError
-from teamwright.strategies.plan.step_options import without_evaluation
+from teamwright.strategies.plan.steps.step_options import without_evaluation
 from teamwright.teams.team import Team
 from teamwright.values.events.agent import EffectKind
 from teamwright.values.key import request_place

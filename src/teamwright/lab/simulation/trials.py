@@ -25,7 +25,7 @@ from teamwright.lab.simulation.simulated_agents import RIGHT, Simulator, bounded
 from teamwright.lab.topology_model import Topology
 from teamwright.runtime.engine import Engine
 from teamwright.strategies.plan.options import ANSWER
-from teamwright.strategies.plan.step_options import STEPS
+from teamwright.strategies.plan.steps.step_options import STEPS
 from teamwright.strategies.protocol import Settings
 from teamwright.strategies.registry import find_strategy, named_agents, strategy_names
 from teamwright.teams.builder import Builder

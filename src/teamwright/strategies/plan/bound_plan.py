@@ -11,8 +11,8 @@ from teamwright.strategies.plan.bound_roles import NO_ROLE, BoundRole, RoleBindi
 from teamwright.strategies.plan.options import FailureLadder, PlanOptions, has_states
 from teamwright.strategies.plan.plan_check import EMPTY, own_judge_text, own_judges, steps_flaws
 from teamwright.strategies.plan.state import PlanState
-from teamwright.strategies.plan.step_options import EVALUATE, STEPS, declaration_problems, evaluator_among
-from teamwright.strategies.plan.step_work import StepAssignment
+from teamwright.strategies.plan.steps.step_options import EVALUATE, STEPS, declaration_problems, evaluator_among
+from teamwright.strategies.plan.steps.step_work import StepAssignment
 from teamwright.strategies.plan.versions import PresentMembers
 from teamwright.strategies.protocol import Issue, Members
 from teamwright.values.specs.evaluation import Evaluate

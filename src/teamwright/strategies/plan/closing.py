@@ -18,9 +18,9 @@ from teamwright.strategies.plan.rounds import Floor, Lead
 from teamwright.strategies.plan.schedule import StepGraph
 from teamwright.strategies.plan.scheduler import nodes_of
 from teamwright.strategies.plan.state import NOTICE, PlanState
-from teamwright.strategies.plan.step_board import StepBoard
-from teamwright.strategies.plan.step_runner import StepRunner
-from teamwright.strategies.plan.step_work import StepAssignment
+from teamwright.strategies.plan.steps.step_board import StepBoard
+from teamwright.strategies.plan.steps.step_runner import StepRunner
+from teamwright.strategies.plan.steps.step_work import StepAssignment
 from teamwright.strategies.reply_parsing import ParseFailure
 from teamwright.strategies.team_conversation import BUDGET, OWN_REASONS, TeamConversation, is_unaffordable
 from teamwright.values.events.team import TeamPlanStatus

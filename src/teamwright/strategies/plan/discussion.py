@@ -17,9 +17,9 @@ from teamwright.agents.agent import Agent, Context
 from teamwright.strategies.part_results import WORK
 from teamwright.strategies.plan.rounds import Floor, Lead, Round, WorkerPool, forwarded_limits, rounds_of
 from teamwright.strategies.plan.state import PlanState
-from teamwright.strategies.plan.step_board import StepInput
-from teamwright.strategies.plan.step_runner import StepRunner
-from teamwright.strategies.plan.step_work import StepAssignment, Work
+from teamwright.strategies.plan.steps.step_board import StepInput
+from teamwright.strategies.plan.steps.step_runner import StepRunner
+from teamwright.strategies.plan.steps.step_work import StepAssignment, Work
 from teamwright.strategies.protocol import introduction
 from teamwright.values.events.team import TeamHandoff, TeamMessage, TeamMessageSent
 from teamwright.values.specs.plan import Step

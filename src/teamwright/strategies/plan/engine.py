@@ -22,14 +22,14 @@ from teamwright.strategies.plan.bound_plan import (
 )
 from teamwright.strategies.plan.bound_roles import effective_roles, possible_members, role_of_step, steps_of_roles
 from teamwright.strategies.plan.closing import ANSWER_KEY, closer_of
-from teamwright.strategies.plan.crew import merge_port
 from teamwright.strategies.plan.options import ANSWER, LEAD, PlanOptions, options_with
 from teamwright.strategies.plan.plan_check import own_judges, steps_flaws
 from teamwright.strategies.plan.plan_run import SCOPE, PlanRun
 from teamwright.strategies.plan.planned_steps import example_answer
 from teamwright.strategies.plan.schedule import StepGraph
 from teamwright.strategies.plan.scheduler import nodes_of
-from teamwright.strategies.plan.step_options import EVALUATE
+from teamwright.strategies.plan.steps.crew import merge_port
+from teamwright.strategies.plan.steps.step_options import EVALUATE
 from teamwright.strategies.plan.versions import edit_problem
 from teamwright.strategies.protocol import (
     STEERABLE,

@@ -24,7 +24,6 @@ from teamwright.strategies.plan.change import (
     route_change,
 )
 from teamwright.strategies.plan.closing import PlanAnswer, closer_of
-from teamwright.strategies.plan.crew import StepCrew
 from teamwright.strategies.plan.options import own_key
 from teamwright.strategies.plan.plan_check import task_template
 from teamwright.strategies.plan.planned_steps import (
@@ -37,7 +36,8 @@ from teamwright.strategies.plan.planned_steps import (
 )
 from teamwright.strategies.plan.planner import AskChange, Planner, Progress, change_problems_of_model
 from teamwright.strategies.plan.state import NOTICE, PlanState
-from teamwright.strategies.plan.step_runner import Then
+from teamwright.strategies.plan.steps.crew import StepCrew
+from teamwright.strategies.plan.steps.step_runner import Then
 from teamwright.strategies.plan.versions import open_steps
 from teamwright.strategies.reply_parsing import ParseFailure
 from teamwright.values.events.team import TeamDecided, TeamPlanProposed

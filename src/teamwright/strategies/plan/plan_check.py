@@ -8,7 +8,7 @@ from teamwright.errors import nearest
 from teamwright.strategies.expressions import Template, literal_template
 from teamwright.strategies.plan.options import ANSWER, PlanOptions
 from teamwright.strategies.plan.schedule import MOST_SUGGESTIONS
-from teamwright.strategies.plan.step_options import (
+from teamwright.strategies.plan.steps.step_options import (
     STEP_VARIABLES,
     STEPS,
     plan_flaws,

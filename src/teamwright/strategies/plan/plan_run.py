@@ -11,12 +11,12 @@ from teamwright.errors import AgentTimeout
 from teamwright.strategies.plan.bound_plan import plan_problems_of
 from teamwright.strategies.plan.bound_roles import steps_of_roles
 from teamwright.strategies.plan.closing import PlanAnswer, planning_outcome
-from teamwright.strategies.plan.crew import StepCrew
 from teamwright.strategies.plan.options import PlanOptions, own_key
 from teamwright.strategies.plan.plan_changes import SCOPE, PlanChanges, confirm_plan
 from teamwright.strategies.plan.planned_steps import ReadSteps
 from teamwright.strategies.plan.planner import Planner
 from teamwright.strategies.plan.state import PlanState
+from teamwright.strategies.plan.steps.crew import StepCrew
 from teamwright.strategies.plan.versions import PlanVersions, PresentMembers
 from teamwright.strategies.protocol import Members, Task
 from teamwright.values.events.team import LifeState, TeamLife, TeamPlanned

@@ -20,9 +20,9 @@ from teamwright.strategies.plan.bound_roles import has_capability
 from teamwright.strategies.plan.options import own_key
 from teamwright.strategies.plan.schedule import batch_envelopes
 from teamwright.strategies.plan.state import PlanState
-from teamwright.strategies.plan.step_board import StepInput
-from teamwright.strategies.plan.step_runner import Prelude, StepRunner
-from teamwright.strategies.plan.step_work import StepAssignment, Work
+from teamwright.strategies.plan.steps.step_board import StepInput
+from teamwright.strategies.plan.steps.step_runner import Prelude, StepRunner
+from teamwright.strategies.plan.steps.step_work import StepAssignment, Work
 from teamwright.strategies.protocol import Task
 from teamwright.values.events.team import TeamMessageSent
 from teamwright.values.specs.manifest import JsonSchema

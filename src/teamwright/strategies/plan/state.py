@@ -13,7 +13,7 @@ from teamwright.strategies.part_results import PartResults
 from teamwright.strategies.plan.bound_roles import effective_roles
 from teamwright.strategies.plan.options import ANSWER, PlanOptions
 from teamwright.strategies.plan.planned_steps import StepForm
-from teamwright.strategies.plan.step_board import StepOutputs, as_message
+from teamwright.strategies.plan.steps.step_board import StepOutputs, as_message
 from teamwright.strategies.plan.versions import PlanVersions, PresentMembers
 from teamwright.strategies.protocol import Members, Task
 from teamwright.strategies.reply_parsing import ParseFailure

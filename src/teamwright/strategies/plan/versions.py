@@ -27,7 +27,7 @@ from teamwright.strategies.plan.change import (
     without_expert,
 )
 from teamwright.strategies.plan.options import PlanOptions
-from teamwright.strategies.plan.step_options import plan_flaws, template_flaws
+from teamwright.strategies.plan.steps.step_options import plan_flaws, template_flaws
 from teamwright.strategies.protocol import Members
 from teamwright.values.events.team import TeamLife, TeamPlanChanged, TeamPlanStatus
 from teamwright.values.people import AddMember, EditPlan, RemoveMember, RestorePlan, StopStep, TeamChange, Tell

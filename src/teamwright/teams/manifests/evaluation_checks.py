@@ -16,7 +16,7 @@ from teamwright.agents.json_schema import schema_fault
 from teamwright.agents.review import same_model_text
 from teamwright.documents.nodes import Fields, Items, Node, Place, ProblemReport, Scalar, place_at, plain, shown
 from teamwright.errors import MissingExtra, UnknownName
-from teamwright.strategies.plan.step_options import EVALUATE, STEPS
+from teamwright.strategies.plan.steps.step_options import EVALUATE, STEPS
 from teamwright.teams.manifests.declarations import OPTIONS, Declaration, Declarations
 from teamwright.teams.manifests.team_checks import check_reference
 from teamwright.values.specs.evaluation import RUBRIC, Evaluate

@@ -36,7 +36,7 @@ from teamwright.strategies.plan.engine import Dag, Single, StarTeam
 from teamwright.strategies.plan.options import PlanOptions
 from teamwright.strategies.plan.schedule import Fault
 from teamwright.strategies.plan.scheduler import PlannerSettings, plan_faults
-from teamwright.strategies.plan.step_options import STEPS
+from teamwright.strategies.plan.steps.step_options import STEPS
 from teamwright.strategies.registry import find_strategy
 from teamwright.teams.manifests.declarations import SECTIONS, Declaration, Declarations
 from teamwright.values.names import suggest_name

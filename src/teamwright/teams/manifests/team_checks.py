@@ -33,7 +33,7 @@ from teamwright.documents.nodes import (
 )
 from teamwright.documents.schema_check import SchemaCheck
 from teamwright.errors import UsageError, a
-from teamwright.strategies.plan.step_options import owned_keys
+from teamwright.strategies.plan.steps.step_options import owned_keys
 from teamwright.strategies.protocol import TALKS, Issue, Members, Settings, Strategy
 from teamwright.strategies.registry import (
     NamedAgent,

@@ -9,7 +9,7 @@ import pytest
 
 from teamwright import load_team
 from teamwright.errors import ManifestError, UsageError
-from teamwright.strategies.plan.step_options import has_evaluated_steps, without_evaluation
+from teamwright.strategies.plan.steps.step_options import has_evaluated_steps, without_evaluation
 from teamwright.strategies.protocol import Settings
 from teamwright.teams.team import Team
 from teamwright.values.events.team import TeamEvaluationResult

@@ -7,7 +7,7 @@ from itertools import product
 import pytest
 
 from teamwright.errors import IllegalMove
-from teamwright.strategies.plan.step_work import FINAL_STATES, MOVES, STATES, StepMachine, StepState, team_state
+from teamwright.strategies.plan.steps.step_work import FINAL_STATES, MOVES, STATES, StepMachine, StepState, team_state
 
 LEGAL = {
     ("idle", "planning"),

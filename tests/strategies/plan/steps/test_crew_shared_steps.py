@@ -7,7 +7,7 @@ from typing import Any
 from teamwright.errors import Refused
 from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.runtime.engine import Engine
-from teamwright.strategies.plan.crew import ASSEMBLE
+from teamwright.strategies.plan.steps.crew import ASSEMBLE
 from teamwright.values.events.team import TeamPlanChanged
 from teamwright.values.turns.turn import Turn
 from tests.kit.collaboration import SPLIT, collaboration, deciding, facts, steps_of

@@ -108,7 +108,7 @@ async def calls_of(size: int) -> int:
     """The number of calls in the strategy's files for a wide and a long graph of this size."""
     count = 0
     own = (
-        "strategies/plan/step_runner.py",
+        "strategies/plan/steps/step_runner.py",
         "strategies/part_results.py",
         "strategies/plan/schedule.py",
         "strategies/plan/dag.py",

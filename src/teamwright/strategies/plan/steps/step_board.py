@@ -17,7 +17,7 @@ from teamwright.strategies.expressions import Template
 from teamwright.strategies.part_results import FailurePolicy, PartResults, result_of
 from teamwright.strategies.plan.options import PlanOptions
 from teamwright.strategies.plan.schedule import StepGraph
-from teamwright.strategies.plan.step_work import (
+from teamwright.strategies.plan.steps.step_work import (
     NOTHING_FOUND,
     Crew,
     FinalState,

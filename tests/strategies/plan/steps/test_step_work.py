@@ -15,7 +15,7 @@ from teamwright.agents.evaluators import EVALUATOR, Evaluator
 from teamwright.errors import InvalidRequest, Refused
 from teamwright.experts.rubric import Rubric
 from teamwright.journal.in_memory_journal import MemoryJournal
-from teamwright.strategies.plan.step_work import states_nothing_found
+from teamwright.strategies.plan.steps.step_work import states_nothing_found
 from teamwright.teams.team import Team
 from teamwright.values.events.event import Event
 from teamwright.values.events.team import TeamHandoff, TeamStepCompleted, TeamStepFailed
@@ -41,7 +41,7 @@ class CrashingEvaluator(Evaluator):
         raise ZeroDivisionError
 
 
-CRASH = {"evaluator": "tests.strategies.plan.test_step_work:CrashingEvaluator"}
+CRASH = {"evaluator": "tests.strategies.plan.steps.test_step_work:CrashingEvaluator"}
 NEVER = {"criteria": [{"id": "never", "contains": "no such text"}]}
 STEPS: list[dict[str, Any]] = [{"id": "a"}, {"id": "b"}, {"id": "c", "needs": ["a", "b"]}]
 

@@ -19,7 +19,7 @@ from teamwright.agents.review import REVIEW_EXCEEDED, EvaluationRounds
 from teamwright.errors import AgentTimeout, IllegalMove
 from teamwright.strategies.part_results import WORK
 from teamwright.strategies.plan.options import FailureLadder
-from teamwright.strategies.plan.step_options import LAST_RUNGS, TIERS, Climb, Helpers
+from teamwright.strategies.plan.steps.step_options import LAST_RUNGS, TIERS, Climb, Helpers
 from teamwright.strategies.team_conversation import BUDGET
 from teamwright.values.events.team import FailureRung, TeamHandoff, TeamStepAssigned, TeamStepCompleted, TeamStepFailed
 from teamwright.values.limits import ClosingAsk

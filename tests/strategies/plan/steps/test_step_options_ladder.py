@@ -9,7 +9,7 @@ import pytest
 from teamwright.agents.agent import Agent, Policy
 from teamwright.errors import InvalidValue
 from teamwright.strategies.plan.options import FailureLadder, PlanOptions
-from teamwright.strategies.plan.step_options import Climb
+from teamwright.strategies.plan.steps.step_options import Climb
 from teamwright.values.specs.plan import Step
 from teamwright.values.turns.turn import Failure
 from tests.kit.members import FakeMembers

@@ -21,7 +21,7 @@ from teamwright.strategies.part_results import PartWork
 from teamwright.strategies.plan.options import own_key
 from teamwright.strategies.plan.schedule import StepGraph, critical_path_lengths
 from teamwright.strategies.plan.scheduler import Claim, LockTable, nodes_of
-from teamwright.strategies.plan.step_board import StepInput, StepOutputs
+from teamwright.strategies.plan.steps.step_board import StepInput, StepOutputs
 from teamwright.values.events.team import StepHeldUp
 from teamwright.values.specs.plan import Step, StepStatus
 from teamwright.values.turns.turn import Failure, Turn

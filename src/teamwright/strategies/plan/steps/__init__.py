@@ -1,0 +1,1 @@
+"""The steps of a plan at work: who works on each, how far it is, and what follows when it fails."""
