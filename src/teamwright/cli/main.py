@@ -139,9 +139,7 @@ def commands(words: str = "") -> TyperGroup:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     groups = {"": app}
-    for one, path in _all_commands().items():
-        if not f"{one} ".startswith(f"{words} ".lstrip()):
-            continue
+    for one, path in (_named_by(words) if words else _all_commands()).items():
         group, _, name = one.rpartition(" ")
         if group not in groups:
             groups[group] = typer.Typer(help=GROUPS[group], no_args_is_help=True, rich_markup_mode=None)
@@ -161,11 +159,16 @@ def _all_commands() -> dict[str, str]:
     return {**COMMANDS, **{words: path for wing in find_wings() for words, path in wing.commands.items()}}
 
 
+def _named_by(words: str) -> dict[str, str]:
+    """The command of these words, or the commands of a group."""
+    return {one: path for one, path in _all_commands().items() if f"{one} ".startswith(f"{words} ")}
+
+
 def _command_words(given: Sequence[str]) -> str:
     """Return the words at the beginning of the arguments that name a command or a group; none if they name neither."""
     for count in (2, 1):
         words = " ".join(given[:count])
-        if len(given) >= count and any(f"{one} ".startswith(f"{words} ") for one in _all_commands()):
+        if len(given) >= count and _named_by(words):
             return words
     return ""
 

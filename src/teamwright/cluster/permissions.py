@@ -35,8 +35,8 @@ from teamwright.values.text.secrets import SCHEMAS
 COMMAND, TOOLS = "command", "tools"
 KINDS = ("module", "program", "env")
 """What `worker --allow KIND:NAME` names."""
-IMPORT_PATHS = frozenset(("function", "python", "check", "evaluator", "strategy"))
-"""Fields that may name a Python function or class as `module:name`, as those of a `check` do."""
+IMPORT_PATHS = frozenset(("function", "check", "evaluator", "strategy"))
+"""Fields that may name a Python function or class as `module:name`; so may the guardrails below `check`."""
 _SECTIONS = {"agents": "agent", "teams": "team", "models": "model", "tools": "tool"}
 
 

@@ -1,7 +1,8 @@
 """When a failed call is tried again, how often and after how long: the policy of an agent, its defaults, and the rule.
 
-A retry is decided by the kind of an error, never by its text. Records keep the kind, so a replay decides the same. A
-status of HTTP or an exception of a client becomes a kind in `agents/model/error_kinds.py`.
+A team sets the policy for its members, and what follows once the retries are used up. A retry is decided by the kind of
+an error, never by its text. Records keep the kind, so a replay decides the same. A status of HTTP or an exception of a
+client becomes a kind in `agents/model/error_kinds.py`.
 """
 
 from __future__ import annotations
