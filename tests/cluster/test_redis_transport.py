@@ -11,6 +11,7 @@ from typing import cast
 
 import pytest
 from redis.asyncio import Redis
+from redis.asyncio.client import PubSub
 
 from teamwright.cluster import redis_transport as redis
 from teamwright.cluster.redis_transport import LARGEST_MESSAGE, RedisAddress, RedisTransport, wire_channel
@@ -232,23 +233,53 @@ async def test_a_network_that_drops_everything_silently_is_noticed(impatient: No
     ],
 )
 async def test_a_hostile_server_costs_signals_only(reply: bytes, impatient: None) -> None:  # A-09
-    class Hostile(asyncio.Protocol):
+    async with server_that_answers(reply) as url, processes(url) as (transport,):
+        heard = Heard()
+        transport.register("c", heard)
+        await transport.send("c", signal(1))
+        await until(lambda: transport.traffic.losses > 1)
+        await transport.send("c", signal(2))
+        assert [one.number for one in heard] == [1, 2]
+
+
+async def test_who_leaves_in_the_middle_of_closing_leaves_no_connection_open(
+    impatient: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closing = PubSub.aclose
+    left = asyncio.Event()
+
+    async def slowly(pubsub: PubSub) -> None:
+        left.set()
+        await asyncio.sleep(0.2)
+        await closing(pubsub)
+
+    monkeypatch.setattr(PubSub, "aclose", slowly)
+    async with server_that_answers(b"-ERR no\r\n") as url, processes(url) as (transport,):
+        transport.register("c", Heard())
+        await left.wait()
+
+
+@asynccontextmanager
+async def server_that_answers(reply: bytes) -> AsyncGenerator[str]:
+    """A server that says one thing to whatever it hears; at the end, nobody is connected to it any more."""
+    connected: set[asyncio.BaseTransport] = set()
+
+    class Answers(asyncio.Protocol):
         def connection_made(self, transport: asyncio.BaseTransport) -> None:
             self.transport = cast("asyncio.Transport", transport)
+            connected.add(transport)
 
         def data_received(self, data: bytes) -> None:
             self.transport.write(reply)
 
+        def connection_lost(self, exc: Exception | None) -> None:
+            connected.remove(self.transport)
+
     with tempfile.TemporaryDirectory(prefix="tw-hostile-") as folder:
-        server = await asyncio.get_running_loop().create_unix_server(Hostile, f"{folder}/s")
-        async with processes(f"unix://{folder}/s") as (transport,):
-            heard = Heard()
-            transport.register("c", heard)
-            await transport.send("c", signal(1))
-            await until(lambda: transport.traffic.losses > 1)
-            await transport.send("c", signal(2))
-            assert [one.number for one in heard] == [1, 2]
+        server = await asyncio.get_running_loop().create_unix_server(Answers, f"{folder}/s")
+        yield f"unix://{folder}/s"
         server.close()
+        await until(lambda: not connected)
 
 
 async def test_a_handler_that_fails_does_not_end_the_others(redis_url: str, caplog: pytest.LogCaptureFixture) -> None:

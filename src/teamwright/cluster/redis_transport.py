@@ -292,9 +292,7 @@ class RedisTransport(Transport):
             except Exception as error:  # noqa: BLE001 - what a server that is none makes the library raise
                 self._lost(error)
             finally:
-                with suppress(Exception):
-                    await pubsub.aclose()
-                await _close(pool)
+                await _close(pubsub, pool)
             await backoff.pause()
 
     async def _keep_subscribed(self, pubsub: PubSub) -> None:
@@ -349,9 +347,15 @@ def _started(work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
     return asyncio.get_running_loop().create_task(work, name="teamwright redis")
 
 
-async def _close(pool: ConnectionPool) -> None:
-    with suppress(Exception):
-        await pool.aclose()
+async def _close(*opened: PubSub | ConnectionPool) -> None:
+    """Leave the server, in a task of its own: a cancellation in the middle would leave a connection open."""
+
+    async def close() -> None:
+        for one in opened:
+            with suppress(Exception):
+                await one.aclose()
+
+    await _ended([_started(close())])
 
 
 async def _either(*works: Coroutine[Any, Any, None]) -> None:
@@ -367,12 +371,21 @@ async def _either(*works: Coroutine[Any, Any, None]) -> None:
 
 async def _end(tasks: Sequence[asyncio.Task[None]]) -> None:
     """Cancel tasks until they have ended: the library loses a cancellation that comes while it connects or sends."""
-    cancelled: asyncio.CancelledError | None = None
-    while pending := [task for task in tasks if not task.done()]:
-        for task in pending:
+
+    def cancel() -> None:
+        for task in tasks:
             task.cancel()
+
+    await _ended(tasks, cancel)
+
+
+async def _ended(tasks: Sequence[asyncio.Task[None]], again: Callable[[], None] = lambda: None) -> None:
+    """Wait until tasks have ended, even where this is cancelled meanwhile; call `again` every now and then."""
+    cancelled: asyncio.CancelledError | None = None
+    while not all(task.done() for task in tasks):
+        again()
         try:
-            await asyncio.wait(pending, timeout=0.05)
+            await asyncio.wait(tasks, timeout=0.05)
         except asyncio.CancelledError as error:
             cancelled = error  # raised below, once nothing is left behind
     await asyncio.gather(*tasks, return_exceptions=True)
