@@ -37,6 +37,16 @@ def test_an_ignored_sigint_stays_ignored(tmp_path: Path) -> None:
     assert done.returncode == 7
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+def test_ctrl_c_in_the_middle_of_an_import_is_exit_code_130_too(tmp_path: Path) -> None:
+    agents = "exec('import signal; signal.raise_signal(signal.SIGINT); 1')\n"
+    (tmp_path / "agents.py").write_text(f"{agents}def one(text: str) -> str:\n    return text\n")
+    (tmp_path / "team.yaml").write_text("agents: {a: {function: agents:one}}\n")
+    command = [sys.executable, "-m", "teamwright", "lab", "simulate", "team.yaml", "x"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=50, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+
+
 VANISHING = """
 import signal, sys
 class Finalized:

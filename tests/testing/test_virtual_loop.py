@@ -111,6 +111,23 @@ def test_a_wait_for_a_thread_is_reported_even_beside_timers() -> None:
         run_virtually(main)
 
 
+def test_a_thread_that_answers_once_the_loop_has_failed_does_not_disturb_its_closing() -> None:
+    closes = threading.Event()
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        thread = threading.Thread(target=lambda: closes.wait() and loop.call_soon_threadsafe(str))
+        thread.start()
+        try:
+            await anyio.Event().wait()
+        finally:
+            closes.set()
+            thread.join()
+
+    with pytest.raises(VirtualTimeStuck, match="no timer is set"):
+        run_virtually(main)
+
+
 def test_what_is_ready_in_a_pipe_is_read() -> None:
     async def main() -> bytes:
         here, there = await asyncio.open_connection(sock=pair[0])

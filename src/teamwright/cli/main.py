@@ -20,6 +20,7 @@ import typer
 
 from teamwright.cli.entry import server_options, take_option
 from teamwright.cli.terminal.errors import guarded
+from teamwright.cli.terminal.interrupts import INTERRUPTED
 from teamwright.cli.terminal.output import flush_all, json_lines, wants_json_lines, write_result
 from teamwright.wings import find_wings
 
@@ -179,7 +180,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with _named_servers(given), json_lines() if wants_json_lines(given) else nullcontext():
         code = _run(given)
     if arguments is None:
-        _exit_past_stuck_threads(code)
+        _exit_at_once(code)
     return code
 
 
@@ -211,10 +212,14 @@ def _named_servers(given: list[str]) -> Generator[None]:
                 os.environ[variable] = value
 
 
-def _exit_past_stuck_threads(code: int) -> None:
-    """Exit at once if a thread can't be stopped, because the interpreter would wait for it."""
+def _exit_at_once(code: int) -> None:
+    """Exit past a thread that can't be stopped, for which the interpreter would wait, and after Ctrl-C.
+
+    Where Ctrl-C came within `exec`, as in each import of a dataclass, `python -m` would end as if nobody had caught it.
+    """
     main_thread = threading.main_thread()
-    if any(thread is not main_thread and not thread.daemon for thread in threading.enumerate()):
+    is_stuck = any(thread is not main_thread and not thread.daemon for thread in threading.enumerate())
+    if is_stuck or code == INTERRUPTED:
         flush_all()
         os._exit(code)
 

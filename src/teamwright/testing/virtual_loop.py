@@ -46,8 +46,7 @@ class JumpingSelector(selectors.BaseSelector):
         """The files that are ready now; if there are none, the clock jumps by the timeout."""
         thread, self.answered_from = self.answered_from, None
         if thread is not None and not self._has_failed:  # a thread that answers later must not stop the loop's closing
-            self._has_failed = True
-            raise VirtualTimeStuck(
+            raise self._stuck(
                 f"Something waited for the thread {thread!r}, which runs in real time and can't run in virtual time."
                 " Make its function async, or simulate its agent."
             )
@@ -57,12 +56,16 @@ class JumpingSelector(selectors.BaseSelector):
         if self.is_awaited():
             return self._files.select(POLL_SECONDS)
         if timeout is None:
-            raise VirtualTimeStuck(
+            raise self._stuck(
                 "Every task waits and no timer is set: something waits for a thread, a file or the network, which never"
                 " respond in virtual time. Let members sleep instead, and keep the journal in memory."
             )
         self.now += max(0.0, timeout)
         return []
+
+    def _stuck(self, message: str) -> VirtualTimeStuck:
+        self._has_failed = True
+        return VirtualTimeStuck(message)
 
     @override
     def register(self, fileobj: FileDescriptorLike, events: int, data: Any = None) -> selectors.SelectorKey:
