@@ -50,6 +50,13 @@ agents:
 teams:
   slow: {members: [speaker, closer], description: Somebody who speaks slowly}
 """,
+    "busy": """
+agents:
+  speaker: {model: scripted:replies.yaml}
+  closer: {model: scripted:replies.yaml}
+teams:
+  busy: {members: [speaker, closer], description: Somebody who is not done before a test is over}
+""",
     "approval": """
 agents:
   herald: {model: scripted:replies.yaml, confirm: {after: true}, description: Tells the world}
@@ -78,9 +85,10 @@ REPLIES: Replies = {
         {"agent": "writer", "reply": "Water boils at 100 °C at sea level, and at less on a mountain."},
     ],
     "slow": [
-        {"agent": "speaker", "reply": "A slow reply grows word by word. " * 40, "delay": 6},
+        {"agent": "speaker", "reply": "A slow reply grows word by word. " * 40, "delay": 9},
         {"agent": "closer", "reply": "That was all."},
     ],
+    "busy": [{"agent": "speaker", "reply": "A reply that never ends. " * 400, "delay": 600}],
     "approval": [{"agent": "herald", "reply": "The new timetable starts on Monday."}],
     "hostile": [{"agent": "attacker", "reply": HOSTILE}],
     "huge": [{"agent": "talker", "reply": HUGE}],

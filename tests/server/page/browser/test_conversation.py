@@ -222,7 +222,7 @@ def test_a_follow_up_that_is_refused_is_said_and_kept(server: PageServer, page: 
 
 
 def test_steering_is_a_panel_beside_the_conversation_with_its_own_address(server: PageServer, page: Page) -> None:
-    server.show_run(page, "slow")
+    server.show_run(page, "busy")
     feed = page.get_by_role("feed")
     expect(feed).to_contain_text("is writing…")
     page.keyboard.press("s")

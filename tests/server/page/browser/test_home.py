@@ -87,7 +87,7 @@ def test_somebody_whose_session_has_ended_is_asked_to_sign_in(server: PageServer
 
 
 def test_a_token_signs_in_with_its_role_until_it_is_revoked(server: PageServer, page: Page) -> None:
-    run_id = server.start_run(page, "slow")
+    run_id = server.start_run(page, "busy")
     server.open(page)
     server.sign_out(page)
     page.reload()

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, StorageState, expect
+from playwright.sync_api import Browser, Page, Route, StorageState, expect
 
 from teamwright.journal import SqliteJournal
 from teamwright.journal.agent_notes import Note
@@ -151,6 +151,24 @@ def test_a_template_is_edited_for_a_team_and_a_new_one_is_written(server: PageSe
         "brewer.yaml",
         "editor.yaml",
     ]
+
+
+@pytest.mark.experts
+def test_an_answer_that_comes_late_does_not_undo_what_a_reader_has_typed(server: PageServer, page: Page) -> None:
+    late: list[Route] = []
+    page.route(re.compile(r"/api/experts\?team=talk"), lambda route: late.append(route))
+    page.route("**/api/experts/analyst", lambda route: route.fulfill(json={"name": "analyst"}))  # what is saved
+    server.open(page, "operations", "experts")
+    page.get_by_label("Folder of the team").select_option("talk")
+    page.get_by_role("navigation", name="Templates of experts").get_by_role("link", name="analyst", exact=True).click()
+    form = page.get_by_role("form", name="analyst")
+    form.get_by_label("Who it is").fill("You count twice.")
+    with page.expect_response(re.compile(r"/api/experts\?team=talk")) as answered:
+        late[0].continue_()
+    answered.value.finished()
+    with page.expect_request("**/api/experts/analyst") as saved:
+        form.get_by_role("button", name="Save").click()
+    assert saved.value.post_data_json == {"team": "talk", "persona": "You count twice."}
 
 
 @pytest.mark.experts

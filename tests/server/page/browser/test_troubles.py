@@ -76,7 +76,7 @@ def test_a_fork_that_is_refused_says_so_beside_the_field(server: PageServer, pag
 
 
 def test_a_session_that_ends_in_the_middle_of_a_run_asks_to_sign_in(server: PageServer, page: Page) -> None:
-    run_id = server.show_run(page, "slow", view="steer")
+    run_id = server.show_run(page, "busy", view="steer")
     page.get_by_role("textbox", name="Message").fill("Be quick.")
     server.sign_out(page)
     page.get_by_role("button", name="Send").click()
@@ -86,7 +86,7 @@ def test_a_session_that_ends_in_the_middle_of_a_run_asks_to_sign_in(server: Page
 
 
 def test_an_intervention_that_fails_keeps_what_was_written(server: PageServer, page: Page) -> None:
-    server.show_run(page, "slow", view="steer")
+    server.show_run(page, "busy", view="steer")
     page.route(
         "**/messages", lambda route: route.fulfill(status=500, json={"error": {"code": "x", "message": "Oh no."}})
     )
@@ -98,7 +98,7 @@ def test_an_intervention_that_fails_keeps_what_was_written(server: PageServer, p
 
 
 def test_the_focus_comes_back_after_a_dialog_and_stays_after_an_action(server: PageServer, page: Page) -> None:
-    server.show_run(page, "slow", view="steer")
+    server.show_run(page, "busy", view="steer")
     stop = page.get_by_role("button", name="Stop", exact=True)
     stop.press("Enter")
     page.get_by_role("dialog").get_by_role("button", name="Cancel").press("Enter")
