@@ -261,7 +261,7 @@ async def test_who_leaves_in_the_middle_of_closing_leaves_no_connection_open(
 
 @asynccontextmanager
 async def server_that_answers(reply: bytes) -> AsyncGenerator[str]:
-    """A server that says one thing to whatever it hears; at the end, nobody is connected to it any more."""
+    """A server that says one thing to whatever it hears; at the end, no one is connected to it any more."""
     connected: set[asyncio.BaseTransport] = set()
 
     class Answers(asyncio.Protocol):

@@ -156,7 +156,11 @@ def test_a_template_is_edited_for_a_team_and_a_new_one_is_written(server: PageSe
 @pytest.mark.experts
 def test_an_answer_that_comes_late_does_not_undo_what_a_reader_has_typed(server: PageServer, page: Page) -> None:
     late: list[Route] = []
-    page.route(re.compile(r"/api/experts\?team=talk"), lambda route: late.append(route))
+
+    def delay(route: Route) -> None:
+        late.append(route)
+
+    page.route(re.compile(r"/api/experts\?team=talk"), delay)
     page.route("**/api/experts/analyst", lambda route: route.fulfill(json={"name": "analyst"}))  # what is saved
     server.open(page, "operations", "experts")
     page.get_by_label("Folder of the team").select_option("talk")
