@@ -215,7 +215,7 @@ def _named_servers(given: list[str]) -> Generator[None]:
 def _exit_at_once(code: int) -> None:
     """Exit past a thread that can't be stopped, for which the interpreter would wait, and after Ctrl-C.
 
-    Where Ctrl-C came within `exec`, as in each import of a dataclass, `python -m` would end as if nobody had caught it.
+    Where Ctrl-C came within `exec`, as in each import of a dataclass, `python -m` would end as if it were not caught.
     """
     main_thread = threading.main_thread()
     is_stuck = any(thread is not main_thread and not thread.daemon for thread in threading.enumerate())
