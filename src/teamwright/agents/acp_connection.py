@@ -175,7 +175,7 @@ METHOD_NOT_FOUND, INVALID_PARAMS, AUTH_REQUIRED = -32601, -32602, -32000
 
 
 class ProtocolViolation(AgentError):
-    """What an agent sends is no message of the protocol."""
+    """What an agent sends is not a message of the protocol."""
 
     unknown_cost = True
 
@@ -301,7 +301,7 @@ class Connection:
 
 
 def read_message(line: bytes) -> Incoming | None:
-    """Return the message on a line; `None` if it is none."""
+    """Return the message on a line; `None` for any other line."""
     try:
         found: object = from_json(line, allow_inf_nan=False)
     except ValueError:

@@ -161,12 +161,12 @@ def token_counts(result: JsonValue) -> tuple[int, int]:
 
 
 def count(value: JsonValue) -> int:
-    """Return a number of tokens; 0 for what is none."""
+    """Return a number of tokens; 0 for anything else."""
     return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
 
 
 def amount(value: JsonValue) -> float | None:
-    """Return an amount of money; `None` for what is none."""
+    """Return an amount of money; `None` for anything else."""
     if not isinstance(value, int | float) or isinstance(value, bool) or not isfinite(value):
         return None
     return float(value) if value >= 0 else None

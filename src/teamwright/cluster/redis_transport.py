@@ -69,7 +69,7 @@ def encode_message(sender: str, signal: LiveSignal) -> bytes | None:
 
 
 def decode_message(data: object) -> WireMessage | None:
-    """Return what arrived as a message; `None` if it is none."""
+    """Return what arrived as a message; `None` for anything else."""
     if not isinstance(data, bytes) or len(data) > LARGEST_MESSAGE:
         return None
     try:
@@ -251,7 +251,7 @@ class RedisTransport(Transport):
                     await self._send_some(client)
                     backoff.reset()
                     self._returned()
-            except Exception as error:  # noqa: BLE001 - what a server that is none makes the library raise
+            except Exception as error:  # noqa: BLE001 - the library raises anything where a server is not Redis
                 self._lost(error)
             finally:
                 await _close(pool)
@@ -289,7 +289,7 @@ class RedisTransport(Transport):
                 async with asyncio.timeout(SILENCE_SECONDS):
                     await pubsub.subscribe(PREFIX)  # without messages: it keeps a session that has no other channel
                 await _either(self._keep_subscribed(pubsub), self._hear(pubsub, backoff))
-            except Exception as error:  # noqa: BLE001 - what a server that is none makes the library raise
+            except Exception as error:  # noqa: BLE001 - the library raises anything where a server is not Redis
                 self._lost(error)
             finally:
                 await _close(pubsub, pool)

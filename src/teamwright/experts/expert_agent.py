@@ -341,7 +341,7 @@ def _with_instructions(made: Expanded, declared: Declarations) -> Declaration:
 
 
 def _team_text(team: Declaration, made: Expanded, declared: Declarations) -> str:
-    """What an expert knows of a team; empty if it is no member of it."""
+    """What an expert knows of a team; empty outside of it."""
     members = [name for name, _ in team.fields.texts("members")]
     if made.declaration.name not in members:
         return ""

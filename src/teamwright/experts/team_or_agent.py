@@ -56,7 +56,7 @@ class AskRequest:
 
 
 def parse_request(text: str) -> AskRequest:
-    """Read a request; raises `UsageError` for a blank task and for names that are none."""
+    """Read a request; raises `UsageError` for a blank task and for unknown names."""
     check_text("text", text)
     found = PREFIX.match(text)
     task = (text[found.end() :] if found else text).strip()
@@ -87,7 +87,7 @@ TEAM_ABOVE = 0.7
 """Strictly above this score a team is suggested."""
 
 MARKS = re.compile("[,;.!?]+(?![A-Za-z0-9])|[、。،؛؟\u06d4।॥\u0589\u055e፣፤።፧၊။។]+")
-"""Ends of sentences and clauses, in many scripts; the dots of 3.14 and example.org are none."""
+"""Ends of sentences and clauses, in many scripts; the dots of 3.14 and example.org end nothing."""
 QUESTIONS = re.compile("[?؟⸮\u055e፧‽]+")
 REFERENCE = re.compile(
     r"https?://[^\s、。,)]++|`[^`\n]++`|```|(?<![A-Za-z0-9_./-])(?:\.{0,2}/)?+(?:[\w.-]++/)*+"

@@ -103,7 +103,7 @@ def _create(name: str, source: str, folder: Path, out: Path | None, *, json: boo
     """Write a template, from another one or from the headings of a blank one."""
     from teamwright.experts.templates import ExpertTemplate
 
-    ExpertTemplate(name=name)  # refuses a name that is none
+    ExpertTemplate(name=name)  # refuses an invalid name
     copied = None if source == BLANK else Path(open_templates(folder).get(source).file)
     text = TEMPLATE.format(name=name) if copied is None else copied.read_text("utf-8")
     file = folder / f"{name}.yaml"

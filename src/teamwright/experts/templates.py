@@ -274,7 +274,7 @@ def save_template(base: Path, name: str, fields: Mapping[str, JsonValue], *, is_
     that sent it need not be allowed to read it. Raises `RefusedFields`, or `ManifestError` with the mistakes; one that
     is to be new also `TemplateExists`, where the name belongs to another one.
     """
-    ExpertTemplate(name=name)  # refuses a name that is none
+    ExpertTemplate(name=name)  # refuses an invalid name
     folder = base / FOLDER
     if folder.exists() and not folder.resolve().is_relative_to(base.resolve()):
         raise UsageError(f"The folder {FOLDER!r} is a link to another place, and is not written.")

@@ -53,7 +53,7 @@ def fork_batch(
 ) -> Batch:
     """Return the first events of a fork: those of the run up to number `at`, except the calls in `without`.
 
-    The fork keeps the run's limits; `limits` overrides single ones. It is no turn of the run's conversation, and
+    The fork keeps the run's limits; `limits` overrides single ones. It is not a turn of the run's conversation, and
     `driver` drives it.
     """
     last = at if at is not None else history.number

@@ -93,7 +93,7 @@ def elicited_answer(asked: WaitingQuestion, response: object, by: str) -> Answer
 
 
 def given_answer(asked: WaitingQuestion, content: object, by: str) -> Answer:
-    """Return the answer in a form that was filled in; raises `UsageError` for what is none."""
+    """Return the answer in a form that was filled in; raises `UsageError` for anything else."""
     fields = cast("Json", content) if isinstance(content, dict) else {}
     text = fields.get(ANSWER)
     if text is None and fields and not asked.choices and asked.draft is None:
@@ -133,7 +133,7 @@ def interrupt_id(run_id: str, key: str) -> str:
 
 
 def run_of(interrupt: str) -> str:
-    """Return the run that an interrupt is of; a name that is none if it is no interrupt of ours."""
+    """Return the run that an interrupt is of; a name that no run has if the interrupt is not one of ours."""
     return interrupt.partition(":")[0]
 
 
@@ -154,7 +154,7 @@ def interrupt_of(run_id: str, asked: WaitingQuestion | PageQuestion) -> Json:
 def resumed_answer(asked: WaitingQuestion, question: Question, entry: ResumeEntry, by: str) -> Answer | None:
     """Return the answer of an entry; `None` where the question is abandoned and the run can't go on without it.
 
-    A payload is a form as in the schema of the interrupt, or its text alone. Raises `UsageError` for what is none.
+    A payload is a form as in the schema of the interrupt, or its text alone. Raises `UsageError` for anything else.
     """
     if entry.status == "cancelled":
         text = _refusal_of(tuple(asked.choices))

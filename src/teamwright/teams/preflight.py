@@ -167,7 +167,7 @@ async def check_ready(team: Team, models: Models, places: Mapping[str, Place] | 
 
 
 def check_declared(agents: Iterable[Agent]) -> None:
-    """Raise `ManifestError` with all names of models that are none, without opening a client."""
+    """Raise `ManifestError` with all names that no model has, without opening a client."""
     models = [agent for agent in agents if isinstance(agent, ModelAgent)]
     problems = [Problem(f"the agent {one.name!r}: {text}") for one in models for text in one.undeclared_models()]
     if problems:

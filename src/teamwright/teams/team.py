@@ -384,7 +384,7 @@ def _manifest(everyone: TeamRoster) -> Manifest:
 
 
 def _agents(owner: str, name: str, agents: Iterable[Agent]) -> tuple[Agent, ...]:
-    """Return the agents of a list; raises `UsageError` with everything in it that is none."""
+    """Return the agents of a list; raises `UsageError` with everything in it that is not an agent."""
     mistakes = Mistakes()
     found = tuple(mistakes.collect(require_agent, one) for one in listed(owner, name, agents))
     mistakes.raise_all()

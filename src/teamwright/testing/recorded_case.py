@@ -182,7 +182,7 @@ def natural_key(key: str) -> list[tuple[int, int, str]]:
 
 
 def read_recording(path: Path, report: ProblemReport) -> Recording | None:
-    """Read the file; reports every line that is none of ours, and returns `None` if there is any."""
+    """Read the file; reports every line that is not ours, and returns `None` if there is any."""
     written = read_lines(path, report, ROOM)
     if written is None:
         return None

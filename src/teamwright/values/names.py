@@ -82,7 +82,7 @@ def is_web_address(text: str) -> bool:
     try:
         address = urlsplit(text)
         return bool(address.hostname) and address.port != 0
-    except ValueError:  # of a bracket that is not closed, or of a port that is none
+    except ValueError:  # of a bracket that is not closed, or of an invalid port
         return False
 
 

@@ -131,7 +131,7 @@ def lower_ceiling(key: str, data: JsonValue) -> dict[str, float]:
 
 
 def read_ceiling(text: str) -> dict[str, float] | None:
-    """Read a ceiling that a person has written: `0.50 usd`, `$2`, `20000 tokens`; `None` if it is none."""
+    """Read a ceiling that a person has written: `0.50 usd`, `$2`, `20000 tokens`; `None` for any other text."""
     found = _WRITTEN.fullmatch(text)
     if found is None or not (found[1] or found[3]):
         return None
@@ -184,7 +184,7 @@ class Notify(Value):
     )
 
     def mistakes(self) -> Iterable[str]:
-        """Return an address that is none, without showing it: it may be a secret."""
+        """Return an address that is invalid, without showing it: it may be a secret."""
         return () if is_web_address(self.webhook) else ("webhook: is not an http address",)
 
 

@@ -84,7 +84,7 @@ def read_as(data: JsonValue, form: type[T], what: str) -> T:
 
 
 def type_adapter(form: type[T]) -> TypeAdapter[T]:
-    """Return pydantic's adapter of a type, or raise a `UsageError` if it is no type of data."""
+    """Return pydantic's adapter of a type, or raise a `UsageError` if it is not a type of data."""
     from pydantic import TypeAdapter
 
     with _worded(form):
@@ -284,7 +284,7 @@ class WrittenSteps:
 
 
 def _line(step: dict[str, JsonValue]) -> str:
-    """Return a step in one line; empty for an object that is none."""
+    """Return a step in one line; empty for any other object."""
     name, task, who = (_first(step, names) for names in (NAMES, TASKS, MEMBERS))
     if not name or not (task or who):
         return ""

@@ -151,7 +151,7 @@ def check_text(name: str, value: object) -> None:
 
 
 def plain_json(value: object) -> JsonValue:
-    """Return a value as the JSON that a journal reads back, with null for NaN; raises `ValueError` if it is none."""
+    """Return a value as the JSON that a journal reads back, with null for NaN; raises `ValueError` if that can't be."""
     try:
         return from_json(to_json(to_jsonable_python(value), inf_nan_mode="null"))
     except (PydanticSerializationError, RecursionError) as error:

@@ -53,7 +53,7 @@ FIELDS = {
     "openai_top_logprobs": "top_logprobs",
     "openai_user": "user",
 }
-"""The field of a request for each setting. `top_k` is no field of OpenAI, but of most servers that people run."""
+"""The field of a request for each setting. `top_k` is a field of most servers that people run, though not of OpenAI."""
 GUIDANCE = {
     "whitespace_flexible": False,
     "item_separator": ", ",

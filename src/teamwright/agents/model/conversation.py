@@ -351,7 +351,7 @@ class ModelConversation:
         self.messages.append(ModelRequest(parts=[UserPromptPart(text)]))
 
     def add_response(self, response: ModelResponse) -> None:
-        """Add a response of the model. What it thought is sent back to its provider and is no part of the digest."""
+        """Add a response of the model. What it thought is sent back to its provider and is not part of the digest."""
         self._before_response = (
             len(self.sent_texts), self.digest, self.prompt_bytes, self.count, self.thinking_bytes,
             self.reasoning_tokens,

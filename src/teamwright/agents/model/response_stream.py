@@ -130,7 +130,7 @@ class OutputMeter:
 
 OPEN, CLOSE = "<think>", "</think>"
 BLANK = " "
-"""Awaited after the closing tag: space before the answer is no part of it."""
+"""Awaited after the closing tag: space before the answer does not belong to it."""
 
 
 class Piece(NamedTuple):

@@ -247,7 +247,7 @@ def _choices(schema: Json) -> tuple[str, ...]:
 
 
 def _refusal(choices: Sequence[str]) -> str:
-    """Return the answer that declines, which is none of the choices."""
+    """Return the answer that declines, which is not among the choices."""
     return DECLINE if DECLINE not in choices else f"{DECLINE} to answer"
 
 

@@ -3,7 +3,7 @@ limits on how many asks a part of a run makes, and how deep they nest.
 
 Invariant: at every account, spent + held ≤ limit, whatever runs concurrently. Only a provider that reports more usage
 than was reserved can break it, and then the next reservation sees that. What is kept back for the closing asks of a
-team is not available to other calls, but is no part of the invariant: it is an estimate.
+team is not available to other calls, but is not part of the invariant: it is an estimate.
 """
 
 from __future__ import annotations

@@ -133,7 +133,7 @@ class RunInterventions(ABC):
 
 
 def _plain(what: str, value: object) -> JsonValue:
-    """Return a value as the JSON that is recorded; raises `UsageError` if it is none."""
+    """Return a value as the JSON that is recorded; raises `UsageError` for what JSON can't express."""
     try:
         return exact_json(value)
     except ValueError as error:

@@ -456,7 +456,7 @@ def _leads_out(path: str, target: bytes) -> bool:
 
 
 async def find_repository(source: Path) -> Git:
-    """Return the repository whose root is this folder, for reading; raises `UsageError` if it is none."""
+    """Return the repository whose root is this folder, for reading; raises `UsageError` if there is none."""
     if not source.is_dir():  # noqa: ASYNC240 - once, before the run begins
         raise UsageError(f"The workspace {str(source)!r} is no folder; name a Git repository that is there.")
     inner = source / ".git"

@@ -138,7 +138,7 @@ def _token(start: _Start) -> str:
 
 
 def _read_token(token: str) -> _Start:
-    """Return where a page begins; raises `A2AError` for what is no token of ours."""
+    """Return where a page begins; raises `A2AError` for a token that is not ours."""
     try:
         match json.loads(urlsafe_b64decode(token.encode("ascii"))):
             case [float() as since, str() as run_id, int() as total] if math.isfinite(since) and total >= 0:

@@ -176,7 +176,7 @@ async def _bound(response: Any) -> None:
 
 
 def _origin(url: str) -> tuple[str, str, int | None]:
-    """The server of an address; raises `ValueError` for what is none."""
+    """The server of an address; raises `ValueError` for what is not an address."""
     found = urlsplit(url)
     return (
         found.scheme.lower(),

@@ -67,7 +67,7 @@ class ResponseId:
 
     @classmethod
     def read(cls, text: str) -> ResponseId | None:
-        """Return the id in a text; `None` if it is none."""
+        """Return the id in a text; `None` for any other text."""
         if not text.startswith(PREFIX):
             return None
         run_id, _, answer = text.removeprefix(PREFIX).partition(AFTER)

@@ -151,7 +151,7 @@ async def call_method(request: Request) -> Response:
 
 
 def misfit_of_message(body: bytes) -> tuple[int, str] | None:
-    """Return the code and the message of what is no request of JSON-RPC; the library would word it for Python alone."""
+    """Return the code and the message for a body that is not JSON-RPC; the library would word it for Python alone."""
     try:
         found = from_json(body)
     except ValueError:

@@ -355,7 +355,7 @@ async def fork_run(server: Server, request: Request, visitor: Runner, run: Found
 async def follow_up(server: Server, request: Request, visitor: Runner, found: FoundRun, new: NextTurn) -> StartedRun:
     """Start the next turn of a run's conversation, with the team of the turn before; this server drives it.
 
-    A run that is no turn of a conversation begins one of its own name.
+    A run outside of a conversation begins one of its own name.
     """
     engine = server.engine
     name = found.conversation or found.id

@@ -47,7 +47,7 @@ class PlanChange(Value):
 def change_between(before: Plan, after: Plan, reason: str = "") -> PlanChange:
     """Return the change that turns one plan into another, such as the one that a person edited.
 
-    What a run keeps, such as the status of steps, is no part of it.
+    What a run keeps, such as the status of steps, is not part of it.
     """
     found = plan_difference(before, after)
     put = (*found.added, *(step for step, _ in found.changed))
@@ -299,7 +299,7 @@ def plan_after(before: JsonValue, edit: JsonValue) -> JsonValue:
     """Return the plan that an edit asks for, as data: what it leaves as it was stands where it stood.
 
     An edit is a plan, or a change of one. It need not be valid, and what is neither stands for itself. The order of
-    steps is no part of it: new ones come last. What a run keeps is no difference where the edit leaves it out.
+    steps is not part of it: new ones come last. What a run keeps makes no difference where the edit leaves it out.
     """
     if not isinstance(before, dict) or not isinstance(edit, dict):
         return edit

@@ -75,7 +75,7 @@ def decision_schema(members: Collection[str]) -> JsonSchema:
 
 
 def decision_of(reply: Reply, members: Collection[str]) -> JsonValue | ParseFailure:
-    """Return the decision in a reply as data, or why it is none."""
+    """Return the decision in a reply as data, or why it is invalid."""
     found = read_form(reply.full, DebateDecision)
     if isinstance(found, ParseFailure):
         return found

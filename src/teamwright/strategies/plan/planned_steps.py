@@ -356,7 +356,7 @@ def _shared(one: PlannedStep) -> dict[str, object]:
 
 
 def _judge_of(step: Step, team: Roster) -> str:
-    """Return the lead, or the first member who is no author of the step where the lead is one."""
+    """Return the lead; where the lead is an author of the step, the first member who is not."""
     authors = step.authors(team)
     return next((name for name in (team.lead, *team.workers) if name not in authors), team.lead)
 

@@ -183,7 +183,7 @@ def _model_of(agent: Declaration, declared: Declarations, default_model: str | N
 
 
 def check_criteria(node: Fields, words: str, report: ProblemReport) -> None:
-    """Report criteria whose JSON Schema is none."""
+    """Report criteria whose JSON Schema is invalid."""
     criteria = node.get("criteria")
     for item in criteria.items if isinstance(criteria, Items) else ():
         schema = item.get("output_schema") if isinstance(item, Fields) else None

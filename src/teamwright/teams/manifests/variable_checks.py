@@ -158,7 +158,7 @@ def check_environment(
     models_replaced: bool,
     environment: Mapping[str, str] = os.environ,
 ) -> None:
-    """Warn about each variable that is not set, and report each address that is none with the values of its variables.
+    """Warn about each variable that is not set, and report each address that the values of its variables make invalid.
 
     With `models_replaced`, nothing reads the variables of models.
     """
@@ -199,7 +199,7 @@ def is_address(path: Sequence[str]) -> bool:
 
 
 def not_an_address(path: Sequence[str], names: Sequence[str]) -> str:
-    """Word that an address is none once its variables are read. Their values may be secrets, so they are not shown."""
+    """Word that an address is invalid once its variables are read. Their values, maybe secrets, are not shown."""
     return f"{_shown(tuple(path))} is not an http address with the value of {' and '.join(map(repr, names))}"
 
 

@@ -83,7 +83,7 @@ class RunStarted(Record, frozen=True):
 
     @property
     def parent(self) -> str:
-        """The run of which this one is a branch; empty if it is none, as a fork of a branch is."""
+        """The run of which this one is a branch; empty for any other run, and for a fork of a branch."""
         return self.origin.run_id if self.origin is not None and self.origin.how == "place" else ""
 
 

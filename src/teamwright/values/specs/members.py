@@ -116,7 +116,7 @@ class RemoteAddress(Value):
     headers: dict[str, str] = Field(default={}, description="such as `Authorization: Bearer ${TOKEN}`")
 
     def mistakes(self) -> Iterable[str]:
-        """Return an address that is none."""
+        """Return an address that is invalid."""
         if not is_web_address(self.url):
             yield f"url: {self.url!r} is not an http address"
 
@@ -133,7 +133,7 @@ class AcpCommand(Value):
     )
 
     def mistakes(self) -> Iterable[str]:
-        """Return a command that is none."""
+        """Return a command that is invalid."""
         if not self.command[0]:
             yield "command: is empty"
 

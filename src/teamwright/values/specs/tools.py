@@ -243,7 +243,7 @@ class McpTool(Value):
     )
 
     def mistakes(self) -> Iterable[str]:
-        """Return settings that have no effect, and an address that is none."""
+        """Return settings that have no effect, and an address that is invalid."""
         for name, needs in MCP_NEEDS.items():
             if getattr(self, name) and getattr(self, needs) is None:
                 yield f"{name}: goes with {needs!r}, which is not there"

@@ -141,7 +141,7 @@ class RunSummary(Record, frozen=True):
     damage: str | None = None
     """Why the run can't be read, where its record is damaged or of a later version."""
     parent: str = ""
-    """The run of which this one is a branch, and whose figures include its own; empty if it is none."""
+    """The run of which this one is a branch, and whose figures include its own; empty for any other run."""
     driver: str = ""
     """What resumed the run last: a worker, server or host, and the process id, or the server that began it."""
     resume_at: str = ""

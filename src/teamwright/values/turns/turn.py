@@ -192,7 +192,7 @@ class Turn(Struct, frozen=True, dict=True):
     def prompt(self) -> str:
         """The whole input as one text: the history under the names of its authors, then the task.
 
-        Lines that look like a header and are none are quoted, as `\\# name:`.
+        Lines that only look like a header are quoted, as `\\# name:`.
         """
         if not self.history:
             return self.task

@@ -265,7 +265,7 @@ class StepBoard:
     def with_status(self, outcome: Outcome) -> Outcome:
         """Return the outcome with the state of the team, which follows from the states of its steps.
 
-        Where the team continued without a step, or one agent finished the task, what failed is no failure of the team.
+        Where the team continued without a step, or one agent finished the task, what failed is not the team's failure.
         """
         failure = outcome.failure
         if failure is not None:

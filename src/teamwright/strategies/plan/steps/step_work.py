@@ -230,7 +230,7 @@ class StepExecution:
         await ctx.emit(fact)
 
     async def replace(self, ctx: Context) -> None:
-        """End a step that is no part of the new plan."""
+        """End a step that is not in the new plan."""
         assert self.failure is not None
         self.awaits = ""
         await self._settle(self.failure, ctx)
