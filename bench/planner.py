@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from bench.workload import WrongAnswer
 from teamwright.strategies.plan.schedule import diagnose, validate_schedule
-from teamwright.strategies.plan.scheduler import PlannerSettings, make_schedule
+from teamwright.strategies.plan.schedule_maker import PlannerSettings, make_schedule
 from teamwright.values.specs.plan import Plan, Step
 
 WIDTH, WIDE = 8, 100

@@ -17,7 +17,7 @@ from teamwright.agents.sandbox_back_ends import sandbox_problem
 from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.journal.location import data_folder
 from teamwright.runtime.recorded.reader import read_record
-from teamwright.runtime.trees.apply import RecordedBranch
+from teamwright.runtime.working_trees.apply import RecordedBranch
 from teamwright.strategies import Envelope
 from teamwright.values.events.agent import AgentReplied, AgentReturned, WorkspaceRefused
 from teamwright.values.events.team import StepHeldUp, TeamEscalated, TeamEvaluationResult

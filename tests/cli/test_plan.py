@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from rich.cells import cell_len
 
-from teamwright.strategies.plan.scheduler import PlannerSettings, make_schedule
+from teamwright.strategies.plan.schedule_maker import PlannerSettings, make_schedule
 from teamwright.teams.manifests.plans import read_plan
 from tests.kit.terminal import Call
 from tests.paths import EXAMPLES

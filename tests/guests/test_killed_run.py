@@ -22,7 +22,7 @@ from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.journal.sqlite.journal import SqliteJournal
 from teamwright.runtime.recorded.reader import read_record
 from teamwright.runtime.tasks import CANCEL_GRACE
-from teamwright.runtime.trees.apply import RecordedBranch
+from teamwright.runtime.working_trees.apply import RecordedBranch
 from teamwright.testing import CallTools, ChatRequest, ModelServer, Say
 from teamwright.testing.model_server import complete
 from teamwright.values.events.agent import AgentCalled, AgentReturned

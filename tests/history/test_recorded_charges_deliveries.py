@@ -7,7 +7,7 @@ from hypothesis import given, strategies as st
 from teamwright.history.recorded_charges import RecordedDeliveries
 from teamwright.values.events.event import Event
 from teamwright.values.events.run import RunLogged
-from teamwright.values.key import is_inside, join_key
+from teamwright.values.run_keys import is_inside, join_key
 
 SCOPE = st.lists(st.sampled_from("abc"), min_size=1, max_size=3).map("/".join)
 

@@ -13,7 +13,7 @@ from teamwright.agents.scripted import Rule, Script, ScriptedAgent
 from teamwright.agents.tools.registry import ToolLike
 from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.runtime.recorded.reader import read_record
-from teamwright.runtime.trees.apply import RecordedBranch
+from teamwright.runtime.working_trees.apply import RecordedBranch
 from teamwright.values.value import JsonValue
 
 LINES = "A = 1\nB = 2\nC = 3\n"

@@ -16,7 +16,7 @@ from teamwright.lab.auto_topology import auto_source, auto_team, choose, orchest
 from teamwright.lab.topology_decision import OwnRuns
 from teamwright.lab.topology_model import TOPOLOGIES, EvaluationSettings, Topology, evaluate
 from teamwright.strategies.plan.schedule import envelopes_tokens, validate_schedule
-from teamwright.strategies.plan.scheduler import PlannerSettings, prepare
+from teamwright.strategies.plan.schedule_maker import PlannerSettings, prepare
 from teamwright.teams.team_loader import read_manifest, source_of, team_from_source
 from teamwright.values.events.team import TeamPlanned
 from teamwright.values.limits import Limits

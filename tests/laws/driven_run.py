@@ -15,8 +15,8 @@ from teamwright.runtime.handle import Handle
 from teamwright.values.events.agent import AgentAsked, AgentCalled, AgentCallFailed, AgentReturned, WorkspaceWritten
 from teamwright.values.events.event import AnyDelta, Event
 from teamwright.values.events.run import PersonAnswered, PersonAsked, RunIntervened, TimerFired
-from teamwright.values.key import next_attempt
 from teamwright.values.people import Answered, Cancel, Intervention
+from teamwright.values.run_keys import next_attempt
 from teamwright.values.turns.results import RunResult
 from teamwright.values.turns.turn import Turn
 from tests.laws.manual_loop import DelayedMemoryJournal, ManualJournal, ManualLoop

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from teamwright.strategies.plan.change import step_fields
+from teamwright.strategies.plan.plan_change import step_fields
 from teamwright.values.events.agent import AgentAsked, AgentCalled, AgentCallFailed, AgentFailed, AgentReturned
 from teamwright.values.events.event import Event
 from teamwright.values.events.run import PersonAnswered, RunApplied, RunIntervened, RunRefused
@@ -26,9 +26,9 @@ from teamwright.values.events.team import (
     TeamStepCompleted,
     TeamStepFailed,
 )
-from teamwright.values.key import nearest_key
 from teamwright.values.limits import Limits
 from teamwright.values.people import ACCEPT, APPROVE, EDIT, RaiseBudget, ResumeMember
+from teamwright.values.run_keys import nearest_key
 from teamwright.values.specs.plan import Plan
 from teamwright.values.turns.results import RunResult
 from teamwright.values.turns.turn import PASSED

@@ -9,8 +9,8 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from teamwright.strategies.plan.change import PlanChange, change_between, plan_difference, step_fields
 from teamwright.strategies.plan.options import ANSWER
+from teamwright.strategies.plan.plan_change import PlanChange, change_between, plan_difference, step_fields
 from teamwright.strategies.plan.versions import read_edit
 from teamwright.values.events.agent import AgentAsked, AgentCalled, AgentReplied
 from teamwright.values.events.event import Event

@@ -9,8 +9,8 @@ import pytest
 from teamwright.errors import JournalUnavailable, NonDeterminism
 from teamwright.history.run_record import RunRecord
 from teamwright.journal.in_memory_journal import MemoryJournal
-from teamwright.runtime.delivery import OrderedDelivery
 from teamwright.runtime.event_publisher import Bus
+from teamwright.runtime.ordered_delivery import OrderedDelivery
 from teamwright.runtime.recorder import Recorder
 from teamwright.runtime.redaction import Redactor
 from teamwright.runtime.run_state import PendingQuestion, RunState

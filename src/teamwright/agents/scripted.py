@@ -55,10 +55,10 @@ from teamwright.documents.reader import FileForm, ReadLimits, has_key_like, read
 from teamwright.documents.schema_check import SchemaCheck
 from teamwright.errors import AgentError, ManifestError, Problem, ScriptMismatch, nearest
 from teamwright.values.call_limits import MOST_REQUESTS, reply_cut_warning, text_size
-from teamwright.values.key import request_place, tool_place
 from teamwright.values.limits import Pace, Price, Rate, Usage
 from teamwright.values.names import check_name
 from teamwright.values.retries import ERRORS
+from teamwright.values.run_keys import request_place, tool_place
 from teamwright.values.specs.manifest import AgentSpec
 from teamwright.values.specs.models import AnyModel, NamedModel
 from teamwright.values.specs.tools import TERMINATE

@@ -213,7 +213,7 @@ def _git() -> Finding:
     import anyio
 
     from teamwright.errors import UsageError
-    from teamwright.runtime.trees.git import check_git
+    from teamwright.runtime.working_trees.git import check_git
 
     try:
         return Finding("Git", True, anyio.run(check_git))

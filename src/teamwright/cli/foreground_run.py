@@ -208,7 +208,7 @@ async def _changes_text(engine: Engine, run_id: str) -> str:
     if not (data_folder() / "workspaces" / run_id).is_dir():  # most runs have none, which costs nothing
         return ""
     from teamwright.runtime.recorded.reader import read_record
-    from teamwright.runtime.trees.member_trees import branch_of
+    from teamwright.runtime.working_trees.member_trees import branch_of
 
     record = await read_record(engine.journal, run_id)
     chain = branch_of(record).chain() if record.start.commit else []

@@ -14,7 +14,7 @@ from teamwright.cli.terminal.output import Json, Out, check_out, columns, one_li
 from teamwright.values.text.display import NOTHING, count_text, cut, number_text
 
 if TYPE_CHECKING:
-    from teamwright.strategies.plan.scheduler import PlannerSettings, Prepared
+    from teamwright.strategies.plan.schedule_maker import PlannerSettings, Prepared
     from teamwright.values.specs.plan import Plan, Step
 
 WIDTH = 80
@@ -56,7 +56,7 @@ def plan(
       teamwright plan tasks.yaml --max-tokens 20000
       teamwright plan team.yaml "Write the report." --topology auto
     """
-    from teamwright.strategies.plan.scheduler import prepare
+    from teamwright.strategies.plan.schedule_maker import prepare
     from teamwright.wings import required_hook
 
     check_out(out)
@@ -80,7 +80,7 @@ def plan(
 def _read(file: Path, task: str | None, team: str | None, more: list[Path] | None) -> tuple[Plan, PlannerSettings]:
     """The plan of a task file or of a team with steps, and the planner settings that the team declares."""
     from teamwright.errors import UsageError
-    from teamwright.strategies.plan.scheduler import PlannerSettings
+    from teamwright.strategies.plan.schedule_maker import PlannerSettings
     from teamwright.teams.manifests.plans import read_plan
 
     found = None if more or file.is_dir() else read_plan(file)

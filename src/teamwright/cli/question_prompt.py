@@ -25,7 +25,6 @@ from teamwright.errors import UsageError
 from teamwright.values.events.agent import AgentFailed, AgentReplied
 from teamwright.values.events.event import Event
 from teamwright.values.events.run import PersonAnswered, PersonAsked, RunResumed
-from teamwright.values.key import is_inside
 from teamwright.values.people import (
     EDIT,
     REJECT,
@@ -37,6 +36,7 @@ from teamwright.values.people import (
     is_review,
     read_ceiling,
 )
+from teamwright.values.run_keys import is_inside
 from teamwright.values.text.display import original, visible, visible_for_editing
 from teamwright.values.value import JsonValue
 

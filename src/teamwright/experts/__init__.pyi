@@ -16,13 +16,13 @@ from teamwright.experts.templates import (
     ExpertTemplate as ExpertTemplate,
     ExpertTemplates as ExpertTemplates,
 )
-from teamwright.strategies.plan.change import (
+from teamwright.strategies.plan.options import PlanOptions as PlanOptions
+from teamwright.strategies.plan.plan_change import (
     PlanChange as PlanChange,
     apply_change as apply_change,
     change_problems as change_problems,
     pin_conflicts as pin_conflicts,
     plan_difference as plan_difference,
 )
-from teamwright.strategies.plan.options import PlanOptions as PlanOptions
 from teamwright.values.specs.members import ExpertProfile as ExpertProfile
 from teamwright.values.specs.plan import Role as Role, Roster as Roster

@@ -35,7 +35,7 @@ from teamwright.agents.model.request_template import given_template
 from teamwright.agents.model.requests import ModelRequests
 from teamwright.errors import UsageError
 from teamwright.guests.turn import GuestTurn
-from teamwright.values.key import REQUEST
+from teamwright.values.run_keys import REQUEST
 from teamwright.values.specs.models import model_key
 from teamwright.values.turns.messages import digest
 

@@ -29,7 +29,7 @@ from teamwright.agents.clients.client_pool import SHARED_MODELS, Models, import_
 from teamwright.agents.effect import Attempt, Effect, Returned
 from teamwright.agents.functions.threads import run_in_thread
 from teamwright.errors import AgentError, InvalidOutput, TeamwrightError, UsageError
-from teamwright.values.key import TOOL_CALL
+from teamwright.values.run_keys import TOOL_CALL
 from teamwright.values.specs.models import AnyModel, model_key
 from teamwright.values.text.display import error_text
 from teamwright.values.turns.messages import digest

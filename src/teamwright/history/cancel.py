@@ -10,9 +10,9 @@ from teamwright.journal.protocol import Batch
 from teamwright.values.events.agent import AgentFailed, AgentReplied, MessageRef, Tally
 from teamwright.values.events.event import Event, Fact, fold
 from teamwright.values.events.run import RunAborted, RunEnded, RunIntervened
-from teamwright.values.key import key_and_parents
 from teamwright.values.limits import NOTHING, Usage, dollars
 from teamwright.values.people import Cancel
+from teamwright.values.run_keys import key_and_parents
 from teamwright.values.turns.results import ending_of
 from teamwright.values.turns.turn import Failure
 

@@ -17,8 +17,8 @@ from teamwright.history.run_history import RunHistory, turns_in
 from teamwright.history.run_record import RunRecord
 from teamwright.values.events.agent import AgentFailed, AgentReplied
 from teamwright.values.events.run import Origin
-from teamwright.values.key import join_key, key_segments, split_attempt, with_attempt
 from teamwright.values.limits import NOTHING, Usage
+from teamwright.values.run_keys import join_key, key_segments, split_attempt, with_attempt
 from teamwright.values.turns.results import RunResult, Status, StopReason
 from teamwright.values.value import Record
 

@@ -11,9 +11,9 @@ from teamwright.values.call_limits import is_reply_cut_warning
 from teamwright.values.events import agent, budget, run, team
 from teamwright.values.events.event import Event
 from teamwright.values.events.run import RunAborted, RunApplied, RunIntervened, RunRefused
-from teamwright.values.key import is_tool_call, parent_key
 from teamwright.values.limits import refusal_text
 from teamwright.values.people import Mark
+from teamwright.values.run_keys import is_tool_call, parent_key
 from teamwright.values.text.display import count_text, cut, minute_text, price_text, seconds_text, size_text, visible
 from teamwright.values.turns.results import FOR_PEOPLE, iso_after
 from teamwright.values.turns.turn import EvaluationVerdict, JudgeRecord

@@ -24,9 +24,9 @@ from teamwright.values.events.budget import BudgetOpened, BudgetRaised, BudgetRe
 from teamwright.values.events.event import Event, Fact
 from teamwright.values.events.run import RunIntervened, ScopeExpired
 from teamwright.values.events.team import TeamEnded, TeamEvaluationResult, TeamReopened
-from teamwright.values.key import in_scope, join_key, parent_key, without_attempts
 from teamwright.values.limits import Bounds, Limits, lowered
 from teamwright.values.people import SMALLER, YES, Answer, confirmation_key, lower_ceiling
+from teamwright.values.run_keys import in_scope, join_key, parent_key, without_attempts
 from teamwright.values.text.secrets import without_secrets
 from teamwright.values.turns.messages import digest
 from teamwright.values.turns.results import STOPPED, StopReason

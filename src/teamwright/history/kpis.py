@@ -34,8 +34,8 @@ from teamwright.values.events.team import (
     TeamPlanned,
     TeamStepFailed,
 )
-from teamwright.values.key import join_key, without_attempts
 from teamwright.values.limits import NOTHING, Cost, Usage, charge_for, dollars, picodollars
+from teamwright.values.run_keys import join_key, without_attempts
 from teamwright.values.turns.results import Status, StopReason
 from teamwright.values.turns.turn import JUDGED, PASSED, EvaluationVerdict, Purpose, VerdictOutcome
 from teamwright.values.value import JsonValue, Record

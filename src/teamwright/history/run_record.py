@@ -70,9 +70,9 @@ from teamwright.values.events.run import (
     TimerSet,
 )
 from teamwright.values.events.team import TeamReopened
-from teamwright.values.key import in_scope, nearest_key, parent_key
 from teamwright.values.limits import ONE_CALL, Cost, Limits, charge_for, picodollars
 from teamwright.values.people import Cancel, StopStep
+from teamwright.values.run_keys import in_scope, nearest_key, parent_key
 from teamwright.values.specs.manifest import Source
 from teamwright.values.turns.turn import OUTBOX, MemberRequest
 

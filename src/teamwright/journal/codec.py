@@ -21,9 +21,9 @@ from teamwright.errors import JournalCorrupt, JournalTooNew
 from teamwright.journal.protocol import RunStatus, damaged
 from teamwright.values.events.agent import Body
 from teamwright.values.events.event import SCHEMA_VERSION, Event, Fact
-from teamwright.values.key import key_depth
 from teamwright.values.names import NAME
 from teamwright.values.people import Intervention
+from teamwright.values.run_keys import key_depth
 from teamwright.values.turns.messages import DIGEST_BYTES, digest
 from teamwright.values.turns.results import Status, StopReason
 

@@ -28,7 +28,7 @@ from teamwright.lab.topology_model import (
 )
 from teamwright.strategies.plan.options import PlanOptions
 from teamwright.strategies.plan.schedule import DEFAULT_LIMITS
-from teamwright.strategies.plan.scheduler import DEFAULT_SETTINGS, UNNAMED, PlannerSettings, Prepared, prepare
+from teamwright.strategies.plan.schedule_maker import DEFAULT_SETTINGS, UNNAMED, PlannerSettings, Prepared, prepare
 from teamwright.strategies.plan.steps.step_options import STEPS
 from teamwright.strategies.protocol import Strategy
 from teamwright.strategies.registry import find_strategy

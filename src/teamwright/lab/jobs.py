@@ -11,7 +11,7 @@ from teamwright.lab.simulation.simulate import simulate
 from teamwright.lab.simulation.trials import spec_of
 from teamwright.lab.topology_sweep import sweep
 from teamwright.server.team_catalogue import Catalogue
-from teamwright.strategies.plan.scheduler import prepare
+from teamwright.strategies.plan.schedule_maker import prepare
 from teamwright.teams.manifests.plans import preview_plan
 
 Options = dict[str, Any]

@@ -17,7 +17,7 @@ from msgspec.structs import asdict
 from pydantic import BeforeValidator, Field, JsonValue
 
 from teamwright.errors import UnknownName
-from teamwright.strategies.plan.scheduler import PlannerSettings
+from teamwright.strategies.plan.schedule_maker import PlannerSettings
 from teamwright.values.names import SHORT_NAMES, plain_strategy_name
 from teamwright.values.specs.plan import Plan
 from teamwright.values.turns.messages import SUMMARY_CAPS, BudgetLevel

@@ -280,7 +280,7 @@ class Driver:
             return ""
         if self.observer is not None and self.observer.commit:
             return self.observer.commit
-        from teamwright.runtime.trees.member_trees import begin_trees  # few teams work on files
+        from teamwright.runtime.working_trees.member_trees import begin_trees  # few teams work on files
 
         return await begin_trees(team.workspace, run_id)
 

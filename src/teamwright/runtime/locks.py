@@ -19,14 +19,14 @@ from teamwright.errors import NotDone, NotOwned
 from teamwright.history.recorded_asks import RecordedBodies
 from teamwright.history.run_record import RunRecord
 from teamwright.journal.protocol import InboxItem, Journal
-from teamwright.runtime.delivery import Lane, OrderedDelivery, update_timers
-from teamwright.strategies.plan.scheduler import Claim, LockTable
+from teamwright.runtime.ordered_delivery import Lane, OrderedDelivery, update_timers
+from teamwright.strategies.plan.schedule_maker import Claim, LockTable
 from teamwright.values.events.agent import AgentCalled, AgentCallFailed, AgentFailed, AgentReplied, AgentReturned
 from teamwright.values.events.event import Event
 from teamwright.values.events.team import StepHeldUp
-from teamwright.values.key import is_call, is_inside
 from teamwright.values.owned_paths import Owned, keys_text
 from teamwright.values.people import ActionClaim
+from teamwright.values.run_keys import is_call, is_inside
 
 POLL_SECONDS = 0.2
 """Seconds between two looks at a call that another process makes."""

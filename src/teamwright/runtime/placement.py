@@ -37,11 +37,11 @@ from teamwright.teams.team import Team
 from teamwright.values.call_limits import Compact
 from teamwright.values.events.agent import RUN_KIND, AgentReplied, Body, Tally, WorkspaceWritten
 from teamwright.values.events.run import Origin, PlacedTurn
-from teamwright.values.key import SEPARATOR, join_key, parent_key
 from teamwright.values.limits import NOTHING, Amounts, Rate, dollars
 from teamwright.values.owned_paths import Owned
 from teamwright.values.people import Confirm
 from teamwright.values.retries import Recovery, RetryPolicy
+from teamwright.values.run_keys import SEPARATOR, join_key, parent_key
 from teamwright.values.specs.manifest import Source
 from teamwright.values.text.secrets import without_secrets
 from teamwright.values.turns.artifacts import POINTER, Artifact, SharedValue

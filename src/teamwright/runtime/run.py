@@ -200,7 +200,7 @@ class Run:
                 self._parent.cancel_stopped()
         self._attachments = turn.attachments
         if self._record.start.commit:
-            from teamwright.runtime.trees.member_trees import trees_of
+            from teamwright.runtime.working_trees.member_trees import trees_of
 
             state.trees = trees_of(
                 self.run_id, self._record, self._team, partial(read_patch, state), state.redactor.text

@@ -21,9 +21,9 @@ from teamwright.runtime.budget.prompt_meter import PromptMeter
 from teamwright.runtime.budget.rate_limiter import RateLimiters
 from teamwright.runtime.budget.tenant_budgets import TenantBudgets
 from teamwright.runtime.context.timers import Deadline
-from teamwright.runtime.delivery import OrderedDelivery
 from teamwright.runtime.event_publisher import Bus
 from teamwright.runtime.locks import ActionLedger
+from teamwright.runtime.ordered_delivery import OrderedDelivery
 from teamwright.runtime.people.applied_interventions import receive_steer
 from teamwright.runtime.recorder import Recorder
 from teamwright.runtime.redaction import Redactor

@@ -15,9 +15,9 @@ from teamwright.history.run_record import EXPIRED, RunRecord
 from teamwright.runtime.budget.ledger import Account, AskLimits
 from teamwright.runtime.budget.prompt_meter import PromptMeter
 from teamwright.runtime.budget.rate_limiter import RateLimiters
-from teamwright.runtime.delivery import OrderedDelivery
 from teamwright.runtime.event_publisher import Bus
 from teamwright.runtime.locks import ActionLedger, PathLocks
+from teamwright.runtime.ordered_delivery import OrderedDelivery
 from teamwright.runtime.people.interventions import Interventions
 from teamwright.runtime.recorder import Recorder
 from teamwright.runtime.redaction import Redactor
@@ -26,16 +26,16 @@ from teamwright.values.events.agent import Body
 from teamwright.values.events.budget import BudgetOpened
 from teamwright.values.events.event import Event
 from teamwright.values.events.run import RunAborted, ScopeWaited
-from teamwright.values.key import in_scope, is_inside, parent_key, parent_keys
 from teamwright.values.limits import NO_COST, Amounts, Limits, dollars
 from teamwright.values.people import Answer, Question
 from teamwright.values.retries import Recovery
+from teamwright.values.run_keys import in_scope, is_inside, parent_key, parent_keys
 from teamwright.values.turns.messages import EMPTY, History
 from teamwright.values.turns.turn import Failure, MemberRequest, Reply
 
 if TYPE_CHECKING:
     from teamwright.agents.effect import Attempt, Effect, Returned
-    from teamwright.runtime.trees.member_trees import RunTrees
+    from teamwright.runtime.working_trees.member_trees import RunTrees
     from teamwright.values.turns.turn import Turn
 
 

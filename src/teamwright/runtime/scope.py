@@ -15,20 +15,20 @@ from teamwright.errors import DuplicateKey
 from teamwright.history.recorded_charges import Charges
 from teamwright.runtime.budget.closing_reserve import Holdback
 from teamwright.runtime.budget.ledger import Account
-from teamwright.runtime.delivery import Lane, update_timers
 from teamwright.runtime.locks import Holding
+from teamwright.runtime.ordered_delivery import Lane, update_timers
 from teamwright.runtime.run_state import Horizon, RunState
 from teamwright.values.call_limits import Compact
 from teamwright.values.events.agent import Tally
-from teamwright.values.key import SEPARATOR, escape_place, join_key, relative_key
 from teamwright.values.limits import NOTHING, BudgetUnit, Cutback, Limits, Usage, dollars, picodollars
 from teamwright.values.people import Answer, Question
 from teamwright.values.retries import Recovery
+from teamwright.values.run_keys import SEPARATOR, escape_place, join_key, relative_key
 from teamwright.values.turns.messages import Message
 from teamwright.values.turns.turn import Failure, TalkKind, Tier, Turn
 
 if TYPE_CHECKING:
-    from teamwright.runtime.trees.member_trees import TurnTree
+    from teamwright.runtime.working_trees.member_trees import TurnTree
 
 ONE_CALL = Tally(calls=1)
 

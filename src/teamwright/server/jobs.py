@@ -28,7 +28,7 @@ from teamwright.errors import TeamwrightError
 from teamwright.server.credentials import Role, Visitor
 from teamwright.server.error_statuses import RefusedRequest, refusal_of
 from teamwright.server.team_catalogue import Catalogue
-from teamwright.strategies.plan.change import plan_text
+from teamwright.strategies.plan.plan_change import plan_text
 
 PROCESSES = 2
 """How many requests are computed at once; the others wait."""

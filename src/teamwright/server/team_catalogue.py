@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from pydantic import JsonValue
 
 from teamwright.errors import ManifestError, Problem, TeamwrightError, UnknownName, UsageError
-from teamwright.server.page.state import pictures_of
+from teamwright.server.page.page_state import pictures_of
 from teamwright.values.specs.models import ServerModel, model_key
 
 if TYPE_CHECKING:

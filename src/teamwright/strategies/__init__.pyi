@@ -7,7 +7,7 @@ from teamwright.strategies.plan.schedule import (
     envelopes_tokens as envelopes_tokens,
     validate_schedule as validate_schedule,
 )
-from teamwright.strategies.plan.scheduler import make_schedule as make_schedule
+from teamwright.strategies.plan.schedule_maker import make_schedule as make_schedule
 from teamwright.strategies.protocol import (
     Arrow as Arrow,
     Diagram as Diagram,

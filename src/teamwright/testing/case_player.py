@@ -30,8 +30,8 @@ from teamwright.testing.recorded_case import CallResult, FailedAttempt, Recorded
 from teamwright.testing.recorded_replies import CALL, Cleaner
 from teamwright.values.events.agent import AgentCallFailed, AgentReturned
 from teamwright.values.events.event import Event
-from teamwright.values.key import parent_key
 from teamwright.values.retries import recorded_error
+from teamwright.values.run_keys import parent_key
 from teamwright.values.turns.artifacts import Artifact, content_of
 from teamwright.values.value import JsonValue
 

@@ -37,8 +37,8 @@ from teamwright.values.events.agent import (
 from teamwright.values.events.budget import BudgetRefused
 from teamwright.values.events.event import Event
 from teamwright.values.events.run import PersonAnswered, RunIntervened, RunResumed
-from teamwright.values.key import SEPARATOR, join_key, key_and_parents, key_segments, split_attempt, with_attempt
 from teamwright.values.people import Mark, Pause, Undo, confirmation_key
+from teamwright.values.run_keys import SEPARATOR, join_key, key_and_parents, key_segments, split_attempt, with_attempt
 from teamwright.values.text.secrets import mask_text, mask_value
 from teamwright.values.turns.artifacts import PATCH, Artifact, content_of
 from teamwright.values.turns.messages import Message

@@ -31,7 +31,7 @@ from teamwright.testing.recorded_replies import Cleaner, recording_of
 from teamwright.values.events.agent import AgentFailed, AgentReplied
 from teamwright.values.events.event import Event
 from teamwright.values.events.run import RunEnded
-from teamwright.values.key import parent_key
+from teamwright.values.run_keys import parent_key
 from teamwright.values.specs.manifest import Source
 from teamwright.values.value import JsonValue, Record
 

@@ -14,9 +14,9 @@ from pydantic import AfterValidator, Field
 from typing_extensions import override
 
 from teamwright.errors import UsageError
-from teamwright.values.key import join_key
 from teamwright.values.limits import Amounts, Spend
 from teamwright.values.names import is_web_address
+from teamwright.values.run_keys import join_key
 from teamwright.values.value import JsonValue, Record, Value, misfit_of
 
 Reason = Literal["question", "approval", "failure", "pause"]

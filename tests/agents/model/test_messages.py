@@ -22,9 +22,9 @@ from teamwright.agents.model.messages import (
 )
 from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.testing.model_server import CallTools, ChatAnswer, ChatRequest, ModelServer, Say, ToolCall
-from teamwright.values.key import escape_place
 from teamwright.values.limits import Price
 from teamwright.values.people import Confirm
+from teamwright.values.run_keys import escape_place
 from teamwright.values.specs.models import NamedModel, ServerModel
 from teamwright.values.turns.messages import digest
 from teamwright.values.turns.turn import Turn

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 
 from teamwright.strategies.plan.schedule import Allotment, Schedule, ScheduleBatch, validate_schedule
-from teamwright.strategies.plan.scheduler import make_schedule
+from teamwright.strategies.plan.schedule_maker import make_schedule
 from teamwright.values.specs.plan import Plan, Step
 from tests.strategies.plan.plans import plans
 

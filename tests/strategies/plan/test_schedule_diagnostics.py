@@ -7,7 +7,7 @@ from itertools import pairwise
 from hypothesis import given, strategies as st
 
 from teamwright.strategies.plan.schedule import diagnose
-from teamwright.strategies.plan.scheduler import PlannerSettings, make_schedule
+from teamwright.strategies.plan.schedule_maker import PlannerSettings, make_schedule
 from teamwright.values.specs.plan import Plan
 from tests.strategies.plan.plans import plan, plans
 

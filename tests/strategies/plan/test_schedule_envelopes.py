@@ -12,7 +12,7 @@ from teamwright.strategies.plan.schedule import (
     envelope_tokens,
     envelopes_tokens,
 )
-from teamwright.strategies.plan.scheduler import PlannerSettings, make_schedule
+from teamwright.strategies.plan.schedule_maker import PlannerSettings, make_schedule
 from teamwright.values.specs.plan import Plan, Step
 from teamwright.values.turns.messages import EnvelopeLimits
 from tests.strategies.plan.plans import plan, plans

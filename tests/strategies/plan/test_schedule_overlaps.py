@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, strategies as st
 
 from teamwright.strategies.plan.schedule import conflict_keys
-from teamwright.strategies.plan.scheduler import make_schedule
+from teamwright.strategies.plan.schedule_maker import make_schedule
 from teamwright.values.owned_paths import overlap
 from teamwright.values.specs.plan import Plan, Step
 

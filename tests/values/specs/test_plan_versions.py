@@ -7,7 +7,7 @@ import json
 import pytest
 
 from teamwright.errors import InvalidValue
-from teamwright.strategies.plan.scheduler import make_schedule
+from teamwright.strategies.plan.schedule_maker import make_schedule
 from teamwright.values.specs.evaluation import Criterion, Evaluate
 from teamwright.values.specs.plan import Part, Pins, Plan, Step
 

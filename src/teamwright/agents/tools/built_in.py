@@ -36,8 +36,8 @@ from teamwright.documents.nodes import Fields
 from teamwright.errors import ArtifactNotFound, InvalidOutput, StaleWrite, ToolError, UsageError
 from teamwright.journal.agent_notes import SHARED_NOTES, Note, Notes, words_of
 from teamwright.values.call_limits import text_size
-from teamwright.values.key import join_key
 from teamwright.values.names import as_tool_name, check_name, transfer_tool_name
+from teamwright.values.run_keys import join_key
 from teamwright.values.specs.tools import MEMORY, TERMINATE, WORKSPACE, AgentTool, MemorySpec, MemoryTool
 from teamwright.values.turns.artifacts import BINARY
 from teamwright.values.turns.turn import Failure, HandoffTarget, Purpose, Reply, Signal, Turn

@@ -125,7 +125,7 @@ def _delete_trees(run: str | None, out: Path | None, *, json: bool) -> int:
 
     async def work(journal: Journal) -> int:
         from teamwright.cli.terminal.command_setup import find_run
-        from teamwright.runtime.trees.member_trees import prune_trees
+        from teamwright.runtime.working_trees.member_trees import prune_trees
 
         pruned = await prune_trees(journal, None if run is None else [(await find_run(journal, run)).id])
         if json:
@@ -151,7 +151,7 @@ async def _delete(journal: Journal, ids: tuple[str, ...], *, yes: bool) -> Delet
     if not yes:
         _confirm(ids)
     freed = await journal.delete(ids)
-    from teamwright.runtime.trees.member_trees import prune_trees
+    from teamwright.runtime.working_trees.member_trees import prune_trees
 
     _name_kept((await prune_trees(journal, ids)).kept)
     return Deleted(ids, freed, dry_run=False)

@@ -88,7 +88,7 @@ def _show_patch(run: str, *, json: bool, out: Path | None) -> int:
 
     async def work(engine: Engine, found: RunSummary) -> int:
         from teamwright.runtime.recorded.reader import read_record
-        from teamwright.runtime.trees.apply import RecordedBranch
+        from teamwright.runtime.working_trees.apply import RecordedBranch
 
         recorded = RecordedBranch(engine.journal, await read_record(engine.journal, found.id))
         patch, chain = await recorded.patch(), recorded.branch.chain()
@@ -125,7 +125,7 @@ def apply(
 
     async def work(engine: Engine, found: RunSummary) -> int:
         from teamwright.runtime.recorded.reader import read_record
-        from teamwright.runtime.trees.apply import RecordedBranch
+        from teamwright.runtime.working_trees.apply import RecordedBranch
 
         recorded = RecordedBranch(engine.journal, await read_record(engine.journal, found.id))
         done = await recorded.apply(branch)

@@ -14,7 +14,7 @@ from teamwright.cli.terminal.command_setup import with_run
 from teamwright.cli.terminal.options import Full, Run, complete_members
 from teamwright.cli.terminal.output import Json, Out, check_out, clean, one_line, write_json, write_result
 from teamwright.errors import UnknownName
-from teamwright.values.key import key_and_parents
+from teamwright.values.run_keys import key_and_parents
 from teamwright.values.text.display import cut, number_text, seconds_text
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from teamwright.cli.terminal.command_setup import with_run
 from teamwright.cli.terminal.options import Events, Full, Run
 from teamwright.cli.terminal.output import Json, Out, check_out, clean, say, write_json, write_result
 from teamwright.errors import UsageError
-from teamwright.values.key import join_key, root_key
+from teamwright.values.run_keys import join_key, root_key
 
 if TYPE_CHECKING:
     from pathlib import Path

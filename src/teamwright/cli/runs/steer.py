@@ -352,7 +352,7 @@ async def edited_plan(history: RunHistory, file: Path | None, *, ask: bool) -> J
 
     The difference goes to stderr.
     """
-    from teamwright.strategies.plan.change import plan_after, plan_text
+    from teamwright.strategies.plan.plan_change import plan_after, plan_text
 
     before = history.plan()
     if before is None and file is None:

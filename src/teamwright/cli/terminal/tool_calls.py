@@ -25,7 +25,7 @@ from teamwright.values.events.agent import (
     McpMethod,
 )
 from teamwright.values.events.event import Event
-from teamwright.values.key import nearest_key
+from teamwright.values.run_keys import nearest_key
 from teamwright.values.text.display import count_text, cut, seconds_text
 from teamwright.values.text.secrets import mask_value
 

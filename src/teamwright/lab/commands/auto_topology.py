@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from teamwright.lab.calibration import Calibration
     from teamwright.lab.topology_model import EvaluationSettings, Topology, TopologyReport
-    from teamwright.strategies.plan.scheduler import PlannerSettings, Prepared
+    from teamwright.strategies.plan.schedule_maker import PlannerSettings, Prepared
     from teamwright.values.limits import Limits
     from teamwright.values.specs.manifest import Source, TeamSpec
     from teamwright.values.specs.plan import Plan
@@ -48,7 +48,7 @@ class TopologyChange:
         """Return the source with its team in the chosen topology, and print the choice with its reason."""
         from teamwright.lab.auto_topology import auto_source, plan_of
         from teamwright.lab.calibration import read_profile
-        from teamwright.strategies.plan.scheduler import PlannerSettings
+        from teamwright.strategies.plan.schedule_maker import PlannerSettings
 
         spec = source.manifest.teams.get(source.team)
         plan = None if spec is None else plan_of(spec)

@@ -21,9 +21,9 @@ from teamwright.lab.experiments.experiment import Experiment, OutOfBudget
 from teamwright.lab.experiments.statistics import Interval, wilson
 from teamwright.values.events.agent import AgentAsked, AgentCalled, AgentCallFailed, AgentFailed
 from teamwright.values.events.team import TeamEvaluationResult
-from teamwright.values.key import join_key, without_attempts
 from teamwright.values.limits import Limits
 from teamwright.values.people import Tell
+from teamwright.values.run_keys import join_key, without_attempts
 from teamwright.values.turns.messages import digest
 from teamwright.values.turns.results import FINAL, RunResult
 from teamwright.values.value import Record

@@ -37,9 +37,9 @@ from teamwright.values.events.agent import (
 from teamwright.values.events.budget import BudgetRefused
 from teamwright.values.events.event import Event
 from teamwright.values.events.team import TeamEvaluationStarted
-from teamwright.values.key import key_and_parents, parent_key
 from teamwright.values.limits import NOTHING, USEFUL_OUTPUT, Rate, picodollars
 from teamwright.values.retries import recorded_error
+from teamwright.values.run_keys import key_and_parents, parent_key
 from teamwright.values.specs.evaluation import Evaluate
 from teamwright.values.specs.manifest import AgentSpec
 from teamwright.values.specs.models import AnyModel, model_key

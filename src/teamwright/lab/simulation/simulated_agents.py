@@ -31,8 +31,8 @@ from teamwright.errors import AgentError, AgentTimeout, RateLimited, ServiceErro
 from teamwright.strategies.plan.steps.step_options import without_evaluation
 from teamwright.teams.team import Team
 from teamwright.values.events.agent import EffectKind
-from teamwright.values.key import request_place
 from teamwright.values.limits import CHARACTERS_PER_TOKEN, Pace, Rate, Usage
+from teamwright.values.run_keys import request_place
 from teamwright.values.specs.manifest import AgentSpec, JsonSchema, Manifest
 from teamwright.values.specs.models import model_key
 from teamwright.values.specs.simulation import (

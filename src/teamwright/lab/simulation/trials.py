@@ -33,9 +33,9 @@ from teamwright.teams.team import Team
 from teamwright.testing.virtual_loop import run_virtually, virtual_now
 from teamwright.values.events.event import Event
 from teamwright.values.events.run import RunEnded
-from teamwright.values.key import SEPARATOR, key_segments, without_attempts
 from teamwright.values.limits import Limits
 from teamwright.values.retries import Recovery
+from teamwright.values.run_keys import SEPARATOR, key_segments, without_attempts
 from teamwright.values.specs.manifest import Source, TeamSpec
 from teamwright.values.value import Record
 

@@ -21,12 +21,12 @@ from teamwright.runtime.budget.ledger import Account, Refusal, Reservation, Unav
 from teamwright.runtime.budget.prompt_meter import PromptBound, byte_bound
 from teamwright.runtime.budget.rate_limiter import RateLimiter, Slot
 from teamwright.runtime.budget.reservation_size import ReservationRequest
-from teamwright.runtime.delivery import waiting_for_provider
+from teamwright.runtime.ordered_delivery import waiting_for_provider
 from teamwright.runtime.people.questions import ask_person_at
 from teamwright.runtime.scope import Scope
 from teamwright.values.events.budget import BudgetAwaited, BudgetRefused, BudgetUnpriced
-from teamwright.values.key import in_scope, join_key
 from teamwright.values.limits import CHARACTERS_PER_TOKEN, NO_COST, Cost, Rate
+from teamwright.values.run_keys import in_scope, join_key
 from teamwright.values.turns.turn import Failure, Reply, Turn
 
 NOTICE_AFTER = 2.0

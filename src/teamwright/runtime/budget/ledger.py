@@ -21,7 +21,6 @@ from typing_extensions import override
 from teamwright.errors import LimitReached
 from teamwright.history.run_record import RunRecord
 from teamwright.runtime.budget.reservation_size import Balance, Levels, ReservationRequest, worst_case
-from teamwright.values.key import is_inside, parent_keys
 from teamwright.values.limits import (
     BUDGET_UNITS,
     CALLS,
@@ -40,6 +39,7 @@ from teamwright.values.limits import (
     refusal_text,
     tighter,
 )
+from teamwright.values.run_keys import is_inside, parent_keys
 
 
 class LimitedAsks(Struct):

@@ -33,8 +33,8 @@ from teamwright.teams.team import Team
 from teamwright.values.events.agent import AgentAbandoned, AgentAsked
 from teamwright.values.events.event import Event
 from teamwright.values.events.team import TeamEnded
-from teamwright.values.key import SEPARATOR, join_key, with_attempt
 from teamwright.values.limits import NO_CUTBACK, Amounts, tighter
+from teamwright.values.run_keys import SEPARATOR, join_key, with_attempt
 from teamwright.values.turns.turn import Failure, Reply, Turn
 
 RecordedEnding = tuple[Reply | Failure, Event | None]

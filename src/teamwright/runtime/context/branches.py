@@ -10,10 +10,10 @@ from types import TracebackType
 from typing import Generic, Self, TypeVar, cast
 
 from teamwright.agents.agent import Context
-from teamwright.runtime.delivery import update_timers
+from teamwright.runtime.ordered_delivery import update_timers
 from teamwright.runtime.scope import Scope
 from teamwright.runtime.tasks import Cancellation, abandon_task
-from teamwright.values.key import SEPARATOR, join_key
+from teamwright.values.run_keys import SEPARATOR, join_key
 
 T = TypeVar("T")
 

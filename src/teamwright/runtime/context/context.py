@@ -43,10 +43,10 @@ from teamwright.runtime.scope import Scope
 from teamwright.teams.team import Team
 from teamwright.values.events.event import Fact
 from teamwright.values.events.team import StepHeldUp
-from teamwright.values.key import escape_place, join_key
 from teamwright.values.limits import NO_CUTBACK, ClosingAsk, Cutback, Limits
 from teamwright.values.owned_paths import UNOWNED, Owned
 from teamwright.values.people import Answer, Question
+from teamwright.values.run_keys import escape_place, join_key
 from teamwright.values.text.display import cut
 from teamwright.values.turns.artifacts import TreeState
 from teamwright.values.turns.turn import Failure, MemberRequest, Reply, RequestKind, Turn, check_turn, is_heard

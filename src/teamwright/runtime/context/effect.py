@@ -25,7 +25,7 @@ from teamwright.runtime.budget.admission import UNBOUNDED, Admission, Permit
 from teamwright.runtime.context.effect_charges import EffectRecord, InDoubtCall
 from teamwright.runtime.context.size_caps import within_cap
 from teamwright.runtime.context.workspace import include_writes
-from teamwright.runtime.delivery import waiting_for_provider
+from teamwright.runtime.ordered_delivery import waiting_for_provider
 from teamwright.runtime.recorder import remaining_wait
 from teamwright.runtime.redaction import RedactedStream
 from teamwright.runtime.run_state import ReplayObserver
@@ -35,8 +35,8 @@ from teamwright.values.events.agent import (
     AgentAbandoned,
 )
 from teamwright.values.events.event import AnyDelta, ArgumentsDelta, Delta, Fact, ThinkingDelta
-from teamwright.values.key import join_key
 from teamwright.values.limits import CALLS, TOKENS, USD, Limits, dollars, tighter
+from teamwright.values.run_keys import join_key
 from teamwright.values.text.display import error_text
 from teamwright.values.text.secrets import mask_text
 from teamwright.values.typed_data import WrittenSteps

@@ -17,11 +17,11 @@ from teamwright.agents.agent import Agent, Context
 from teamwright.agents.attachments import Attachment
 from teamwright.agents.effect import Attempt, Effect, Returned
 from teamwright.runtime.scope import Scope
-from teamwright.runtime.trees.member_trees import RunTrees
-from teamwright.runtime.trees.repository import Signature
+from teamwright.runtime.working_trees.member_trees import RunTrees
+from teamwright.runtime.working_trees.repository import Signature
 from teamwright.values.events.agent import PatchRefusal, RefusedFile, WorkspacePatched, WorkspaceRefused
-from teamwright.values.key import join_key
 from teamwright.values.limits import Spend
+from teamwright.values.run_keys import join_key
 from teamwright.values.text.display import count_text, cut
 from teamwright.values.turns.artifacts import PATCH, Artifact, TreeState, patch_in, patch_name
 from teamwright.values.turns.messages import digest

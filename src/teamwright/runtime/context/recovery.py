@@ -18,9 +18,9 @@ from teamwright.runtime.people.questions import ApprovalGate, ask_person_at
 from teamwright.runtime.scope import Scope
 from teamwright.values.events.agent import AgentRecovered
 from teamwright.values.events.run import RunAborted
-from teamwright.values.key import SEPARATOR, key_below_root, with_attempt
 from teamwright.values.people import ABORT, Question
 from teamwright.values.retries import Recovery, TooLong
+from teamwright.values.run_keys import SEPARATOR, key_below_root, with_attempt
 from teamwright.values.turns.turn import Failure, Reply
 
 UNRECOVERABLE = frozenset(("budget", "cancelled", "deadline", REJECTED))

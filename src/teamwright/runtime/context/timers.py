@@ -24,7 +24,7 @@ from teamwright.runtime.recorder import remaining_wait
 from teamwright.runtime.scope import Scope
 from teamwright.runtime.tasks import Cancellation
 from teamwright.values.events.run import ScopeExpired, TimerFired, TimerSet
-from teamwright.values.key import join_key
+from teamwright.values.run_keys import join_key
 
 
 class ScopeClock:

@@ -24,7 +24,7 @@ from teamwright.values.events.agent import AgentCallRejected, AgentCompacted, Ag
 from teamwright.values.events.event import ENGINE_FACTS, Fact
 from teamwright.values.events.run import Custom
 from teamwright.values.events.team import TeamEnded
-from teamwright.values.key import join_key
+from teamwright.values.run_keys import join_key
 from teamwright.values.text.display import LONGEST_ERROR, cut, error_text
 from teamwright.values.turns.messages import Message
 from teamwright.values.turns.results import Ending, ending_of

@@ -14,7 +14,7 @@ from teamwright.journal.codec import decode_body
 from teamwright.runtime.run_state import RunState
 from teamwright.runtime.scope import Scope
 from teamwright.values.events.agent import WorkspaceConflicted, WorkspaceKept, WorkspaceWritten
-from teamwright.values.key import is_inside, join_key, key_and_parents
+from teamwright.values.run_keys import is_inside, join_key, key_and_parents
 from teamwright.values.turns.artifacts import BINARY, BYTES, PATCH, POINTER, TEXT, Artifact, SharedValue, content_of
 from teamwright.values.turns.messages import digest
 from teamwright.values.turns.turn import OUTBOX, Failure, MemberRequest, Reply

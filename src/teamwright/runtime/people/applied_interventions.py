@@ -26,7 +26,6 @@ from teamwright.teams.team import Team
 from teamwright.values.events.budget import BudgetRaised
 from teamwright.values.events.run import RunApplied, RunIntervened, RunRefused
 from teamwright.values.events.team import TeamLife, TeamPlanChanged, TeamPlanProposed, TeamPlanStatus
-from teamwright.values.key import join_key, parent_key
 from teamwright.values.limits import tighter
 from teamwright.values.people import (
     RESUME,
@@ -40,6 +39,7 @@ from teamwright.values.people import (
     TeamChange,
     Tell,
 )
+from teamwright.values.run_keys import join_key, parent_key
 from teamwright.values.turns.messages import History, Message
 from teamwright.values.turns.turn import Turn
 

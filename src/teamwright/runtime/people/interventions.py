@@ -20,7 +20,6 @@ from teamwright.strategies.protocol import InterventionName
 from teamwright.teams.team import Team
 from teamwright.values.events.event import AnyDelta, Event
 from teamwright.values.events.run import RunApplied, RunEnded, RunIntervened, RunRefused
-from teamwright.values.key import parent_key
 from teamwright.values.limits import Limits
 from teamwright.values.people import (
     AddMember,
@@ -35,6 +34,7 @@ from teamwright.values.people import (
     TeamChange,
     Tell,
 )
+from teamwright.values.run_keys import parent_key
 from teamwright.values.value import Record
 
 

@@ -14,7 +14,6 @@ from teamwright.agents.review import REJECTED, Draft, ask_for_decision, edited_t
 from teamwright.runtime.run_state import PendingQuestion
 from teamwright.runtime.scope import Scope
 from teamwright.values.events.run import PersonAnswered, PersonAsked
-from teamwright.values.key import join_key, with_attempt
 from teamwright.values.limits import Bounds, ForecastBasis, Limits, Quantiles, SpendForecast, lowered
 from teamwright.values.people import (
     CONFIRM_CHOICES,
@@ -28,6 +27,7 @@ from teamwright.values.people import (
     confirmation_key,
     lower_ceiling,
 )
+from teamwright.values.run_keys import join_key, with_attempt
 from teamwright.values.turns.messages import Message, digest
 from teamwright.values.turns.turn import Failure, Reply, Turn
 

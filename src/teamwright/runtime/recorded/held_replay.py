@@ -28,8 +28,8 @@ from teamwright.runtime.recorded.reader import TeamSource, read_source
 from teamwright.runtime.run import Run
 from teamwright.runtime.run_state import ReplayObserver
 from teamwright.values.events.agent import AgentAsked, AgentFailed, AgentReplied
-from teamwright.values.key import nearest_key
 from teamwright.values.people import AddMember, Steer, TeamChange
+from teamwright.values.run_keys import nearest_key
 
 if TYPE_CHECKING:
     from teamwright.agents.agent import Agent

@@ -21,7 +21,7 @@ from teamwright.runtime.recorded.held_replay import HoldingObserver, held_replay
 from teamwright.runtime.recorded.reader import read_events
 from teamwright.values.events.agent import AgentAsked, AgentCalled, AgentFailed, AgentReplied
 from teamwright.values.events.event import Event
-from teamwright.values.key import is_inside
+from teamwright.values.run_keys import is_inside
 from teamwright.values.text.secrets import mask_text, mask_value
 from teamwright.values.value import Record
 

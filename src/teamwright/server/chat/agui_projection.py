@@ -34,7 +34,7 @@ from teamwright.server.page.page_events import (
     PageToolResult,
 )
 from teamwright.server.questions import interrupt_of
-from teamwright.values.key import in_scope, nearest_key
+from teamwright.values.run_keys import in_scope, nearest_key
 from teamwright.values.turns.results import FOR_PEOPLE
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from teamwright.server.page.page_events import (
     PageWarning,
     StepState,
 )
-from teamwright.server.page.state import AskAtWork, EventBuilder, page_artifacts, page_value
+from teamwright.server.page.page_state import AskAtWork, EventBuilder, page_artifacts, page_value
 from teamwright.server.page.teams import close_plan
 from teamwright.values.events.agent import (
     AgentAsked,
@@ -31,7 +31,7 @@ from teamwright.values.events.agent import (
     AgentReplied,
     AgentReturned,
 )
-from teamwright.values.key import is_request, split_attempt
+from teamwright.values.run_keys import is_request, split_attempt
 from teamwright.values.text.display import cut
 from teamwright.values.text.secrets import mask_text, mask_value
 

@@ -28,8 +28,8 @@ from teamwright.server.page.asks import (
     project_returned,
 )
 from teamwright.server.page.page_events import DeltaPart, PageArtifact, PageDelta, PageEvent, PageNote, PageWarning
+from teamwright.server.page.page_state import EventBuilder, PageState, page_artifacts
 from teamwright.server.page.run_events import BudgetView, Waits, project_run
-from teamwright.server.page.state import EventBuilder, PageState, page_artifacts
 from teamwright.server.page.teams import project_team, reopen_plan
 from teamwright.values.events.agent import (
     AgentAbandoned,

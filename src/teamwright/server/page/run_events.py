@@ -20,14 +20,14 @@ from teamwright.server.page.page_events import (
     PageWait,
     WaitKind,
 )
-from teamwright.server.page.state import EventBuilder, page_value
+from teamwright.server.page.page_state import EventBuilder, page_value
 from teamwright.server.page.teams import propose_plan
 from teamwright.values import people
 from teamwright.values.events import agent, budget, run
 from teamwright.values.events.event import Fact
 from teamwright.values.events.team import StepHeldUp, StepSkipped
-from teamwright.values.key import in_scope, join_key, key_and_parents
 from teamwright.values.limits import NOTHING, Usage
+from teamwright.values.run_keys import in_scope, join_key, key_and_parents
 from teamwright.values.text.secrets import mask_text, mask_value
 from teamwright.values.value import JsonValue
 

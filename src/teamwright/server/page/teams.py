@@ -24,7 +24,7 @@ from teamwright.server.page.page_events import (
     PageVote,
     StepState,
 )
-from teamwright.server.page.state import EventBuilder, TeamAtWork, fields_of, page_value
+from teamwright.server.page.page_state import EventBuilder, TeamAtWork, fields_of, page_value
 from teamwright.values.events.agent import Body
 from teamwright.values.events.event import Fact
 from teamwright.values.events.team import (
@@ -43,7 +43,7 @@ from teamwright.values.events.team import (
     TeamStepCompleted,
     TeamStepFailed,
 )
-from teamwright.values.key import join_key
+from teamwright.values.run_keys import join_key
 from teamwright.values.text.secrets import mask_text
 from teamwright.values.turns.turn import JudgeRecord
 

@@ -24,7 +24,7 @@ from teamwright.server.masked_json import contains_mask, masked, masked_model, u
 from teamwright.server.overview import WaitingQuestion
 from teamwright.server.routes.runs import check_raise
 from teamwright.server.state import MAY_READ, Answerer, FoundRun, Reader, Runner, Server, ServerState
-from teamwright.strategies.plan.change import plan_after
+from teamwright.strategies.plan.plan_change import plan_after
 from teamwright.strategies.plan.versions import NO_PLAN
 from teamwright.values.events.run import PersonAnswered
 from teamwright.values.limits import Limits

@@ -33,8 +33,8 @@ from teamwright.server.frames import EventProjection
 from teamwright.server.guard import note_run
 from teamwright.server.masked_json import masked, masked_model, unmasked
 from teamwright.server.overview import RunRow
+from teamwright.server.page.page_state import pictures_of
 from teamwright.server.page.projection import stored_artifact
-from teamwright.server.page.state import pictures_of
 from teamwright.server.routes.sockets import After
 from teamwright.server.state import MAY_ADMIN, MAY_READ, MAY_RUN, FoundRun, Runner, Server, ServerState
 from teamwright.teams.team import Team

@@ -16,7 +16,7 @@ from teamwright.strategies.plan.options import ANSWER, PlanOptions, own_key
 from teamwright.strategies.plan.planned_steps import TEXT, Lenient, read_form
 from teamwright.strategies.plan.rounds import Floor, Lead
 from teamwright.strategies.plan.schedule import StepGraph
-from teamwright.strategies.plan.scheduler import nodes_of
+from teamwright.strategies.plan.schedule_maker import nodes_of
 from teamwright.strategies.plan.state import NOTICE, PlanState
 from teamwright.strategies.plan.steps.step_board import StepBoard
 from teamwright.strategies.plan.steps.step_runner import StepRunner

@@ -27,7 +27,7 @@ from teamwright.strategies.plan.plan_check import own_judges, steps_flaws
 from teamwright.strategies.plan.plan_run import SCOPE, PlanRun
 from teamwright.strategies.plan.planned_steps import example_answer
 from teamwright.strategies.plan.schedule import StepGraph
-from teamwright.strategies.plan.scheduler import nodes_of
+from teamwright.strategies.plan.schedule_maker import nodes_of
 from teamwright.strategies.plan.steps.crew import merge_port
 from teamwright.strategies.plan.steps.step_options import EVALUATE
 from teamwright.strategies.plan.versions import edit_problem

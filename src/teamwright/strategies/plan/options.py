@@ -17,7 +17,7 @@ from teamwright.agents.agent import Agent
 from teamwright.errors import UsageError, nearest
 from teamwright.strategies.part_results import FailurePolicy, OnFailure, PlacedParts
 from teamwright.strategies.plan.schedule import Schedule
-from teamwright.strategies.plan.scheduler import PlannerSettings, make_schedule
+from teamwright.strategies.plan.schedule_maker import PlannerSettings, make_schedule
 from teamwright.strategies.protocol import Members
 from teamwright.values.specs.evaluation import Evaluate, Risk
 from teamwright.values.specs.manifest import AgentName

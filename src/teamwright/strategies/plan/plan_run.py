@@ -10,9 +10,9 @@ from teamwright.agents.agent import Context
 from teamwright.errors import AgentTimeout
 from teamwright.strategies.plan.bound_plan import plan_problems_of
 from teamwright.strategies.plan.bound_roles import steps_of_roles
+from teamwright.strategies.plan.change_decisions import SCOPE, PlanChanges, confirm_plan
 from teamwright.strategies.plan.closing import PlanAnswer, planning_outcome
 from teamwright.strategies.plan.options import PlanOptions, own_key
-from teamwright.strategies.plan.plan_changes import SCOPE, PlanChanges, confirm_plan
 from teamwright.strategies.plan.planned_steps import ReadSteps
 from teamwright.strategies.plan.planner import Planner
 from teamwright.strategies.plan.state import PlanState

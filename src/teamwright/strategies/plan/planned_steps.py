@@ -16,8 +16,8 @@ from pydantic import AliasChoices, ConfigDict, Field, JsonValue, TypeAdapter, mo
 
 from teamwright.errors import InvalidName, InvalidValue, nearest
 from teamwright.strategies.expressions import literal_template
-from teamwright.strategies.plan.change import PlanChange
-from teamwright.strategies.plan.scheduler import plan_faults
+from teamwright.strategies.plan.plan_change import PlanChange
+from teamwright.strategies.plan.schedule_maker import plan_faults
 from teamwright.strategies.reply_parsing import MOST_CHARACTERS, ParseFailure, candidate_values, read_answer
 from teamwright.values.names import NAME, suggest_name
 from teamwright.values.specs.evaluation import Criterion, Evaluate

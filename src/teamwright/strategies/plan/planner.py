@@ -13,8 +13,8 @@ from functools import partial
 from teamwright.agents.agent import Agent, Context
 from teamwright.agents.review import REVIEW_EXCEEDED
 from teamwright.strategies.plan.bound_plan import bind_steps, plan_problems_of
-from teamwright.strategies.plan.change import PlanChange, apply_change, plan_difference, step_line
 from teamwright.strategies.plan.options import own_key
+from teamwright.strategies.plan.plan_change import PlanChange, apply_change, plan_difference, step_line
 from teamwright.strategies.plan.plan_check import crowd_problems, size_problems
 from teamwright.strategies.plan.planned_steps import (
     STEP,

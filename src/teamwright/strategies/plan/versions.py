@@ -14,7 +14,8 @@ from pydantic import JsonValue, ValidationError
 from teamwright.agents.agent import Agent, AppliedChange, Context
 from teamwright.errors import nearest
 from teamwright.strategies.plan.bound_roles import bind_roles
-from teamwright.strategies.plan.change import (
+from teamwright.strategies.plan.options import PlanOptions
+from teamwright.strategies.plan.plan_change import (
     PlanChange,
     PlanCheck,
     affected_experts,
@@ -26,7 +27,6 @@ from teamwright.strategies.plan.change import (
     plan_difference,
     without_expert,
 )
-from teamwright.strategies.plan.options import PlanOptions
 from teamwright.strategies.plan.steps.step_options import plan_flaws, template_flaws
 from teamwright.strategies.protocol import Members
 from teamwright.values.events.team import TeamLife, TeamPlanChanged, TeamPlanStatus

@@ -35,7 +35,7 @@ from teamwright.errors import ManifestError, UsageError
 from teamwright.strategies.plan.engine import Dag, Single, StarTeam
 from teamwright.strategies.plan.options import PlanOptions
 from teamwright.strategies.plan.schedule import Fault
-from teamwright.strategies.plan.scheduler import PlannerSettings, plan_faults
+from teamwright.strategies.plan.schedule_maker import PlannerSettings, plan_faults
 from teamwright.strategies.plan.steps.step_options import STEPS
 from teamwright.strategies.registry import find_strategy
 from teamwright.teams.manifests.declarations import SECTIONS, Declaration, Declarations

@@ -15,7 +15,7 @@ from teamwright.values.events.agent import AgentFact, EngineAgentFact
 from teamwright.values.events.budget import BudgetFact, EngineBudgetFact
 from teamwright.values.events.run import EngineRunFact, RunFact
 from teamwright.values.events.team import TeamFact
-from teamwright.values.key import join_key
+from teamwright.values.run_keys import join_key
 from teamwright.values.value import JsonValue, Record
 
 SCHEMA_VERSION = 2

@@ -11,8 +11,8 @@ from typing_extensions import override
 
 from teamwright.errors import InvalidOutput, UsageError
 from teamwright.values.call_limits import Compact
-from teamwright.values.key import root_key
 from teamwright.values.limits import NOTHING, Amounts, Usage
+from teamwright.values.run_keys import root_key
 from teamwright.values.text.display import cut
 from teamwright.values.turns.artifacts import POINTER, Artifact, TreeState
 from teamwright.values.turns.messages import (

@@ -18,7 +18,7 @@ from teamwright.errors import UsageError, nearest
 from teamwright.strategies.expressions import Condition, Template
 from teamwright.strategies.plan.options import FailureLadder, RungName
 from teamwright.strategies.plan.schedule import MOST_SUGGESTIONS
-from teamwright.strategies.plan.scheduler import plan_faults
+from teamwright.strategies.plan.schedule_maker import plan_faults
 from teamwright.strategies.protocol import Issue, Members, Settings, Strategy
 from teamwright.strategies.team_conversation import BUDGET
 from teamwright.values.events.team import FailureRung

@@ -20,7 +20,7 @@ from teamwright.strategies.expressions import Condition
 from teamwright.strategies.part_results import PartWork
 from teamwright.strategies.plan.options import own_key
 from teamwright.strategies.plan.schedule import StepGraph, critical_path_lengths
-from teamwright.strategies.plan.scheduler import Claim, LockTable, nodes_of
+from teamwright.strategies.plan.schedule_maker import Claim, LockTable, nodes_of
 from teamwright.strategies.plan.steps.step_board import StepInput, StepOutputs
 from teamwright.values.events.team import StepHeldUp
 from teamwright.values.specs.plan import Step, StepStatus

@@ -10,7 +10,7 @@ import pytest
 from teamwright import Context, Engine, Team, Turn
 from teamwright.errors import NonDeterminism
 from teamwright.journal.in_memory_journal import MemoryJournal
-from teamwright.runtime.delivery import Lane, OrderedDelivery
+from teamwright.runtime.ordered_delivery import Lane, OrderedDelivery
 from teamwright.strategies import Outcome, Task
 from teamwright.strategies.protocol import Members
 from tests.kit.members import FakeMembers

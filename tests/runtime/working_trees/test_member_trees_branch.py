@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from teamwright.runtime.trees.member_trees import TeamBranch
+from teamwright.runtime.working_trees.member_trees import TeamBranch
 from teamwright.values.events.agent import WorkspacePatched
 from teamwright.values.turns.artifacts import PATCH, Artifact
 

@@ -7,7 +7,7 @@ from hypothesis import given, strategies as st
 
 from teamwright.errors import InvalidValue, PlanError, UsageError
 from teamwright.strategies.plan.schedule import validate_schedule
-from teamwright.strategies.plan.scheduler import PlannerSettings, make_schedule
+from teamwright.strategies.plan.schedule_maker import PlannerSettings, make_schedule
 from teamwright.values.specs.plan import Plan, Step
 from tests.growth import assert_linear_calls
 from tests.strategies.plan.plans import LARGE, plan, plans, work

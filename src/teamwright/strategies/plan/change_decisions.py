@@ -15,7 +15,9 @@ from pydantic_core import from_json, to_json
 from teamwright.agents.agent import AppliedChange, Context
 from teamwright.agents.review import ask_for_decision
 from teamwright.errors import AgentError
-from teamwright.strategies.plan.change import (
+from teamwright.strategies.plan.closing import PlanAnswer, closer_of
+from teamwright.strategies.plan.options import own_key
+from teamwright.strategies.plan.plan_change import (
     PlanChange,
     apply_change,
     change_between,
@@ -23,8 +25,6 @@ from teamwright.strategies.plan.change import (
     plan_difference,
     route_change,
 )
-from teamwright.strategies.plan.closing import PlanAnswer, closer_of
-from teamwright.strategies.plan.options import own_key
 from teamwright.strategies.plan.plan_check import task_template
 from teamwright.strategies.plan.planned_steps import (
     APPROVAL_SCHEMA,

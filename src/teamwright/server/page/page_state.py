@@ -24,7 +24,7 @@ from teamwright.values.events.agent import AgentAsked, Body
 from teamwright.values.events.event import Event
 from teamwright.values.events.run import RunStarted
 from teamwright.values.events.team import TeamEnded, TeamReopened, TeamStarted
-from teamwright.values.key import join_key, key_segments, nearest_key, relative_key, without_attempts
+from teamwright.values.run_keys import join_key, key_segments, nearest_key, relative_key, without_attempts
 from teamwright.values.specs.members import COLOR
 from teamwright.values.text.secrets import mask_text, mask_value
 from teamwright.values.turns.artifacts import Artifact

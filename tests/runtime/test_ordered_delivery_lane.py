@@ -9,7 +9,7 @@ from teamwright import Context, Engine, FunctionAgent, Limits, RunResult, Team, 
 from teamwright.agents.agent import Agent
 from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.people import Question
-from teamwright.runtime.delivery import Lane, update_timers, waiting_for_provider
+from teamwright.runtime.ordered_delivery import Lane, update_timers, waiting_for_provider
 from teamwright.strategies import Outcome, Task
 from teamwright.strategies.protocol import Members
 from teamwright.values.events.run import ScopeWaited

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, strategies as st
 
-from teamwright.values.key import (
+from teamwright.values.run_keys import (
     escape_place,
     in_scope,
     is_call,

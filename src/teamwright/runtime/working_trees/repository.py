@@ -18,7 +18,7 @@ import anyio
 
 from teamwright.agents.sandbox_guard import remove_folder
 from teamwright.errors import UsageError
-from teamwright.runtime.trees.git import Git, GitFailed, TooMuchOutput, check_git
+from teamwright.runtime.working_trees.git import Git, GitFailed, TooMuchOutput, check_git
 from teamwright.values.events.agent import RefusedFile
 from teamwright.values.specs.members import TeamWorkspace
 from teamwright.values.text.display import size_text

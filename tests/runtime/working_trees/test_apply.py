@@ -11,8 +11,8 @@ from teamwright import Engine, Team
 from teamwright.errors import UsageError
 from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.journal.location import data_folder
-from teamwright.runtime.trees.apply import RecordedBranch
-from teamwright.runtime.trees.member_trees import prune_trees
+from teamwright.runtime.working_trees.apply import RecordedBranch
+from teamwright.runtime.working_trees.member_trees import prune_trees
 from teamwright.values.specs.members import TeamWorkspace
 from teamwright.values.specs.tools import ShellSpec, ShellTool
 from tests.kit.coders import branch, calls, coder, git, says

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from teamwright.strategies.plan.schedule import StepGraph
-from teamwright.strategies.plan.scheduler import batches, nodes_of
+from teamwright.strategies.plan.schedule_maker import batches, nodes_of
 from teamwright.values.specs.plan import Plan, Step
 from tests.strategies.plan.plans import LARGE, plan, plans, work
 

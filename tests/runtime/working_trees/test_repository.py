@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from teamwright.errors import UsageError
-from teamwright.runtime.trees.git import GitFailed, TooMuchOutput
-from teamwright.runtime.trees.repository import MOST_MARKS, SNAPSHOT, ChangedFile, RunRepository
+from teamwright.runtime.working_trees.git import GitFailed, TooMuchOutput
+from teamwright.runtime.working_trees.repository import MOST_MARKS, SNAPSHOT, ChangedFile, RunRepository
 from teamwright.values.specs.members import TeamWorkspace
 from tests.kit.coders import git
 

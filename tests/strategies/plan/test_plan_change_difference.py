@@ -9,7 +9,7 @@ import pytest
 from pydantic import JsonValue
 
 from teamwright.strategies.expressions import literal_template
-from teamwright.strategies.plan.change import plan_after, plan_difference, plan_text
+from teamwright.strategies.plan.plan_change import plan_after, plan_difference, plan_text
 from teamwright.values.specs.plan import Pins, Plan, Step
 
 ONE = Plan(steps=(Step(id="a", task="Look."), Step(id="b", needs=("a",)), Step(id="c")), variables={"n": 1, "m": 2})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from teamwright.server.page.state import ExpertAppearance, initials, oklch
+from teamwright.server.page.page_state import ExpertAppearance, initials, oklch
 
 NAMES = [f"member-{number}" for number in range(24)]
 

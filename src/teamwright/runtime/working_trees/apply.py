@@ -16,9 +16,9 @@ import anyio
 
 from teamwright.errors import RunError, UsageError
 from teamwright.journal.codec import decode_body
-from teamwright.runtime.trees.git import Git, check_git
-from teamwright.runtime.trees.member_trees import RunTrees, TeamBranch, branch_of, run_folder
-from teamwright.runtime.trees.repository import LINK, ChangedFile, RunRepository, Signature, find_repository
+from teamwright.runtime.working_trees.git import Git, check_git
+from teamwright.runtime.working_trees.member_trees import RunTrees, TeamBranch, branch_of, run_folder
+from teamwright.runtime.working_trees.repository import LINK, ChangedFile, RunRepository, Signature, find_repository
 from teamwright.values.specs.members import TeamWorkspace
 from teamwright.values.text.display import count_text
 from teamwright.values.turns.artifacts import Artifact, content_of

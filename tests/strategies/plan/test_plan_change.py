@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, strategies as st
 
-from teamwright.strategies.plan.change import (
+from teamwright.strategies.plan.plan_change import (
     PlanChange,
     affected_experts,
     apply_change,

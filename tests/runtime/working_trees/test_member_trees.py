@@ -14,7 +14,7 @@ from teamwright.agents.scripted import Rule, ScriptedAgent
 from teamwright.errors import ManifestError, UsageError
 from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.journal.location import data_folder
-from teamwright.runtime.trees.member_trees import prune_trees
+from teamwright.runtime.working_trees.member_trees import prune_trees
 from teamwright.values.events.agent import WorkspacePatched, WorkspaceRefused
 from teamwright.values.specs.evaluation import Criterion, Evaluate
 from teamwright.values.specs.members import TeamWorkspace

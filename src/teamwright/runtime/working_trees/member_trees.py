@@ -28,8 +28,8 @@ from teamwright.agents.tools.protocol import WITH_TOOLS, ToolUser
 from teamwright.errors import AgentError, NotResumable, ToolError, UsageError
 from teamwright.history.recorded_asks import RecordedAsk
 from teamwright.journal.location import data_folder
-from teamwright.runtime.trees.git import GitFailed, TooMuchOutput
-from teamwright.runtime.trees.repository import (
+from teamwright.runtime.working_trees.git import GitFailed, TooMuchOutput
+from teamwright.runtime.working_trees.repository import (
     KEPT_REFS,
     LARGEST_CHANGE,
     LARGEST_PATCH,
@@ -39,7 +39,7 @@ from teamwright.runtime.trees.repository import (
 )
 from teamwright.strategies.protocol import Members
 from teamwright.values.events.agent import WorkspacePatched
-from teamwright.values.key import in_scope
+from teamwright.values.run_keys import in_scope
 from teamwright.values.specs.members import TeamWorkspace
 from teamwright.values.text.display import size_text
 from teamwright.values.turns.artifacts import PATCH, Artifact, TreeState, patch_in, patch_name, patch_number
