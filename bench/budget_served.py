@@ -24,7 +24,8 @@ from teamwright import Context, Engine, Limits, ModelAgent, Reply, RunResult, Te
 from teamwright.agents import ServerModel
 from teamwright.journal import Journal
 from teamwright.strategies.protocol import Members
-from teamwright.values.limits import Degradation, Price
+from teamwright.values.limits import Degradation
+from teamwright.values.usage_and_prices import Price
 
 Unit = Literal["tokens", "usd"]
 UNITS: tuple[Unit, ...] = ("tokens", "usd")

@@ -21,7 +21,8 @@ from teamwright import Context, Limits, Reply, Team, Turn
 from teamwright.agents.agent import Agent, Policy
 from teamwright.agents.effect import Attempt, Effect, Returned
 from teamwright.strategies.protocol import Strategy
-from teamwright.values.limits import CHARACTERS_PER_TOKEN, Degradation, Price, Rate, Usage, picodollars
+from teamwright.values.limits import CHARACTERS_PER_TOKEN, Degradation
+from teamwright.values.usage_and_prices import Price, Rate, Usage, picodollars
 
 INSTRUCTIONS = 300
 """Tokens of instructions in each prompt."""

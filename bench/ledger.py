@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from bench.workload import WrongAnswer
 from teamwright.runtime.budget.ledger import Account, Reservation
 from teamwright.runtime.budget.reservation_size import ReservationRequest
-from teamwright.values.limits import Cost, Limits
+from teamwright.values.limits import Limits
+from teamwright.values.usage_and_prices import Cost
 
 RESERVATIONS = 20_000
 PROMPT, CAP, USED = 100, 100, 50

@@ -25,6 +25,7 @@ COVERED_BY = {
     "guests/crewai_llm.py": "guests/test_guest_frameworks.py",
     "guests/langchain_chat_model.py": "guests/test_guest_frameworks.py",
     "guests/openai_agents_model.py": "guests/test_guest_frameworks.py",
+    "strategies/plan/steps/step_queue.py": "strategies/plan/steps/test_step_runner.py",
     "runtime/context/merge.py": "runtime/working_trees/test_member_trees.py",
     "runtime/working_trees/git.py": "runtime/working_trees/test_repository.py",
     "journal/agent_notes.py": "agents/tools/test_built_in.py",

@@ -207,7 +207,7 @@ def _own_spans() -> Iterator[dict[str, Any]]:
     from teamwright.values.events.agent import AgentAsked, AgentCalled, AgentReplied, AgentReturned, Body
     from teamwright.values.events.event import Event, Fact
     from teamwright.values.events.run import RunStarted
-    from teamwright.values.limits import Usage
+    from teamwright.values.usage_and_prices import Usage
 
     text = Body("0" * 32)
     usage = Usage(requests=1, input_tokens=100, output_tokens=20, cached_tokens=40, reasoning_tokens=5)

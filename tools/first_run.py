@@ -22,8 +22,8 @@ from teamwright import Engine, Event
 from teamwright.cli.terminal.command_setup import new_engine
 from teamwright.errors import TeamwrightError
 from teamwright.events import AgentCalled, AgentCallFailed, AgentReturned, RunResumed
-from teamwright.values.limits import Usage
 from teamwright.values.text.display import number_text, price_text
+from teamwright.values.usage_and_prices import Usage
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = Path("examples") / "first_team"

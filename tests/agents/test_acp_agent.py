@@ -19,10 +19,11 @@ from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.values.events.agent import AgentCalled, AgentProgressed, AgentReturned
 from teamwright.values.events.event import Delta, ThinkingDelta
-from teamwright.values.limits import Limits, MessageLimits, Usage
+from teamwright.values.limits import Limits, MessageLimits
 from teamwright.values.people import Answer, Confirm, Question
 from teamwright.values.specs.members import TeamWorkspace
 from teamwright.values.turns.results import RunResult
+from teamwright.values.usage_and_prices import Usage
 from tests.kit.coders import LINES, branch, git, shown
 from tests.kit.effects import is_gone, wait_until
 from tests.kit.records import cut

@@ -8,8 +8,8 @@ import sys
 import pytest
 
 from teamwright.agents.prices_and_tokenizers import cost_of, rate_of
-from teamwright.values.limits import Price, Rate, Usage, dollars
 from teamwright.values.specs.models import AnyModel, NamedModel, ServerModel
+from teamwright.values.usage_and_prices import Price, Rate, Usage, dollars
 
 USED = Usage(requests=1, input_tokens=1000, output_tokens=200, cached_tokens=400)
 OWN_SERVER = ServerModel(url="http://127.0.0.1:9/v1", name="tiny")

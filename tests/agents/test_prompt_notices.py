@@ -12,9 +12,10 @@ from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team
 from teamwright.testing.model_server import ChatRequest, ModelServer, Say, tokens
 from teamwright.values.events.agent import AgentAsked, AgentCalled
-from teamwright.values.limits import Amounts, Limits, Price
+from teamwright.values.limits import Amounts, Limits
 from teamwright.values.specs.models import NamedModel, ServerModel
 from teamwright.values.turns.turn import Turn
+from teamwright.values.usage_and_prices import Price
 
 PRICED = NamedModel(model="openai:gpt-5-mini", price=Price(input=1, output=1))
 

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, strategies as st
 
 from teamwright.agents.prompt_notices import extract_note, note_instructions, schema_with_note, with_note_block
-from teamwright.values.limits import Usage
 from teamwright.values.text.display import ELLIPSIS
 from teamwright.values.turns.messages import Envelope, EnvelopeLimits, EnvelopeMessage, EnvelopeNote, History, Message
 from teamwright.values.turns.turn import Reply, Turn
+from teamwright.values.usage_and_prices import Usage
 
 POLICY = EnvelopeLimits()
 SUMMARY = "All three paths were tried and hold."

@@ -7,7 +7,7 @@ import json
 from teamwright import Context, Reply, Turn
 from teamwright.agents.effect import Attempt, Effect, Returned
 from teamwright.errors import Refused
-from teamwright.values.limits import Usage
+from teamwright.values.usage_and_prices import Usage
 
 
 def write(turn: Turn) -> Reply:

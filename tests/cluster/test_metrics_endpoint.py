@@ -19,7 +19,7 @@ from teamwright.cluster.worker import Worker
 from teamwright.runtime.transport import Traffic
 from teamwright.values.events.agent import AgentReturned, Body
 from teamwright.values.events.event import Event
-from teamwright.values.limits import Usage
+from teamwright.values.usage_and_prices import Usage
 from tests.kit.local_placement import placed_team, placing_engine
 from tests.kit.workers import Cluster, WorkerProcess, eventually
 

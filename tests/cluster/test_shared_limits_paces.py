@@ -10,7 +10,8 @@ import pytest
 
 from teamwright.cluster import shared_limits as paces
 from teamwright.errors import RateLimited
-from teamwright.values.limits import Pace, PerMinute, Usage
+from teamwright.values.limits import Pace, PerMinute
+from teamwright.values.usage_and_prices import Usage
 from tests.cluster.simulated_processes import Cluster, settled
 from tests.kit.postgres import schema_url
 

@@ -21,7 +21,8 @@ from teamwright.journal.protocol import commit
 from teamwright.journal.sqlite.journal import SqliteJournal
 from teamwright.journal.tenant_budgets import BudgetClaim, Budgets, TenantBudget
 from teamwright.runtime.budget.tenant_budgets import TenantBudgets
-from teamwright.values.limits import Limits, Usage
+from teamwright.values.limits import Limits
+from teamwright.values.usage_and_prices import Usage
 from tests.kit.postgres import schema_url
 from tests.runtime.virtual_time import Caller, Provider
 

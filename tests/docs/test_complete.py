@@ -14,10 +14,11 @@ from teamwright.cli.main import commands, first_day
 from teamwright.errors import AgentError
 from teamwright.history.event_wording import ERROR_WORDS
 from teamwright.strategies.registry import BUILT_IN_STRATEGIES
-from teamwright.values.limits import Pace, Usage
+from teamwright.values.limits import Pace
 from teamwright.values.specs.manifest import AgentSpec, TeamSpec
 from teamwright.values.specs.models import DeclaredModel, ServerModel
 from teamwright.values.turns.results import RunResult, RunSummary
+from teamwright.values.usage_and_prices import Usage
 from teamwright.values.value import Record
 from tests.docs.pages import PAGES, ROOT
 

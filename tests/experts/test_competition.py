@@ -18,10 +18,11 @@ from teamwright.agents.scripted import Rule, ScriptedAgent
 from teamwright.errors import InvalidRequest, Refused, ServiceError
 from teamwright.teams.team import Team
 from teamwright.values.events.team import TeamMerged
-from teamwright.values.limits import Limits, Usage
+from teamwright.values.limits import Limits
 from teamwright.values.retries import RetryPolicy
 from teamwright.values.turns.messages import digest
 from teamwright.values.turns.turn import Turn
+from teamwright.values.usage_and_prices import Usage
 from tests.kit.collaboration import RACE, collaboration, deciding, facts, steps_of
 from tests.kit.members import FakeMembers
 from tests.kit.runs import contents, run, speakers

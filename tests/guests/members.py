@@ -18,7 +18,8 @@ from teamwright.agents import ServerModel
 from teamwright.agents.agent import Agent
 from teamwright.guests import Guest, recorded
 from teamwright.testing import CallTools, ChatRequest, ModelServer, Say, ToolCall
-from teamwright.values.limits import Limits, Price
+from teamwright.values.limits import Limits
+from teamwright.values.usage_and_prices import Price
 
 PRICE = Price(input=1.0, output=2.0)
 LOOKED_UP: Counter[str] = Counter()

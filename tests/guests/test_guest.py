@@ -22,8 +22,8 @@ from teamwright.testing import ChatRequest, ModelServer, Say
 from teamwright.values.events.agent import AgentCalled, AgentFailed
 from teamwright.values.events.budget import BudgetExceeded
 from teamwright.values.events.event import Event
-from teamwright.values.limits import Price
 from teamwright.values.turns.results import RunResult
+from teamwright.values.usage_and_prices import Price
 from tests.guests.members import ask_for_rome, call, pydantic_ai_guest, server_model
 from tests.kit.records import cut_and_resume
 

@@ -17,9 +17,9 @@ from teamwright.agents.effect import Attempt, Effect, Returned
 from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.errors import Refused
 from teamwright.teams.team import Team
-from teamwright.values.limits import Usage
 from teamwright.values.turns.messages import digest
 from teamwright.values.turns.turn import Reply, Turn
+from teamwright.values.usage_and_prices import Usage
 from tests.kit.effects import yield_to_loop
 from tests.laws.program import program_team
 from tests.strategies.example.debate import Debate

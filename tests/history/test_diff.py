@@ -11,7 +11,7 @@ from teamwright import Context, Engine, FunctionAgent, Reply, Team, Turn
 from teamwright.history.diff import RunDiff, compare
 from teamwright.strategies import Outcome, Task
 from teamwright.strategies.protocol import Members
-from teamwright.values.limits import Usage
+from teamwright.values.usage_and_prices import Usage
 from tests.kit.strategies import FunctionStrategy, outcome
 
 

@@ -48,10 +48,10 @@ from teamwright.values.events.run import (
     RunStarted,
 )
 from teamwright.values.events.team import StepSkipped
-from teamwright.values.limits import Usage
 from teamwright.values.people import Answer, Question
 from teamwright.values.turns.messages import EnvelopeNote
 from teamwright.values.turns.turn import Purpose
+from teamwright.values.usage_and_prices import Usage
 from tests.kit.evaluators import WordEvaluator, words
 from tests.kit.members import FakeMembers
 from tests.kit.records import cut

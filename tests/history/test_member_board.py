@@ -14,7 +14,7 @@ from teamwright.values.events.agent import (
 from teamwright.values.events.event import ArgumentsDelta, Delta, Event, Fact, ThinkingDelta
 from teamwright.values.events.run import RunEnded, RunResumed, RunStarted
 from teamwright.values.events.team import StepHeldUp, TeamStarted
-from teamwright.values.limits import Usage
+from teamwright.values.usage_and_prices import Usage
 
 
 class EventLog:

@@ -19,7 +19,8 @@ from teamwright.values.events.agent import (
 from teamwright.values.events.budget import BudgetOpened
 from teamwright.values.events.event import Event, Fact
 from teamwright.values.events.run import RunEnded, RunLogged, RunPaused, RunResumed, RunStarted, ScopeWaited
-from teamwright.values.limits import Amounts, Bounds, Usage
+from teamwright.values.limits import Amounts, Bounds
+from teamwright.values.usage_and_prices import Usage
 
 NUMBERS = count(1)
 STARTED = RunStarted(team="t", task="b", manifest="b", seed=1)

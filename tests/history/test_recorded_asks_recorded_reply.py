@@ -30,9 +30,9 @@ from teamwright.values.events.agent import (
     TextRef,
 )
 from teamwright.values.events.budget import BudgetRefused
-from teamwright.values.limits import Usage
 from teamwright.values.turns.messages import digest
 from teamwright.values.turns.turn import Failure, Reply
+from teamwright.values.usage_and_prices import Usage
 
 ASKED = AgentAsked(member="a", member_kind="model", turn=1, task="b1", length=0, digest="d")
 BODIES = RecordedBodies({"x": '"hello"', "y": '{"n":1}'})

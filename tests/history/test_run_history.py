@@ -19,10 +19,10 @@ from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.strategies import Outcome, Task
 from teamwright.strategies.protocol import Members
 from teamwright.values.events.agent import AgentCalled
-from teamwright.values.limits import Usage
 from teamwright.values.people import Question
 from teamwright.values.specs.members import Share
 from teamwright.values.turns.turn import Failure
+from teamwright.values.usage_and_prices import Usage
 from tests.kit.members import FakeMembers
 from tests.kit.records import cut
 from tests.kit.strategies import FunctionStrategy, outcome

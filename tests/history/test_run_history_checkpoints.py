@@ -17,8 +17,8 @@ from teamwright.strategies import Outcome, Task
 from teamwright.strategies.protocol import Members
 from teamwright.values.events.agent import AgentCalled
 from teamwright.values.events.run import RunCheckpoint
-from teamwright.values.limits import Usage
 from teamwright.values.people import Cancel, Intervention, Mark, Pause, Question
+from teamwright.values.usage_and_prices import Usage
 from tests.kit.members import FakeMembers
 from tests.kit.strategies import FunctionStrategy, outcome
 

@@ -27,8 +27,8 @@ from teamwright.values.events.run import (
     TimerFired,
     TimerSet,
 )
-from teamwright.values.limits import Usage
 from teamwright.values.people import Answer, Cancel
+from teamwright.values.usage_and_prices import Usage
 
 STARTED = RunStarted(team="t", task="b1", manifest="b2", seed=1)
 TEAM = AgentAsked(member="t", member_kind="team", turn=1, task="b1", length=0, digest="d")

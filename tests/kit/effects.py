@@ -17,9 +17,9 @@ from teamwright.agents.agent import Context
 from teamwright.agents.effect import Attempt, Effect, Returned
 from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.errors import Refused
-from teamwright.values.limits import Usage
 from teamwright.values.turns.messages import digest
 from teamwright.values.turns.turn import Turn
+from teamwright.values.usage_and_prices import Usage
 
 ORDER_TIMEOUT = 0.2
 PATIENCE = 30.0

@@ -12,12 +12,12 @@ from pathlib import Path
 from teamwright.agents.agent import Context
 from teamwright.agents.effect import Attempt, Effect, Returned
 from teamwright.errors import AgentError, RateLimited, ServiceError
-from teamwright.values.limits import Usage
 from teamwright.values.people import Question
 from teamwright.values.retries import DEFAULT_RETRY
 from teamwright.values.turns.artifacts import POINTER
 from teamwright.values.turns.messages import digest
 from teamwright.values.turns.turn import Turn
+from teamwright.values.usage_and_prices import Usage
 
 FOLDER = "TEAMWRIGHT_TEST_LEDGER"
 EFFECTS = 2

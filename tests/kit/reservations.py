@@ -6,7 +6,7 @@ import asyncio
 
 from teamwright.runtime.budget.ledger import Account, Reservation
 from teamwright.runtime.budget.reservation_size import ReservationRequest
-from teamwright.values.limits import Rate
+from teamwright.values.usage_and_prices import Rate
 
 CHEAP = Rate(input=1, output=2)
 """Picodollars per token, chosen so that limits are easy to read."""

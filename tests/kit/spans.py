@@ -13,7 +13,7 @@ from teamwright.history.telemetry.spans import Span
 from teamwright.values.events.agent import AgentCallFailed
 from teamwright.values.events.event import Event
 from teamwright.values.events.run import RunEnded
-from teamwright.values.limits import NOTHING, Usage
+from teamwright.values.usage_and_prices import NOTHING, Usage
 
 
 def check_spans(events: Sequence[Event]) -> list[Span]:

@@ -12,10 +12,10 @@ from teamwright.values.events.agent import AgentAsked, AgentFailed, AgentReplied
 from teamwright.values.events.event import Event, Fact
 from teamwright.values.events.run import RunEnded, RunStarted
 from teamwright.values.events.team import TeamEnded, TeamMessageSent, TeamPlanned, TeamStarted
-from teamwright.values.limits import Usage
 from teamwright.values.specs.manifest import Manifest, Source, TeamSpec
 from teamwright.values.turns.messages import digest
 from teamwright.values.turns.turn import Purpose
+from teamwright.values.usage_and_prices import Usage
 
 
 @dataclass(frozen=True)

@@ -14,11 +14,12 @@ from teamwright.agents.agent import Context
 from teamwright.agents.effect import Attempt, Effect, Returned
 from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.errors import AgentError, AgentTimeout, ContextTooLong, RateLimited, Refused, ServiceError, StaleWrite
-from teamwright.values.limits import Limits, Pace, Usage
+from teamwright.values.limits import Limits, Pace
 from teamwright.values.people import Answer, Confirm, Question
 from teamwright.values.retries import RetryPolicy
 from teamwright.values.turns.messages import digest
 from teamwright.values.turns.turn import Reply, Turn
+from teamwright.values.usage_and_prices import Usage
 from teamwright.values.value import JsonValue
 
 TROUBLE = "trouble"

@@ -22,11 +22,11 @@ from teamwright.agents.tools.toolbox import Toolbox
 from teamwright.errors import Refused, ToolError
 from teamwright.strategies.protocol import Members, Settings, Strategy, Task
 from teamwright.teams.team import Team
-from teamwright.values.limits import Usage
 from teamwright.values.people import Answer, Confirm, Question
 from teamwright.values.turns.messages import Message, digest
 from teamwright.values.turns.results import Outcome
 from teamwright.values.turns.turn import Failure, Turn
+from teamwright.values.usage_and_prices import Usage
 
 TASK = "decide"
 MOST_RETRIES = 2

@@ -19,12 +19,12 @@ from teamwright.agents.agent import Agent, Context, Policy
 from teamwright.agents.effect import Attempt, Effect, Returned
 from teamwright.agents.evaluators import EVALUATOR, Evaluator
 from teamwright.errors import AgentError, ContextTooLong, InvalidRequest, Refused, ServiceError, UsageError
-from teamwright.values.limits import Usage
 from teamwright.values.people import ACCEPT, REVISE, STOP, Answer, Question, is_review
 from teamwright.values.retries import RetryPolicy
 from teamwright.values.specs.evaluation import Evaluate
 from teamwright.values.turns.messages import digest
 from teamwright.values.turns.turn import Failure, Reply, Turn
+from teamwright.values.usage_and_prices import Usage
 
 TROUBLE = "trouble"
 """Part of the message of every failure; no prompt may contain it."""

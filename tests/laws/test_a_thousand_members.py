@@ -21,9 +21,10 @@ from teamwright.testing.model_server import ChatAnswer, ChatRequest, Fail, Model
 from teamwright.values.events.agent import AgentCalled, AgentCallFailed, AgentFailed, AgentReturned
 from teamwright.values.events.budget import BudgetThrottled
 from teamwright.values.events.event import Event
-from teamwright.values.limits import Pace, PerMinute, Usage
+from teamwright.values.limits import Pace, PerMinute
 from teamwright.values.retries import RetryPolicy
 from teamwright.values.specs.models import ServerModel
+from teamwright.values.usage_and_prices import Usage
 from tests.laws.program import program_team
 from tests.laws.random_programs import RUN_ID, TASK, cut, log_of
 from tests.laws.test_every_task_has_a_parent import check_endings

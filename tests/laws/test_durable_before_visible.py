@@ -15,9 +15,10 @@ from teamwright.journal.protocol import Batch, Committed
 from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team
 from teamwright.values.events.event import AnyDelta, Event
-from teamwright.values.limits import Limits, Usage
+from teamwright.values.limits import Limits
 from teamwright.values.turns.messages import digest
 from teamwright.values.turns.turn import Turn
+from teamwright.values.usage_and_prices import Usage
 from tests.kit.effects import ReturnSchedule, effect_member, yield_to_loop
 from tests.laws.random_programs import RUN_ID, TASK, RandomProgram, log_of, random_programs
 

@@ -18,8 +18,8 @@ from teamwright.events import Custom
 from teamwright.people import Question
 from teamwright.strategies import Outcome, Task
 from teamwright.strategies.protocol import Members, Strategy
-from teamwright.values.limits import Usage
 from teamwright.values.turns.results import RunResult
+from teamwright.values.usage_and_prices import Usage
 
 WRONG: dict[str, dict[str, Any]] = {
     "content": {"messages": (Message(name="a", content=cast("Any", 3)),)},

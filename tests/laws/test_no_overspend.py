@@ -21,10 +21,11 @@ from teamwright.teams.team import Team
 from teamwright.values.events.agent import AgentAsked, AgentCalled, AgentCallFailed, AgentReturned
 from teamwright.values.events.budget import BudgetExceeded, BudgetOpened
 from teamwright.values.events.event import Event
-from teamwright.values.limits import Bounds, Limits, MessageLimits, Rate, Usage, dollars, picodollars
+from teamwright.values.limits import Bounds, Limits, MessageLimits
 from teamwright.values.retries import RetryPolicy
 from teamwright.values.turns.messages import digest
 from teamwright.values.turns.turn import Turn
+from teamwright.values.usage_and_prices import Rate, Usage, dollars, picodollars
 from tests.kit.effects import wait_until, yield_to_loop
 from tests.laws.program import program_team
 from tests.laws.random_programs import RUN_ID, TASK, cut, has_begun, log_of

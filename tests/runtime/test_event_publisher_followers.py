@@ -17,8 +17,8 @@ from teamwright.runtime import event_publisher as relay_module
 from teamwright.runtime.event_publisher import Bus, Relay, followers_channel
 from teamwright.runtime.transport import InProcessTransport, LiveSignal, Traffic, Transport
 from teamwright.values.events.event import Delta, Event
-from teamwright.values.limits import Usage
 from teamwright.values.turns.turn import Reply, Turn
+from teamwright.values.usage_and_prices import Usage
 
 USAGE = Usage(requests=1, input_tokens=5, output_tokens=5)
 FOLLOW = LiveSignal(type="follow", run_id="r")

@@ -18,8 +18,9 @@ from teamwright.strategies import Outcome, Task
 from teamwright.strategies.protocol import Members
 from teamwright.testing.virtual_loop import VirtualLoop
 from teamwright.values.events.event import Event
-from teamwright.values.limits import Limits, Pace, Usage
+from teamwright.values.limits import Limits, Pace
 from teamwright.values.retries import DEFAULT_RETRY, RetryPolicy
+from teamwright.values.usage_and_prices import Usage
 from tests.kit.strategies import FunctionStrategy, outcome
 
 T = TypeVar("T")

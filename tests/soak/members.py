@@ -15,9 +15,9 @@ from urllib.request import Request, urlopen
 
 from teamwright.agents.agent import Context
 from teamwright.agents.effect import Attempt, Effect, Returned
-from teamwright.values.limits import Usage
 from teamwright.values.turns.messages import digest
 from teamwright.values.turns.turn import Turn
+from teamwright.values.usage_and_prices import Usage
 
 Respond = Callable[[Turn, Context], Awaitable[str]]
 

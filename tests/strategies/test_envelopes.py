@@ -16,11 +16,12 @@ from teamwright.strategies import Envelope, EnvelopeLimits, Members, Outcome, Ta
 from teamwright.strategies.envelopes import limits_of, shorten_texts
 from teamwright.testing.model_server import CallTools, ChatAnswer, ChatRequest, ModelServer, Say, ToolCall
 from teamwright.values.events.agent import AgentReplied, WorkspaceKept
-from teamwright.values.limits import Degradation, Limits, Usage
+from teamwright.values.limits import Degradation, Limits
 from teamwright.values.people import Answer, Confirm
 from teamwright.values.specs.members import Share
 from teamwright.values.specs.models import ServerModel
 from teamwright.values.turns.messages import EnvelopeNote, EnvelopeSettings, digest
+from teamwright.values.usage_and_prices import Usage
 from tests.kit.members import FakeMembers
 from tests.kit.runs import RUN_ID, TASK, contents, run
 from tests.kit.strategies import FunctionStrategy

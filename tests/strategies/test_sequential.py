@@ -8,10 +8,10 @@ from teamwright.agents.scripted import Rule, ScriptedAgent
 from teamwright.errors import ManifestError, Refused
 from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team
-from teamwright.values.limits import Usage
 from teamwright.values.turns.messages import Message
 from teamwright.values.turns.results import RunResult
 from teamwright.values.turns.turn import Reply
+from teamwright.values.usage_and_prices import Usage
 from tests.kit.members import FakeMembers, numbered
 
 TASK = "Write a page."

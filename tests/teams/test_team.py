@@ -16,10 +16,10 @@ from teamwright.strategies.protocol import Members
 from teamwright.teams.team import require_team
 from teamwright.values.events.agent import AgentFailed
 from teamwright.values.events.team import TeamEnded, TeamStarted
-from teamwright.values.limits import Usage
 from teamwright.values.specs.manifest import JsonSchema
 from teamwright.values.specs.plan import Step
 from teamwright.values.turns.turn import Failure
+from teamwright.values.usage_and_prices import Usage
 from tests.kit.members import FakeMembers
 from tests.kit.records import cut_and_resume
 from tests.kit.strategies import FunctionStrategy, outcome

@@ -38,7 +38,6 @@ from teamwright.agents.tools.protocol import (
 )
 from teamwright.agents.tools.python import tool as tool
 from teamwright.values.call_limits import Compact as Compact
-from teamwright.values.limits import Usage as Usage
 from teamwright.values.specs.evaluation import (
     Criterion as Criterion,
     Evaluate as Evaluate,
@@ -59,3 +58,4 @@ from teamwright.values.turns.turn import (
     EvaluatedWork as EvaluatedWork,
     ToolUse as ToolUse,
 )
+from teamwright.values.usage_and_prices import Usage as Usage

@@ -30,7 +30,7 @@ from teamwright.agents.review import ask_for_decision
 from teamwright.agents.settings import AgentKeywords, shared_settings
 from teamwright.errors import AgentError, Refused
 from teamwright.values.call_limits import MAX_BYTES, reply_cut_warning
-from teamwright.values.limits import NOTHING, Spend, Usage
+from teamwright.values.limits import Spend
 from teamwright.values.names import check_name
 from teamwright.values.people import Answer, Question, approval_question
 from teamwright.values.retries import DEFAULT_RETRY
@@ -39,6 +39,7 @@ from teamwright.values.specs.members import AcpCommand
 from teamwright.values.specs.tools import AnySandbox, sandbox_settings
 from teamwright.values.turns.messages import Message, digest
 from teamwright.values.turns.turn import Reply, Turn
+from teamwright.values.usage_and_prices import NOTHING, Usage
 
 if TYPE_CHECKING:
     from pydantic import JsonValue

@@ -39,11 +39,11 @@ from teamwright.agents.tools.files import Files
 from teamwright.errors import AgentError, InvalidRequest, ToolError
 from teamwright.values.events.agent import AgentProgressed
 from teamwright.values.events.run import RunLogged
-from teamwright.values.limits import Usage
 from teamwright.values.specs.members import AcpCommand
 from teamwright.values.specs.tools import SandboxSettings
 from teamwright.values.text.display import cut
 from teamwright.values.turns.messages import digest
+from teamwright.values.usage_and_prices import Usage
 
 MOST_EVENTS = 200
 """How many events one part of a turn records."""

@@ -22,11 +22,12 @@ from teamwright.values.events.agent import (
     ValueForm,
 )
 from teamwright.values.events.event import Fact, OutputForm
-from teamwright.values.limits import NOTHING, Limits, Pace, Rate, Spend, Usage
+from teamwright.values.limits import Limits, Pace, Spend
 from teamwright.values.retries import RetryPolicy
 from teamwright.values.specs.models import TokenizerName
 from teamwright.values.turns.artifacts import Artifact
 from teamwright.values.turns.messages import digest
+from teamwright.values.usage_and_prices import NOTHING, Rate, Usage
 from teamwright.values.value import misfit_of
 
 if TYPE_CHECKING:

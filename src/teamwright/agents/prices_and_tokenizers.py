@@ -15,8 +15,8 @@ from importlib.util import find_spec
 from typing import Final
 from warnings import catch_warnings, simplefilter
 
-from teamwright.values.limits import PICODOLLARS, Price, Rate, Usage
 from teamwright.values.specs.models import AnyModel, NamedModel, ServerModel, TokenizerName
+from teamwright.values.usage_and_prices import PICODOLLARS, Price, Rate, Usage
 
 MILLION = 1_000_000
 LOCAL_PROVIDERS = ("local", "scripted")

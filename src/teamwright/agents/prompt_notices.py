@@ -25,8 +25,6 @@ from teamwright.values.limits import (
     CHARACTERS_PER_TOKEN,
     USEFUL_OUTPUT,
     Amounts,
-    Rate,
-    picodollars,
     scaled_output,
 )
 from teamwright.values.specs.manifest import JsonSchema
@@ -42,6 +40,7 @@ from teamwright.values.turns.messages import (
 )
 from teamwright.values.turns.turn import Reply, Turn
 from teamwright.values.typed_data import JsonScan
+from teamwright.values.usage_and_prices import Rate, picodollars
 
 KEY = "envelope"
 FENCE = "```"

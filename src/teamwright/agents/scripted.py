@@ -55,7 +55,7 @@ from teamwright.documents.reader import FileForm, ReadLimits, has_key_like, read
 from teamwright.documents.schema_check import SchemaCheck
 from teamwright.errors import AgentError, ManifestError, Problem, ScriptMismatch, nearest
 from teamwright.values.call_limits import MOST_REQUESTS, reply_cut_warning, text_size
-from teamwright.values.limits import Pace, Price, Rate, Usage
+from teamwright.values.limits import Pace
 from teamwright.values.names import check_name
 from teamwright.values.retries import ERRORS
 from teamwright.values.run_keys import request_place, tool_place
@@ -66,6 +66,7 @@ from teamwright.values.text.timed_regex import PatternSearch, pattern_problem
 from teamwright.values.text.validation_messages import misfits_of
 from teamwright.values.turns.messages import Message, digest, quote_headers
 from teamwright.values.turns.turn import Reply, Signal, ToolUse, Turn
+from teamwright.values.usage_and_prices import Price, Rate, Usage
 from teamwright.values.value import Value
 
 if TYPE_CHECKING:

@@ -320,7 +320,7 @@ def budget(
             await _remove_budget(budgets, name)
             return 0
         if name is not None and period is not None:
-            from teamwright.values.limits import picodollars
+            from teamwright.values.usage_and_prices import picodollars
 
             await budgets.put(name, None if usd is None else picodollars(usd), tokens, period)
         await TenantBudgets(journal).settle_ended()

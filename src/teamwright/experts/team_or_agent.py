@@ -32,13 +32,14 @@ from teamwright.experts.templates import ExpertTemplates
 from teamwright.runtime.engine import Engine
 from teamwright.strategies.reply_parsing import ParseFailure, read_answer
 from teamwright.teams.team_loader import team_from_source
-from teamwright.values.limits import NOTHING, Limits, Usage
+from teamwright.values.limits import Limits
 from teamwright.values.specs.manifest import AgentSpec, Manifest, Source
 from teamwright.values.specs.members import check_expert_name
 from teamwright.values.specs.models import AnyModel
 from teamwright.values.turns.messages import digest
 from teamwright.values.turns.results import RunResult
 from teamwright.values.turns.turn import Reply
+from teamwright.values.usage_and_prices import NOTHING, Usage
 from teamwright.values.value import Value, check_text
 
 PREFIX = re.compile(r"\s*@team(?P<names>[:\uff1a][^\s,\uff0c]*(?:[,\uff0c]\s*[^\s,\uff0c]*)*)?(?=\s|$)", re.IGNORECASE)

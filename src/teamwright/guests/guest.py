@@ -33,9 +33,10 @@ from teamwright.errors import AgentError, UsageError
 from teamwright.guests.turn import GuestSettings, GuestTurn
 from teamwright.install_command import installer
 from teamwright.values.call_limits import MAX_BYTES, MOST_REQUESTS
-from teamwright.values.limits import NOTHING, Spend, Usage
+from teamwright.values.limits import Spend
 from teamwright.values.specs.models import AnyModel, ServerModel
 from teamwright.values.turns.turn import Reply, Turn
+from teamwright.values.usage_and_prices import NOTHING, Usage
 
 if TYPE_CHECKING:
     from agent_framework import BaseChatClient

@@ -10,11 +10,11 @@ from teamwright.journal.protocol import Batch
 from teamwright.values.events.agent import AgentFailed, AgentReplied, MessageRef, Tally
 from teamwright.values.events.event import Event, Fact, fold
 from teamwright.values.events.run import RunAborted, RunEnded, RunIntervened
-from teamwright.values.limits import NOTHING, Usage, dollars
 from teamwright.values.people import Cancel
 from teamwright.values.run_keys import key_and_parents
 from teamwright.values.turns.results import ending_of
 from teamwright.values.turns.turn import Failure
+from teamwright.values.usage_and_prices import NOTHING, Usage, dollars
 
 STOPPED = "stopped by others"
 

@@ -17,9 +17,9 @@ from teamwright.history.run_history import RunHistory, turns_in
 from teamwright.history.run_record import RunRecord
 from teamwright.values.events.agent import AgentFailed, AgentReplied
 from teamwright.values.events.run import Origin
-from teamwright.values.limits import NOTHING, Usage
 from teamwright.values.run_keys import join_key, key_segments, split_attempt, with_attempt
 from teamwright.values.turns.results import RunResult, Status, StopReason
+from teamwright.values.usage_and_prices import NOTHING, Usage
 from teamwright.values.value import Record
 
 TurnStatus = Literal["replied", "failed", "stopped", "open"]

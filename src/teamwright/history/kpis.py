@@ -34,10 +34,10 @@ from teamwright.values.events.team import (
     TeamPlanned,
     TeamStepFailed,
 )
-from teamwright.values.limits import NOTHING, Cost, Usage, charge_for, dollars, picodollars
 from teamwright.values.run_keys import join_key, without_attempts
 from teamwright.values.turns.results import Status, StopReason
 from teamwright.values.turns.turn import JUDGED, PASSED, EvaluationVerdict, Purpose, VerdictOutcome
+from teamwright.values.usage_and_prices import NOTHING, Cost, Usage, charge_for, dollars, picodollars
 from teamwright.values.value import JsonValue, Record
 
 SECONDS_PER_DAY = 86_400

@@ -35,9 +35,10 @@ from teamwright.values.events.run import (
     ScopeWaited,
 )
 from teamwright.values.events.team import TeamStarted
-from teamwright.values.limits import ONE_CALL, Amounts, Bounds, Cost, add_cost, charge_for, dollars, picodollars
+from teamwright.values.limits import Amounts, Bounds
 from teamwright.values.run_keys import in_scope, key_and_parents, nearest_key
 from teamwright.values.text.secrets import MaskedStream
+from teamwright.values.usage_and_prices import ONE_CALL, Cost, add_cost, charge_for, dollars, picodollars
 from teamwright.values.value import JsonValue
 
 

@@ -33,11 +33,12 @@ from teamwright.values.events.agent import (
 from teamwright.values.events.budget import BudgetRefused
 from teamwright.values.events.event import Event
 from teamwright.values.events.run import PersonAsked, RunEnded, RunStarted
-from teamwright.values.limits import NOTHING, ONE_CALL, Cost, Usage, refusal_text
+from teamwright.values.limits import refusal_text
 from teamwright.values.retries import recorded_error
 from teamwright.values.run_keys import is_request, parent_keys, split_attempt, with_attempt
 from teamwright.values.turns.messages import Message
 from teamwright.values.turns.turn import Failure, Reply, ToolUse
+from teamwright.values.usage_and_prices import NOTHING, ONE_CALL, Cost, Usage
 
 Texts = dict[str, JsonValue]
 """The texts of an event by name; arguments and data are JSON values."""

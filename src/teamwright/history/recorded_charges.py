@@ -47,10 +47,10 @@ from teamwright.values.events.run import (
     RunResumed,
     RunStarted,
 )
-from teamwright.values.limits import NOTHING, BudgetUnit, Cost, Usage, picodollars
 from teamwright.values.people import PauseMember, ResumeMember, Steer, StopStep
 from teamwright.values.run_keys import key_and_parents, parent_key
 from teamwright.values.turns.artifacts import SharedValue
+from teamwright.values.usage_and_prices import NOTHING, BudgetUnit, Cost, Usage, picodollars
 
 
 class Charges:

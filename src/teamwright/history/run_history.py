@@ -30,13 +30,13 @@ from teamwright.values.events.agent import (
 from teamwright.values.events.event import Event, fold
 from teamwright.values.events.run import PersonAnswered, PersonAsked, RunCheckpoint, RunEnded, RunPaused, RunStarted
 from teamwright.values.events.team import TeamPlanChanged
-from teamwright.values.limits import NOTHING, Usage, add_usd
 from teamwright.values.names import check_name
 from teamwright.values.people import Question
 from teamwright.values.run_keys import is_inside, key_below_root, key_depth, next_attempt, parent_key
 from teamwright.values.turns.messages import History, Message
 from teamwright.values.turns.results import RunResult, Status, iso, iso_after
 from teamwright.values.turns.turn import Failure
+from teamwright.values.usage_and_prices import NOTHING, Usage, add_usd
 from teamwright.values.value import Record
 
 if TYPE_CHECKING:

@@ -70,11 +70,12 @@ from teamwright.values.events.run import (
     TimerSet,
 )
 from teamwright.values.events.team import TeamReopened
-from teamwright.values.limits import ONE_CALL, Cost, Limits, charge_for, picodollars
+from teamwright.values.limits import Limits
 from teamwright.values.people import Cancel, StopStep
 from teamwright.values.run_keys import in_scope, nearest_key, parent_key
 from teamwright.values.specs.manifest import Source
 from teamwright.values.turns.turn import OUTBOX, MemberRequest
+from teamwright.values.usage_and_prices import ONE_CALL, Cost, charge_for, picodollars
 
 EXPIRED = "!expired"
 EVERYTHING = sys.maxsize

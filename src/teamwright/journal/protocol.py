@@ -27,9 +27,9 @@ from teamwright.values.events.run import (
     RunStarted,
     ScopeWaited,
 )
-from teamwright.values.limits import add_usd
 from teamwright.values.people import Intervention
 from teamwright.values.turns.results import FINAL, RunSummary, Status, StopReason, iso, iso_after
+from teamwright.values.usage_and_prices import add_usd
 
 if TYPE_CHECKING:
     from teamwright.journal.agent_notes import Notes

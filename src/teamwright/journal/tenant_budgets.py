@@ -13,7 +13,7 @@ from typing import Literal, Protocol, get_args
 from msgspec import Struct
 
 from teamwright.errors import BudgetUnavailable, UsageError
-from teamwright.values.limits import dollars
+from teamwright.values.usage_and_prices import dollars
 from teamwright.values.value import JsonValue
 from teamwright.wings import hint
 

@@ -20,7 +20,7 @@ from teamwright.history.recorded_asks import RecordedBodies
 from teamwright.history.run_record import RunRecord
 from teamwright.journal.protocol import InboxItem, Journal
 from teamwright.runtime.ordered_delivery import Lane, OrderedDelivery, update_timers
-from teamwright.strategies.plan.schedule_maker import Claim, LockTable
+from teamwright.strategies.plan.key_locks import Claim, LockTable
 from teamwright.values.events.agent import AgentCalled, AgentCallFailed, AgentFailed, AgentReplied, AgentReturned
 from teamwright.values.events.event import Event
 from teamwright.values.events.team import StepHeldUp

@@ -37,7 +37,7 @@ from teamwright.teams.team import Team
 from teamwright.values.call_limits import Compact
 from teamwright.values.events.agent import RUN_KIND, AgentReplied, Body, Tally, WorkspaceWritten
 from teamwright.values.events.run import Origin, PlacedTurn
-from teamwright.values.limits import NOTHING, Amounts, Rate, dollars
+from teamwright.values.limits import Amounts
 from teamwright.values.owned_paths import Owned
 from teamwright.values.people import Confirm
 from teamwright.values.retries import Recovery, RetryPolicy
@@ -47,6 +47,7 @@ from teamwright.values.text.secrets import without_secrets
 from teamwright.values.turns.artifacts import POINTER, Artifact, SharedValue
 from teamwright.values.turns.messages import Envelope, EnvelopeLimits, EnvelopeMessage, History, Message, digest
 from teamwright.values.turns.turn import OUTBOX, Failure, HandoffTarget, Reply, Turn
+from teamwright.values.usage_and_prices import NOTHING, Rate, dollars
 from teamwright.wings import hint
 
 

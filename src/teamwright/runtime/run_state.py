@@ -26,12 +26,13 @@ from teamwright.values.events.agent import Body
 from teamwright.values.events.budget import BudgetOpened
 from teamwright.values.events.event import Event
 from teamwright.values.events.run import RunAborted, ScopeWaited
-from teamwright.values.limits import NO_COST, Amounts, Limits, dollars
+from teamwright.values.limits import Amounts, Limits
 from teamwright.values.people import Answer, Question
 from teamwright.values.retries import Recovery
 from teamwright.values.run_keys import in_scope, is_inside, parent_key, parent_keys
 from teamwright.values.turns.messages import EMPTY, History
 from teamwright.values.turns.turn import Failure, MemberRequest, Reply
+from teamwright.values.usage_and_prices import NO_COST, dollars
 
 if TYPE_CHECKING:
     from teamwright.agents.effect import Attempt, Effect, Returned

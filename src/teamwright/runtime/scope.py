@@ -20,12 +20,13 @@ from teamwright.runtime.ordered_delivery import Lane, update_timers
 from teamwright.runtime.run_state import Horizon, RunState
 from teamwright.values.call_limits import Compact
 from teamwright.values.events.agent import Tally
-from teamwright.values.limits import NOTHING, BudgetUnit, Cutback, Limits, Usage, dollars, picodollars
+from teamwright.values.limits import Cutback, Limits
 from teamwright.values.people import Answer, Question
 from teamwright.values.retries import Recovery
 from teamwright.values.run_keys import SEPARATOR, escape_place, join_key, relative_key
 from teamwright.values.turns.messages import Message
 from teamwright.values.turns.turn import Failure, TalkKind, Tier, Turn
+from teamwright.values.usage_and_prices import NOTHING, BudgetUnit, Usage, dollars, picodollars
 
 if TYPE_CHECKING:
     from teamwright.runtime.working_trees.member_trees import TurnTree

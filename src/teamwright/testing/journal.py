@@ -26,9 +26,9 @@ from teamwright.testing.trial import a_fact_of_each_kind
 from teamwright.values.events.agent import AgentReturned, Body
 from teamwright.values.events.event import Event, Fact
 from teamwright.values.events.run import Custom, Origin, RunEnded, RunPaused, RunResumed, RunStarted
-from teamwright.values.limits import Usage
 from teamwright.values.people import Answer, Answered, Cancel, Pause
 from teamwright.values.turns.messages import digest
+from teamwright.values.usage_and_prices import Usage
 
 Check = Callable[[Journal], Awaitable[None]]
 

@@ -15,10 +15,11 @@ from msgspec import DecodeError, Struct, json, structs
 from teamwright.documents.nodes import Place, ProblemReport
 from teamwright.documents.reader import ReadLimits, read_lines
 from teamwright.values.events.agent import EffectKind, PartialUsage, Tally, ValueForm
-from teamwright.values.limits import NOTHING, Bounds, Usage
+from teamwright.values.limits import Bounds
 from teamwright.values.people import Intervention
 from teamwright.values.turns.artifacts import Artifact
 from teamwright.values.turns.messages import Message, digest
+from teamwright.values.usage_and_prices import NOTHING, Usage
 from teamwright.values.value import JsonValue, Record
 
 FORMAT = 1

@@ -29,10 +29,10 @@ from teamwright.strategies.registry import named_agents
 from teamwright.teams.team import Team
 from teamwright.values.events.agent import Body
 from teamwright.values.events.event import Event, Fact
-from teamwright.values.limits import Usage
 from teamwright.values.turns.messages import Message, digest
 from teamwright.values.turns.results import Outcome, RunResult
 from teamwright.values.turns.turn import Failure, Reply, Turn
+from teamwright.values.usage_and_prices import Usage
 from teamwright.values.value import JsonValue, Record
 
 T = TypeVar("T")

@@ -27,12 +27,13 @@ from teamwright.runtime.sync import run_sync
 from teamwright.teams.team import Team
 from teamwright.values.events.agent import AgentAbandoned, AgentCalled
 from teamwright.values.events.event import Event
-from teamwright.values.limits import Limits, Usage
+from teamwright.values.limits import Limits
 from teamwright.values.retries import RetryPolicy
 from teamwright.values.specs.manifest import JsonSchema
 from teamwright.values.turns.messages import Message
 from teamwright.values.turns.results import RunResult
 from teamwright.values.turns.turn import Failure, Reply, Turn
+from teamwright.values.usage_and_prices import Usage
 from tests.agents.recording import Recording
 from tests.agents.sample_functions import (
     end_the_process,

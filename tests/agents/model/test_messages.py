@@ -22,12 +22,12 @@ from teamwright.agents.model.messages import (
 )
 from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.testing.model_server import CallTools, ChatAnswer, ChatRequest, ModelServer, Say, ToolCall
-from teamwright.values.limits import Price
 from teamwright.values.people import Confirm
 from teamwright.values.run_keys import escape_place
 from teamwright.values.specs.models import NamedModel, ServerModel
 from teamwright.values.turns.messages import digest
 from teamwright.values.turns.turn import Turn
+from teamwright.values.usage_and_prices import Price
 from tests.agents.raw_server import DONE, STREAM, RawServer, says
 from tests.agents.recording import Recording
 from tests.kit.records import cut

@@ -12,7 +12,7 @@ from teamwright.journal.protocol import Batch, commit
 from teamwright.journal.sqlite.journal import SqliteJournal
 from teamwright.values.events.event import Event
 from teamwright.values.events.run import Origin, RunEnded, RunPaused, RunResumed, RunStarted
-from teamwright.values.limits import Usage
+from teamwright.values.usage_and_prices import Usage
 from tests.kit.terminal import Call
 
 

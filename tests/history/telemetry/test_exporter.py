@@ -21,9 +21,9 @@ from teamwright.journal.protocol import Journal
 from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team
 from teamwright.values.events.event import Event
-from teamwright.values.limits import Usage
 from teamwright.values.people import Question
 from teamwright.values.turns.turn import Turn
+from teamwright.values.usage_and_prices import Usage
 from tests.kit.records import cut
 from tests.kit.telemetry import OtlpReceiver, attributes_of
 

@@ -13,9 +13,10 @@ from teamwright.history.telemetry.spans import Span, span_id, trace_id
 from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team
-from teamwright.values.limits import Limits, Usage
+from teamwright.values.limits import Limits
 from teamwright.values.retries import RetryPolicy
 from teamwright.values.turns.turn import Turn
+from teamwright.values.usage_and_prices import Usage
 from tests.kit.spans import check_spans
 
 

@@ -29,9 +29,9 @@ from teamwright.journal.sqlite.journal import SqliteJournal
 from teamwright.testing.journal import JournalConformance, body, commit, commit_all, event, events
 from teamwright.values.events.agent import AgentReturned, Body
 from teamwright.values.events.run import Custom
-from teamwright.values.limits import Usage
 from teamwright.values.people import Pause
 from teamwright.values.turns.messages import digest
+from teamwright.values.usage_and_prices import Usage
 from tests.profiles import sampled
 
 

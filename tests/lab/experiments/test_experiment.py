@@ -20,11 +20,11 @@ from teamwright.lab.experiments.report import report_of, text_of
 from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team
 from teamwright.values.events.agent import AgentAsked, AgentReturned
-from teamwright.values.limits import Rate, Usage
 from teamwright.values.people import Question
 from teamwright.values.specs.evaluation import Criterion, Evaluate, Length
 from teamwright.values.turns.messages import digest
 from teamwright.values.turns.turn import Reply, Turn
+from teamwright.values.usage_and_prices import Rate, Usage
 
 pytestmark = pytest.mark.experts  # whose rubric grades answers
 PRICE = 0.01

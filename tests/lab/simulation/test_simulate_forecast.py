@@ -16,8 +16,9 @@ from teamwright.agents.scripted import Rule
 from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.lab.simulation.simulate import ENOUGH_RUNS, FEWEST_SIMULATED, SIMULATED_RUNS, forecast_run
 from teamwright.strategies.protocol import Members, Task
-from teamwright.values.limits import Bounds, Price, Quantiles, SpendForecast
+from teamwright.values.limits import Bounds, Quantiles, SpendForecast
 from teamwright.values.turns.results import Outcome
+from teamwright.values.usage_and_prices import Price
 from tests.kit.strategies import FunctionStrategy
 
 PRICE = Price(input=1.0, output=10.0)

@@ -18,11 +18,12 @@ from teamwright.lab.simulation.what_if import RunChanges, WhatIfReport, what_if
 from teamwright.teams.team_loader import load_team
 from teamwright.testing.model_server import CallTools, ChatAnswer, ChatRequest, Fail, ModelServer, Say, ToolCall
 from teamwright.values.events.agent import AgentCalled
-from teamwright.values.limits import Bounds, Price
+from teamwright.values.limits import Bounds
 from teamwright.values.people import Answer, RaiseBudget, RemoveMember, Tell
 from teamwright.values.retries import RetryPolicy
 from teamwright.values.specs.models import ServerModel
 from teamwright.values.turns.results import RunResult
+from teamwright.values.usage_and_prices import Price
 from tests.kit.evaluators import WordEvaluator, evaluated, words
 from tests.paths import ROOT
 

@@ -14,10 +14,10 @@ from teamwright.agents.agent import Agent, Context
 from teamwright.agents.effect import Attempt, Effect, Returned
 from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.errors import StaleWrite
-from teamwright.values.limits import Usage
 from teamwright.values.retries import RetryPolicy, recorded_error
 from teamwright.values.turns.messages import digest
 from teamwright.values.turns.turn import Reply, Turn
+from teamwright.values.usage_and_prices import Usage
 
 FAILED = "!"
 """The prefix of an answer that is a failure; the kind of error follows."""

@@ -9,8 +9,9 @@ import pytest
 from teamwright.runtime.budget.closing_reserve import EXCERPT_TOKENS, FRAMES, Holdback
 from teamwright.runtime.budget.ledger import Account, Refusal
 from teamwright.runtime.budget.reservation_size import LEAST_REPLIES, ReservationRequest
-from teamwright.values.limits import ClosingAsk, Cost, Limits, Rate, Usage
+from teamwright.values.limits import ClosingAsk, Limits
 from teamwright.values.turns.turn import Tier
+from teamwright.values.usage_and_prices import Cost, Rate, Usage
 
 
 def account(**limits: float) -> Account:

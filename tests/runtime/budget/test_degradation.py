@@ -18,11 +18,12 @@ from teamwright.testing.model_server import ChatAnswer, ChatRequest, ModelServer
 from teamwright.values.events.agent import AgentReturned
 from teamwright.values.events.budget import BudgetDegraded
 from teamwright.values.events.event import Event
-from teamwright.values.limits import Cutback, Degradation, Price, Usage
+from teamwright.values.limits import Cutback, Degradation
 from teamwright.values.people import Answer
 from teamwright.values.retries import RetryPolicy
 from teamwright.values.specs.models import ServerModel
 from teamwright.values.turns.messages import History, Message
+from teamwright.values.usage_and_prices import Price, Usage
 from tests.kit.records import cut
 
 

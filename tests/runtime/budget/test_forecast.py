@@ -8,7 +8,8 @@ import pytest
 
 from teamwright.runtime.budget.forecast import Forecast, Trend
 from teamwright.runtime.budget.ledger import Account
-from teamwright.values.limits import Cost, Limits
+from teamwright.values.limits import Limits
+from teamwright.values.usage_and_prices import Cost
 
 
 def account(tokens: int, spent: int = 0) -> Account:

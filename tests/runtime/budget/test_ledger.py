@@ -11,23 +11,8 @@ from hypothesis import given, strategies as st
 from teamwright.runtime.budget.ledger import Account, Refusal, Reservation
 from teamwright.runtime.budget.prompt_meter import byte_bound
 from teamwright.runtime.budget.reservation_size import ReservationRequest
-from teamwright.values.limits import (
-    CALLS,
-    MODEST_OUTPUT,
-    NOTHING,
-    TOKENS,
-    USD,
-    Amounts,
-    Cost,
-    Limits,
-    MessageLimits,
-    Rate,
-    Spend,
-    Usage,
-    charge_for,
-    picodollars,
-    refusal_text,
-)
+from teamwright.values.limits import MODEST_OUTPUT, Amounts, Limits, MessageLimits, Spend, refusal_text
+from teamwright.values.usage_and_prices import CALLS, NOTHING, TOKENS, USD, Cost, Rate, Usage, charge_for, picodollars
 from tests.kit.reservations import CHEAP, money, queue, quiet, reserve
 
 

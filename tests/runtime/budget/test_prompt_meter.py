@@ -11,7 +11,7 @@ from teamwright.agents.effect import Attempt, Effect, Returned
 from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.runtime.budget import prompt_meter
 from teamwright.runtime.budget.prompt_meter import FEWEST_SAMPLES, PromptMeter
-from teamwright.values.limits import Usage
+from teamwright.values.usage_and_prices import Usage
 from tests.kit.prompt_corpus import draw_text
 
 

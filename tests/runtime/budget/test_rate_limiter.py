@@ -12,7 +12,8 @@ from teamwright.agents.effect import Attempt, Effect, Returned
 from teamwright.errors import RateLimited, Refused, ServiceError
 from teamwright.runtime.budget.rate_limiter import LONGEST_COOLDOWN, RateLimiter, RateLimiters, Slot
 from teamwright.values.events.budget import BudgetEased, BudgetThrottled
-from teamwright.values.limits import NOTHING, Pace, PerMinute, Usage
+from teamwright.values.limits import Pace, PerMinute
+from teamwright.values.usage_and_prices import NOTHING, Usage
 from tests.runtime.virtual_time import SPENT, in_virtual_time, most_in_a_minute, now
 
 

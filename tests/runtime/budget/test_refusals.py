@@ -17,9 +17,10 @@ from teamwright.strategies import ClosingAsk, Members, Outcome, Settings, Task
 from teamwright.strategies.protocol import Strategy
 from teamwright.values.events.budget import BudgetRefused
 from teamwright.values.events.run import PersonAsked
-from teamwright.values.limits import Degradation, Rate, Usage, dollars
+from teamwright.values.limits import Degradation
 from teamwright.values.people import Answer, Confirm
 from teamwright.values.specs.members import Share
+from teamwright.values.usage_and_prices import Rate, Usage, dollars
 from tests.kit.records import cut, wait_for_question
 from tests.kit.strategies import FunctionStrategy, outcome
 from tests.runtime.budget.test_degradation import played, rungs, spender

@@ -19,11 +19,12 @@ from teamwright.testing.model_server import ChatAnswer, ChatRequest, Drop, Model
 from teamwright.values.events.agent import AgentCalled, AgentCallFailed, AgentReturned
 from teamwright.values.events.budget import BudgetExceeded, BudgetMisreported
 from teamwright.values.events.event import Event
-from teamwright.values.limits import Limits, Price, Rate, Spend, Usage, dollars
+from teamwright.values.limits import Limits, Spend
 from teamwright.values.retries import RetryPolicy
 from teamwright.values.specs.models import ServerModel
 from teamwright.values.turns.results import RunResult
 from teamwright.values.turns.turn import Reply, Turn
+from teamwright.values.usage_and_prices import Price, Rate, Usage, dollars
 from tests.kit.records import cut
 from tests.kit.wire_formats import WireReply
 from tests.kit.wire_server import MODELS, WireServer

@@ -8,17 +8,8 @@ import pytest
 
 from teamwright.runtime.budget.ledger import Account, Refusal
 from teamwright.runtime.budget.reservation_size import MANY_REPLIES, ReservationRequest
-from teamwright.values.limits import (
-    AMPLE_OUTPUT,
-    CALLS,
-    MODEST_OUTPUT,
-    TOKENS,
-    USEFUL_OUTPUT,
-    Cost,
-    Limits,
-    Spend,
-    picodollars,
-)
+from teamwright.values.limits import AMPLE_OUTPUT, MODEST_OUTPUT, USEFUL_OUTPUT, Limits, Spend
+from teamwright.values.usage_and_prices import CALLS, TOKENS, Cost, picodollars
 from tests.kit.reservations import CHEAP, money, queue, quiet, reserve
 
 

@@ -16,8 +16,9 @@ from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.values.events.agent import AgentAsked
 from teamwright.values.events.budget import BudgetExceeded, BudgetOpened, BudgetRefused, BudgetUnpriced
 from teamwright.values.events.event import Event
-from teamwright.values.limits import Amounts, MessageLimits, Price, Rate, Usage, picodollars
+from teamwright.values.limits import Amounts, MessageLimits
 from teamwright.values.turns.results import RunResult
+from teamwright.values.usage_and_prices import Price, Rate, Usage, picodollars
 from tests.kit.records import cut
 from tests.kit.strategies import InOrder
 

@@ -20,8 +20,8 @@ from teamwright.values.events.agent import RUN_KIND, AgentCalled, AgentCallFaile
 from teamwright.values.events.budget import BudgetExceeded, BudgetRefused
 from teamwright.values.events.event import Delta, Event
 from teamwright.values.events.run import ScopeExpired
-from teamwright.values.limits import Usage
 from teamwright.values.retries import RetryPolicy, RetryWaits
+from teamwright.values.usage_and_prices import Usage
 from tests.kit.records import cut, cut_and_resume
 from tests.kit.strategies import FunctionStrategy
 

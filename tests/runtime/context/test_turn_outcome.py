@@ -15,7 +15,7 @@ from teamwright.errors import UsageError
 from teamwright.journal.in_memory_journal import MemoryJournal
 from teamwright.values.call_limits import MAX_BYTES, cut_text, text_size
 from teamwright.values.events.agent import AgentReturned
-from teamwright.values.limits import Usage
+from teamwright.values.usage_and_prices import Usage
 from tests.kit.records import cut
 
 CAP = 10_000

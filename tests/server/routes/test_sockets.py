@@ -21,8 +21,8 @@ from teamwright.journal.sqlite.journal import SqliteJournal
 from teamwright.server import event_feeds as channel, state
 from teamwright.server.event_feeds import Feed
 from teamwright.server.routes import sockets
-from teamwright.values.limits import Usage
 from teamwright.values.turns.turn import Reply, Turn
+from teamwright.values.usage_and_prices import Usage
 from tests.kit.server import TestServer, serving
 
 

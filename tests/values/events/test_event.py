@@ -10,7 +10,7 @@ from msgspec import ValidationError, convert, json
 from teamwright.values.events.agent import AgentReplied, Tally
 from teamwright.values.events.event import Domain, Event, Fact, fold
 from teamwright.values.events.run import Custom, RunEnded, RunLogged, ScopeExpired
-from teamwright.values.limits import Usage
+from teamwright.values.usage_and_prices import Usage
 
 KINDS = get_args(Fact)
 

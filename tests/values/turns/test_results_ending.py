@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from teamwright import Engine, FunctionAgent, Team
-from teamwright.values.limits import Usage
 from teamwright.values.turns.messages import Message
 from teamwright.values.turns.results import ending_of, iso
 from teamwright.values.turns.turn import Failure, Reply, Turn
+from teamwright.values.usage_and_prices import Usage
 
 SAID = (Message(name="a", content="partial"),)
 USAGE = Usage(requests=1)

@@ -24,10 +24,10 @@ from pydantic_core import from_json, to_json
 from teamwright.agents.prices_and_tokenizers import cost_of, declared_price
 from teamwright.values.call_limits import OutputLimit, cut_text, text_size
 from teamwright.values.events.agent import PartialUsage
-from teamwright.values.limits import MOST_TOKENS, MOST_USD, Usage
 from teamwright.values.run_keys import tool_place
 from teamwright.values.specs.models import AnyModel
 from teamwright.values.turns.messages import Message, digest, quote_headers, with_header
+from teamwright.values.usage_and_prices import MOST_TOKENS, MOST_USD, Usage
 
 GENERATED_ID = "pyd_ai_"
 MODE = "output_mode"

@@ -64,10 +64,11 @@ from teamwright.agents.prompt_notices import CUT_NOTICE_TOKENS, output_cut_notic
 from teamwright.errors import InvalidOutput, TeamwrightError
 from teamwright.values.call_limits import REPLY_SECONDS, OutputLimit
 from teamwright.values.events.agent import AgentModeRefused
-from teamwright.values.limits import MODEST_OUTPUT, NOTHING, Pace, Usage
+from teamwright.values.limits import MODEST_OUTPUT, Pace
 from teamwright.values.run_keys import REQUEST, request_place
 from teamwright.values.specs.models import AnyModel, model_key
 from teamwright.values.turns.messages import digest
+from teamwright.values.usage_and_prices import NOTHING, Usage
 
 if TYPE_CHECKING:
     from teamwright.agents.model.agent import ModelAgent

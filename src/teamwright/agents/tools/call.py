@@ -38,13 +38,13 @@ from teamwright.errors import AgentError, NotDone, StaleWrite, TeamwrightError, 
 from teamwright.values.events.agent import AgentProgressed
 from teamwright.values.events.event import Fact
 from teamwright.values.events.run import RunLogged
-from teamwright.values.limits import Usage
 from teamwright.values.owned_paths import Owned
 from teamwright.values.people import Answer, Question
 from teamwright.values.run_keys import join_key, repeat_key
 from teamwright.values.turns.artifacts import PATCH, Artifact, SharedValue, patch_in
 from teamwright.values.turns.messages import digest
 from teamwright.values.turns.turn import Failure, Reply
+from teamwright.values.usage_and_prices import Usage
 from teamwright.values.value import plain_json
 
 if TYPE_CHECKING:

@@ -25,11 +25,11 @@ from teamwright.agents.tools.registry import ToolLike, make_source, order_of, ow
 from teamwright.errors import DuplicateName, InvalidRequest, ToolError, UsageError, nearest
 from teamwright.values.call_limits import MAX_BYTES, cut_warning
 from teamwright.values.events.agent import AgentCallRejected
-from teamwright.values.limits import NOTHING, Usage
 from teamwright.values.people import CONFIRM, Answer, Confirm, Question, approval_question
 from teamwright.values.run_keys import join_key
 from teamwright.values.specs.tools import NOT_IMPORTABLE, TERMINATE, FunctionTool, SandboxSettings, ToolSpec
 from teamwright.values.turns.turn import Failure, HandoffTarget, Purpose
+from teamwright.values.usage_and_prices import NOTHING, Usage
 
 
 class Toolbox:

@@ -23,9 +23,9 @@ from teamwright.values.value import JsonValue
 
 if TYPE_CHECKING:
     from teamwright.history.run_history import RunHistory
-    from teamwright.values.limits import Usage
     from teamwright.values.people import Answer, Question
     from teamwright.values.turns.turn import Failure
+    from teamwright.values.usage_and_prices import Usage
 
 
 def when_text(time: float) -> str:

@@ -48,8 +48,8 @@ from teamwright.values.events.run import (
     RunStarted,
 )
 from teamwright.values.events.team import TeamEvaluationResult, TeamEvaluationStarted, TeamStarted
-from teamwright.values.limits import NOTHING
 from teamwright.values.run_keys import is_inside, join_key, key_segments, nearest_key, parent_key
+from teamwright.values.usage_and_prices import NOTHING
 
 NOTED = frozenset((
     "agent.abandoned", "agent.compacted", "agent.recovered", "budget.degraded", "budget.exceeded", "budget.refused",

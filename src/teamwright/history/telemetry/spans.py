@@ -19,10 +19,10 @@ from teamwright.history.telemetry import conventions as names
 from teamwright.values.events.agent import AgentAsked, AgentReturned
 from teamwright.values.events.event import Event
 from teamwright.values.events.team import TeamEvaluationResult
-from teamwright.values.limits import NOTHING, Usage
 from teamwright.values.run_keys import nearest_key, parent_keys
 from teamwright.values.text.display import cut
 from teamwright.values.text.secrets import mask_text, mask_value
+from teamwright.values.usage_and_prices import NOTHING, Usage
 from teamwright.values.value import Record
 
 if TYPE_CHECKING:

@@ -37,13 +37,14 @@ from teamwright.values.events.agent import (
 from teamwright.values.events.budget import BudgetRefused
 from teamwright.values.events.event import Event
 from teamwright.values.events.team import TeamEvaluationStarted
-from teamwright.values.limits import NOTHING, USEFUL_OUTPUT, Rate, picodollars
+from teamwright.values.limits import USEFUL_OUTPUT
 from teamwright.values.retries import recorded_error
 from teamwright.values.run_keys import key_and_parents, parent_key
 from teamwright.values.specs.evaluation import Evaluate
 from teamwright.values.specs.manifest import AgentSpec
 from teamwright.values.specs.models import AnyModel, model_key
 from teamwright.values.turns.turn import Failure, Purpose, Reply, Turn
+from teamwright.values.usage_and_prices import NOTHING, Rate, picodollars
 from teamwright.values.value import JsonValue
 
 FUNCTION_CALL = "call"

@@ -38,11 +38,12 @@ from teamwright.lab.topology_model import Topology, topology_named
 from teamwright.runtime.run_request import read_files
 from teamwright.teams.team import Team, require_team
 from teamwright.values.events.run import RunStarted
-from teamwright.values.limits import Bounds, ForecastBasis, Limits, Quantiles, Rate, SpendForecast, ceiling_of
+from teamwright.values.limits import Bounds, ForecastBasis, Limits, Quantiles, SpendForecast, ceiling_of
 from teamwright.values.specs.manifest import AgentSpec, Manifest, Source
 from teamwright.values.specs.models import model_key
 from teamwright.values.specs.simulation import Simulation
 from teamwright.values.turns.results import RunSummary
+from teamwright.values.usage_and_prices import Rate
 from teamwright.values.value import Record
 
 REPORT_EVERY = 10

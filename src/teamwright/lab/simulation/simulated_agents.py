@@ -31,7 +31,7 @@ from teamwright.errors import AgentError, AgentTimeout, RateLimited, ServiceErro
 from teamwright.strategies.plan.steps.step_options import without_evaluation
 from teamwright.teams.team import Team
 from teamwright.values.events.agent import EffectKind
-from teamwright.values.limits import CHARACTERS_PER_TOKEN, Pace, Rate, Usage
+from teamwright.values.limits import CHARACTERS_PER_TOKEN, Pace
 from teamwright.values.run_keys import request_place
 from teamwright.values.specs.manifest import AgentSpec, JsonSchema, Manifest
 from teamwright.values.specs.models import model_key
@@ -47,6 +47,7 @@ from teamwright.values.specs.simulation import (
 from teamwright.values.turns.artifacts import is_text_type
 from teamwright.values.turns.messages import Message, digest
 from teamwright.values.turns.turn import Purpose, Reply, Turn
+from teamwright.values.usage_and_prices import Rate, Usage
 from teamwright.values.value import Value
 
 MOST_TURNS = 50_000

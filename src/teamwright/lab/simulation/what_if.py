@@ -46,13 +46,14 @@ from teamwright.values.events.agent import AgentCalled, AgentReplied, AgentRetur
 from teamwright.values.events.budget import BudgetRefused
 from teamwright.values.events.event import Event
 from teamwright.values.events.run import PersonAnswered, RunApplied, RunEnded, RunIntervened, ScopeExpired
-from teamwright.values.limits import NOTHING, Limits, Usage, refusal_text
+from teamwright.values.limits import Limits, refusal_text
 from teamwright.values.people import Answered, Intervention, RaiseBudget, TeamChange, Tell
 from teamwright.values.run_keys import next_attempt
 from teamwright.values.specs.manifest import Manifest, Source, TeamSpec
 from teamwright.values.specs.models import AnyModel
 from teamwright.values.turns.artifacts import BYTES, Artifact
 from teamwright.values.turns.results import Status, StopReason
+from teamwright.values.usage_and_prices import NOTHING, Usage
 from teamwright.values.value import Record
 
 WIDTH = "max_parallel"

@@ -25,9 +25,10 @@ from teamwright.runtime.ordered_delivery import waiting_for_provider
 from teamwright.runtime.people.questions import ask_person_at
 from teamwright.runtime.scope import Scope
 from teamwright.values.events.budget import BudgetAwaited, BudgetRefused, BudgetUnpriced
-from teamwright.values.limits import CHARACTERS_PER_TOKEN, NO_COST, Cost, Rate
+from teamwright.values.limits import CHARACTERS_PER_TOKEN
 from teamwright.values.run_keys import in_scope, join_key
 from teamwright.values.turns.turn import Failure, Reply, Turn
+from teamwright.values.usage_and_prices import NO_COST, Cost, Rate
 
 NOTICE_AFTER = 2.0
 """Seconds that a call waits for its reservation before that is recorded."""

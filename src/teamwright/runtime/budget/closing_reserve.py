@@ -16,21 +16,9 @@ from typing import NamedTuple, Protocol
 from teamwright.runtime.budget.ledger import Account
 from teamwright.runtime.budget.prompt_meter import TOKENS_PER_MESSAGE, TOKENS_PER_REQUEST
 from teamwright.runtime.budget.reservation_size import LEAST_REPLIES, OUTPUT_MARGIN, ReservationRequest, likely_mean
-from teamwright.values.limits import (
-    AMPLE_OUTPUT,
-    CHARACTERS_PER_TOKEN,
-    NO_COST,
-    TOKENS,
-    USD,
-    USEFUL_OUTPUT,
-    ClosingAsk,
-    Cost,
-    Rate,
-    Usage,
-    picodollars,
-    scaled_output,
-)
+from teamwright.values.limits import AMPLE_OUTPUT, CHARACTERS_PER_TOKEN, USEFUL_OUTPUT, ClosingAsk, scaled_output
 from teamwright.values.turns.turn import Tier
+from teamwright.values.usage_and_prices import NO_COST, TOKENS, USD, Cost, Rate, Usage, picodollars
 
 MOST_KEPT_PERCENT = 90
 """The largest part of a limit that is kept back."""

@@ -23,12 +23,13 @@ from teamwright.strategies.protocol import Members
 from teamwright.teams.team import Team
 from teamwright.values.events.budget import BudgetDegraded
 from teamwright.values.events.run import PersonAsked
-from teamwright.values.limits import NO_CUTBACK, Cutback, dollars
+from teamwright.values.limits import NO_CUTBACK, Cutback
 from teamwright.values.people import Question
 from teamwright.values.run_keys import join_key
 from teamwright.values.specs.members import Share
 from teamwright.values.turns.messages import Message
 from teamwright.values.turns.turn import Failure, Tier, Turn
+from teamwright.values.usage_and_prices import dollars
 
 
 class Thresholds(NamedTuple):

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from teamwright.runtime.budget.ledger import Account
 from teamwright.strategies.protocol import ExpectedAsks
-from teamwright.values.limits import BUDGET_UNITS, TOKENS, USD, BudgetUnit
 from teamwright.values.run_keys import relative_key, root_key
+from teamwright.values.usage_and_prices import BUDGET_UNITS, TOKENS, USD, BudgetUnit
 
 LEAST_FOR_TREND = 3
 """Asks after which their costs show a trend: prompts grow with the conversation."""

@@ -21,25 +21,21 @@ from typing_extensions import override
 from teamwright.errors import LimitReached
 from teamwright.history.run_record import RunRecord
 from teamwright.runtime.budget.reservation_size import Balance, Levels, ReservationRequest, worst_case
-from teamwright.values.limits import (
+from teamwright.values.limits import Amounts, Limits, MessageLimits, refusal_text, tighter
+from teamwright.values.run_keys import is_inside, parent_keys
+from teamwright.values.usage_and_prices import (
     BUDGET_UNITS,
     CALLS,
     NO_COST,
     ONE_CALL,
     TOKENS,
     USD,
-    Amounts,
     BudgetUnit,
     Cost,
-    Limits,
-    MessageLimits,
     add_cost,
     dollars,
     picodollars,
-    refusal_text,
-    tighter,
 )
-from teamwright.values.run_keys import is_inside, parent_keys
 
 
 class LimitedAsks(Struct):

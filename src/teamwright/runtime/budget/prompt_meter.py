@@ -27,8 +27,9 @@ from teamwright.errors import JournalError
 from teamwright.journal.protocol import Journal
 from teamwright.values.call_limits import text_size
 from teamwright.values.events.budget import CountedBy
-from teamwright.values.limits import BYTES_PER_MESSAGE, Usage
+from teamwright.values.limits import BYTES_PER_MESSAGE
 from teamwright.values.specs.models import TokenizerName
+from teamwright.values.usage_and_prices import Usage
 
 TOKENS_PER_MESSAGE: Final = 8
 """The frame of a message: marks of its beginning and end, its role, its channel; most formats need four."""

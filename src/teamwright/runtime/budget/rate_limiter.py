@@ -16,7 +16,8 @@ from teamwright.agents.effect import Effect
 from teamwright.errors import AgentError, LimitReached, RateLimited
 from teamwright.runtime.budget.ledger import Unavailable
 from teamwright.values.events.budget import BudgetEased, BudgetThrottled
-from teamwright.values.limits import Pace, Usage
+from teamwright.values.limits import Pace
+from teamwright.values.usage_and_prices import Usage
 
 T = TypeVar("T")
 MINUTE = 60.0

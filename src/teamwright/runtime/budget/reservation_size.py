@@ -12,20 +12,8 @@ from dataclasses import dataclass
 from math import ceil, inf
 from typing import Literal, NamedTuple
 
-from teamwright.values.limits import (
-    AMPLE_OUTPUT,
-    CALLS,
-    MODEST_OUTPUT,
-    ONE_CALL,
-    TOKENS,
-    USD,
-    USEFUL_OUTPUT,
-    Cost,
-    Rate,
-    Spend,
-    picodollars,
-    scaled_output,
-)
+from teamwright.values.limits import AMPLE_OUTPUT, MODEST_OUTPUT, USEFUL_OUTPUT, Spend, scaled_output
+from teamwright.values.usage_and_prices import CALLS, ONE_CALL, TOKENS, USD, Cost, Rate, picodollars
 
 OUTPUT_MARGIN = 1.5
 """How much longer than the longest reply so far another reply may be."""

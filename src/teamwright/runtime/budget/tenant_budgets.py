@@ -15,9 +15,10 @@ from teamwright.history.run_record import RunRecord
 from teamwright.journal.protocol import Batch, InboxItem, Journal
 from teamwright.journal.tenant_budgets import BudgetClaim, Budgets, unbounded_run, unknown_budget
 from teamwright.values.events.run import RunStarted
-from teamwright.values.limits import Cost, Limits, picodollars, tighter
+from teamwright.values.limits import Limits, tighter
 from teamwright.values.names import check_name
 from teamwright.values.people import RaiseBudget
+from teamwright.values.usage_and_prices import Cost, picodollars
 
 
 class TenantBudgets:

@@ -35,11 +35,12 @@ from teamwright.values.events.agent import (
     AgentAbandoned,
 )
 from teamwright.values.events.event import AnyDelta, ArgumentsDelta, Delta, Fact, ThinkingDelta
-from teamwright.values.limits import CALLS, TOKENS, USD, Limits, dollars, tighter
+from teamwright.values.limits import Limits, tighter
 from teamwright.values.run_keys import join_key
 from teamwright.values.text.display import error_text
 from teamwright.values.text.secrets import mask_text
 from teamwright.values.typed_data import WrittenSteps
+from teamwright.values.usage_and_prices import CALLS, TOKENS, USD, dollars
 
 PATIENCE, GLANCE = 10.0, 0.02
 """Seconds that a new call waits for recorded ones, and between two looks at whether these have come."""

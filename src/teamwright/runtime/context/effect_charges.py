@@ -26,11 +26,11 @@ from teamwright.runtime.locks import ActionLedger
 from teamwright.runtime.scope import Scope
 from teamwright.values.events.agent import AgentCalled, AgentCallFailed, AgentReturned, Body, TextRef, WorkspaceKept
 from teamwright.values.events.budget import BudgetEased, BudgetExceeded, BudgetMisreported, BudgetThrottled
-from teamwright.values.limits import NO_COST, NOTHING, TOKENS, USD, Cost, Usage, charge_for, dollars
 from teamwright.values.retries import DEFAULT_RETRY, RetryPolicy, recorded_error, wait_before_retry, wait_to_outlast
 from teamwright.values.run_keys import escape_place, join_key
 from teamwright.values.text.display import LONGEST_ERROR, cut
 from teamwright.values.turns.messages import digest
+from teamwright.values.usage_and_prices import NO_COST, NOTHING, TOKENS, USD, Cost, Usage, charge_for, dollars
 
 ALREADY_DONE = "This action was made before. It was not made again; this is the recorded result."
 

@@ -13,9 +13,9 @@ from pydantic_core import PydanticSerializationError, to_json
 from teamwright.agents.effect import Effect, Returned
 from teamwright.errors import AgentError, InvalidOutput, ToolError
 from teamwright.values.call_limits import cut_text, fits, reply_cut_warning, text_size
-from teamwright.values.limits import NOTHING, Usage
 from teamwright.values.turns.messages import Message
 from teamwright.values.turns.turn import Reply
+from teamwright.values.usage_and_prices import NOTHING, Usage
 from teamwright.values.value import JsonValue
 
 WHOLE_REPLY = 100

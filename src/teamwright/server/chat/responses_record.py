@@ -37,8 +37,8 @@ from teamwright.values.turns.results import FINAL, FOR_PEOPLE
 
 if TYPE_CHECKING:
     from teamwright.server.overview import WaitingQuestion
-    from teamwright.values.limits import Usage
     from teamwright.values.turns.results import RunResult, RunSummary
+    from teamwright.values.usage_and_prices import Usage
 
 
 Json = dict[str, Any]

@@ -22,8 +22,8 @@ from teamwright.history.kpis import kpis_of
 from teamwright.journal.run_filter import RunFilter
 from teamwright.values.events.agent import AgentCalled, AgentCallFailed, AgentReturned
 from teamwright.values.events.event import Event, fold
-from teamwright.values.limits import NOTHING, Usage
 from teamwright.values.turns.results import FINAL, RunSummary
+from teamwright.values.usage_and_prices import NOTHING, Usage
 
 if TYPE_CHECKING:
     from teamwright.journal.protocol import Journal

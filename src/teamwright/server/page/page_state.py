@@ -1,10 +1,6 @@
-"""How an expert looks on the page: its colour, and its avatar or initials.
+"""What every projection of an event has at hand: who is at work, how each expert looks, and the builder of page events.
 
-Both follow from the manifest and the order in which experts appear in the events, so that all readers see the same.
-
-What every projection of an event has at hand: who is at work in the run, and the builder of its page events.
-
-The state is folded from events alone, so that all readers see the same.
+All of it is folded from events and the manifest alone, so that all readers see the same.
 """
 
 from __future__ import annotations

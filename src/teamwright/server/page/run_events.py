@@ -26,9 +26,9 @@ from teamwright.values import people
 from teamwright.values.events import agent, budget, run
 from teamwright.values.events.event import Fact
 from teamwright.values.events.team import StepHeldUp, StepSkipped
-from teamwright.values.limits import NOTHING, Usage
 from teamwright.values.run_keys import in_scope, join_key, key_and_parents
 from teamwright.values.text.secrets import mask_text, mask_value
+from teamwright.values.usage_and_prices import NOTHING, Usage
 from teamwright.values.value import JsonValue
 
 NONE_RESERVED = PageAmounts(tokens=0, usd=0.0, calls=0)

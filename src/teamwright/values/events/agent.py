@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
-from teamwright.values.limits import NOTHING, Amounts, Usage
+from teamwright.values.limits import Amounts
 from teamwright.values.turns.artifacts import Artifact
 from teamwright.values.turns.messages import EnvelopeNote
 from teamwright.values.turns.turn import Purpose, Signal, Tier
+from teamwright.values.usage_and_prices import NOTHING, Usage
 from teamwright.values.value import Record
 
 Body = str

@@ -6,12 +6,13 @@ from collections.abc import Iterable
 from typing import ClassVar, Literal
 
 from teamwright.values.events.agent import Body, MessageRef
-from teamwright.values.limits import NOTHING, Bounds, SpendForecast, Usage
+from teamwright.values.limits import Bounds, SpendForecast
 from teamwright.values.people import Answer, Intervention, Question
 from teamwright.values.turns.artifacts import Artifact
 from teamwright.values.turns.messages import Message
 from teamwright.values.turns.results import Status, StopReason
 from teamwright.values.turns.turn import Failure
+from teamwright.values.usage_and_prices import NOTHING, Usage
 from teamwright.values.value import JsonValue, Record
 
 RUN_FORMAT = 1

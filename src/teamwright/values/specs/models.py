@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field, PlainSerializer, PlainValidator, WithJsonSchema
 
-from teamwright.values.limits import Pace, Price
+from teamwright.values.limits import Pace
 from teamwright.values.names import is_web_address
+from teamwright.values.usage_and_prices import Price
 
 if TYPE_CHECKING:
     from teamwright.values.specs.model_settings import ModelSettings

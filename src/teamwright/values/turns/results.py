@@ -11,11 +11,11 @@ from msgspec.structs import replace
 from typing_extensions import override
 
 from teamwright.errors import InvalidOutput
-from teamwright.values.limits import NOTHING, Usage
 from teamwright.values.turns.artifacts import Artifact
 from teamwright.values.turns.messages import Message
 from teamwright.values.turns.turn import Failure, Reply
 from teamwright.values.typed_data import read_as
+from teamwright.values.usage_and_prices import NOTHING, Usage
 from teamwright.values.value import JsonValue, Record
 
 Status = Literal[

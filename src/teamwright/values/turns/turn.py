@@ -11,7 +11,7 @@ from typing_extensions import override
 
 from teamwright.errors import InvalidOutput, UsageError
 from teamwright.values.call_limits import Compact
-from teamwright.values.limits import NOTHING, Amounts, Usage
+from teamwright.values.limits import Amounts
 from teamwright.values.run_keys import root_key
 from teamwright.values.text.display import cut
 from teamwright.values.turns.artifacts import POINTER, Artifact, TreeState
@@ -28,6 +28,7 @@ from teamwright.values.turns.messages import (
     transcript,
 )
 from teamwright.values.typed_data import read_as
+from teamwright.values.usage_and_prices import NOTHING, Usage
 from teamwright.values.value import CheckedRecord, JsonValue, Record, misfit_of
 
 Purpose = Literal["work", "coordinate", "judge"]

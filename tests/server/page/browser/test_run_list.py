@@ -15,7 +15,7 @@ from teamwright.journal import Batch, SqliteJournal
 from teamwright.testing.journal import body, commit_all, event
 from teamwright.values.events.agent import AgentReturned
 from teamwright.values.events.run import RunEnded, RunStarted
-from teamwright.values.limits import Usage
+from teamwright.values.usage_and_prices import Usage
 from tests.server.page.browser.kit import PageServer, complete, violations_in_both_themes, write_teams
 from tools.run_page import JOURNAL
 

@@ -24,7 +24,8 @@ from teamwright.strategies.plan.planner import Planner
 from teamwright.strategies.plan.rounds import BriefedRounds, Floor, Lead, OneConversation, WorkerPool
 from teamwright.strategies.plan.state import ANSWER, PlanState
 from teamwright.strategies.plan.steps.step_board import StepBoard, StepInput, as_message, with_role
-from teamwright.strategies.plan.steps.step_runner import Prelude, Skip, StepRunner
+from teamwright.strategies.plan.steps.step_queue import Skip
+from teamwright.strategies.plan.steps.step_runner import Prelude, StepRunner
 from teamwright.strategies.plan.steps.step_work import StepAssignment, Work
 from teamwright.strategies.reply_parsing import ParseFailure
 from teamwright.values.events.team import StepSkipped

@@ -8,7 +8,7 @@ from typing import Any
 
 from hypothesis import given, strategies as st
 
-from teamwright.strategies.plan.schedule_maker import Claim, LockTable
+from teamwright.strategies.plan.key_locks import Claim, LockTable
 from teamwright.values.owned_paths import overlap
 
 
