@@ -159,8 +159,15 @@ async def test_a_process_whose_start_is_cancelled_ends_with_what_it_has_started(
         await asyncio.sleep(0)
         return process
 
-    starting = asyncio.ensure_future(start_process(start_slowly(), lambda one: os.killpg(one.pid, signal.SIGKILL)))
+    async def end(process: asyncio.subprocess.Process) -> None:
+        os.killpg(process.pid, signal.SIGKILL)
+        await process.wait()
+
+    starting = asyncio.ensure_future(start_process(start_slowly(), end))
     with pytest.raises(asyncio.CancelledError):
         await starting
-    for pid in map(int, pids.read_text().split()):
+    first, *others = map(int, pids.read_text().split())
+    with pytest.raises(ProcessLookupError):  # it was waited for, so that not even its exit status is left
+        os.kill(first, 0)
+    for pid in others:
         await wait_until(partial(is_gone, pid))

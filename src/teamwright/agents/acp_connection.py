@@ -20,7 +20,7 @@ from typing import NamedTuple, cast
 from pydantic import JsonValue
 from pydantic_core import from_json, to_json
 
-from teamwright.agents.sandbox import INHERITED, environment, start_process
+from teamwright.agents.sandbox import INHERITED, end_guard, environment, start_process
 from teamwright.agents.sandbox_back_ends import find_sandbox, guarded
 from teamwright.errors import AgentError, InvalidRequest
 from teamwright.values.specs.members import AcpCommand
@@ -63,7 +63,7 @@ class AgentProcess:
                 limit=CHUNK,
                 start_new_session=True,
             )
-            process = await start_process(starting, asyncio.subprocess.Process.terminate)
+            process = await start_process(starting, end_guard)
         except (OSError, ValueError) as error:
             raise AgentError(f"The coding agent {label!r} can't be started: {error}") from error
         return cls(process)

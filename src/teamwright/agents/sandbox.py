@@ -102,7 +102,7 @@ class _Run:
             if scope.cancelled_caught:
                 excess = "seconds"
         finally:
-            await finish(_end(process))
+            await finish(end_guard(process))
             with suppress(BlockingIOError):
                 os.set_blocking(reader, False)
                 said = os.read(reader, 4096).decode()
@@ -128,7 +128,7 @@ class _Run:
                 pass_fds=(report,),
                 start_new_session=True,
             )
-            return await start_process(starting, asyncio.subprocess.Process.terminate)
+            return await start_process(starting, end_guard)
         except (OSError, ValueError) as error:
             raise AgentError(f"the sandbox {self._sandbox.name!r} can't be started: {error}") from error
 
@@ -148,9 +148,9 @@ class _Run:
 
 
 async def start_process(
-    starting: Awaitable[asyncio.subprocess.Process], end: Callable[[asyncio.subprocess.Process], None]
+    starting: Awaitable[asyncio.subprocess.Process], end: Callable[[asyncio.subprocess.Process], Awaitable[None]]
 ) -> asyncio.subprocess.Process:
-    """Return a process that is being started; if this is cancelled, `end` gets it once it is there.
+    """Return a process that is being started; if this is cancelled, `end` ends it once it is there.
 
     What asyncio does by itself ends the process alone, and not what it may have started by then.
     """
@@ -159,8 +159,7 @@ async def start_process(
         return await finish(task)
     except asyncio.CancelledError:
         if not task.cancelled() and task.exception() is None:
-            with suppress(ProcessLookupError):
-                end(task.result())
+            await finish(end(task.result()))
         raise
 
 
@@ -171,7 +170,7 @@ async def _feed(stdin: asyncio.StreamWriter, content: bytes) -> None:
         stdin.close()
 
 
-async def _end(process: asyncio.subprocess.Process) -> None:
+async def end_guard(process: asyncio.subprocess.Process) -> None:
     """End the guard of a command, which ends the command with all that it has started."""
     if process.returncode is not None:
         return

@@ -31,6 +31,7 @@ from redis.backoff import NoBackoff
 from redis.exceptions import InvalidResponse
 from typing_extensions import override
 
+from teamwright.agents.functions.threads import finish
 from teamwright.errors import UsageError
 from teamwright.runtime.transport import MOST_QUEUED, InProcessTransport, LiveSignal, SignalHandler, Traffic, Transport
 from teamwright.values.text.secrets import mask_text
@@ -254,7 +255,7 @@ class RedisTransport(Transport):
             except Exception as error:  # noqa: BLE001 - the library raises anything where a server is not Redis
                 self._lost(error)
             finally:
-                await _close(pool)
+                await finish(_close(pool))
             self._is_away = True
             self.traffic.dropped += len(self._unsent)  # what is not live any more is worth nothing
             self._unsent.clear()
@@ -292,7 +293,7 @@ class RedisTransport(Transport):
             except Exception as error:  # noqa: BLE001 - the library raises anything where a server is not Redis
                 self._lost(error)
             finally:
-                await _close(pubsub, pool)
+                await finish(_close(pubsub, pool))  # cancelled in the middle, a connection would stay open
             await backoff.pause()
 
     async def _keep_subscribed(self, pubsub: PubSub) -> None:
@@ -348,14 +349,9 @@ def _started(work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
 
 
 async def _close(*opened: PubSub | ConnectionPool) -> None:
-    """Leave the server, in a task of its own: a cancellation in the middle would leave a connection open."""
-
-    async def close() -> None:
-        for one in opened:
-            with suppress(Exception):
-                await one.aclose()
-
-    await _ended([_started(close())])
+    for one in opened:
+        with suppress(Exception):
+            await one.aclose()
 
 
 async def _either(*works: Coroutine[Any, Any, None]) -> None:
@@ -371,21 +367,12 @@ async def _either(*works: Coroutine[Any, Any, None]) -> None:
 
 async def _end(tasks: Sequence[asyncio.Task[None]]) -> None:
     """Cancel tasks until they have ended: the library loses a cancellation that comes while it connects or sends."""
-
-    def cancel() -> None:
-        for task in tasks:
-            task.cancel()
-
-    await _ended(tasks, cancel)
-
-
-async def _ended(tasks: Sequence[asyncio.Task[None]], again: Callable[[], None] = lambda: None) -> None:
-    """Wait until tasks have ended, even where this is cancelled meanwhile; call `again` every now and then."""
     cancelled: asyncio.CancelledError | None = None
-    while not all(task.done() for task in tasks):
-        again()
+    while pending := [task for task in tasks if not task.done()]:
+        for task in pending:
+            task.cancel()
         try:
-            await asyncio.wait(tasks, timeout=0.05)
+            await asyncio.wait(pending, timeout=0.05)
         except asyncio.CancelledError as error:
             cancelled = error  # raised below, once nothing is left behind
     await asyncio.gather(*tasks, return_exceptions=True)

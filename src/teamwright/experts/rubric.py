@@ -161,7 +161,7 @@ async def run_command(
                 env=environment if tree is None else {**environment, CONTEXT_VARIABLE: folder},
                 start_new_session=True,
             )
-            process = await start_process(starting, _kill)
+            process = await start_process(starting, _end)
         except (OSError, ValueError) as error:
             raise AgentError(f"the program {command[0]!r} can't be started: {error}") from error
         try:
@@ -170,8 +170,7 @@ async def run_command(
                 await process.communicate(text.encode("utf-8", "replace"))
                 tasks.cancel_scope.cancel()
         finally:
-            _kill(process)
-            await finish(process.wait())
+            await finish(_end(process))
         assert process.returncode is not None
         size = output.seek(0, os.SEEK_END)
         if size > MOST_BYTES:
@@ -210,6 +209,11 @@ async def _bound_output(process: asyncio.subprocess.Process, output: IO[bytes]) 
     while os.fstat(output.fileno()).st_size <= MOST_BYTES:  # noqa: ASYNC110 - nothing tells that a file grows
         await anyio.sleep(LOOK_SECONDS)
     _kill(process)
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    _kill(process)
+    await process.wait()
 
 
 def _kill(process: asyncio.subprocess.Process) -> None:

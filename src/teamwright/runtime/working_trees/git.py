@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from teamwright.agents.functions.threads import finish
 from teamwright.errors import AgentError, UsageError
 from teamwright.values.text.display import size_text
 
@@ -117,7 +118,7 @@ class Git:
         except BaseException:
             if process.returncode is None:
                 process.kill()
-                await process.wait()
+                await finish(process.wait())
             raise
         assert process.returncode is not None
         if len(output) > most:
@@ -191,7 +192,7 @@ async def check_git() -> str:
     process = await asyncio.create_subprocess_exec(
         git_program(), "--version", env=environment(), stdout=asyncio.subprocess.PIPE, stdin=asyncio.subprocess.DEVNULL
     )
-    output, _ = await process.communicate()
+    output, _ = await finish(process.communicate())
     said = output.decode("utf-8", "replace").strip()
     found = re.search(r"(\d+)\.(\d+)", said)
     if found is None or (int(found[1]), int(found[2])) < LEAST_VERSION:

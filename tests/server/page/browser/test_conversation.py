@@ -224,7 +224,7 @@ def test_a_follow_up_that_is_refused_is_said_and_kept(server: PageServer, page: 
 def test_steering_is_a_panel_beside_the_conversation_with_its_own_address(server: PageServer, page: Page) -> None:
     server.show_run(page, "busy")
     feed = page.get_by_role("feed")
-    expect(feed).to_contain_text("is writing…")
+    expect(feed).to_contain_text("is working…")
     page.keyboard.press("s")
     panel = page.get_by_role("complementary", name="Steer")
     expect(panel.get_by_role("button", name="Pause: closer")).to_be_visible()
