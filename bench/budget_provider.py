@@ -19,7 +19,7 @@ from hashlib import sha256
 from typing import Any, Literal, Self
 
 from bench.instant_server import Chat, respond, respond_in_chunks
-from teamwright.agents.prices_and_tokenizers import load_tokenizer
+from teamwright.agents.tokenizers import load_tokenizer
 from tests.kit.prompt_corpus import draw_text
 
 Tokenizer = Literal["known", "unknown"]

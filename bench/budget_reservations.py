@@ -10,7 +10,7 @@ from random import Random
 from typing import Literal, NamedTuple
 
 from teamwright.agents.effect import Attempt, Effect, Returned
-from teamwright.agents.prices_and_tokenizers import CountTokens, load_tokenizer
+from teamwright.agents.tokenizers import CountTokens, load_tokenizer
 from teamwright.runtime.budget.prompt_meter import PromptMeter
 from teamwright.values.usage_and_prices import Usage
 from tests.kit.prompt_corpus import KINDS, draw_text

@@ -45,7 +45,7 @@ IMPORTED = {
     "lab": "teamwright.lab.topology_report",
     "experts": "teamwright.experts.ask_command",
     "sandbox": "teamwright.agents.sandbox_back_ends",
-    "tokens": "bpe_openai, teamwright.agents.prices_and_tokenizers",
+    "tokens": "bpe_openai, teamwright.agents.tokenizers",
     "server": "uvicorn, teamwright.server.app",
     "postgres": "psycopg_pool, teamwright.journal.postgres.journal",
     "cluster": "dbos, redis, teamwright.cluster.worker",

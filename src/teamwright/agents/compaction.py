@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from teamwright.agents.agent import Context
 from teamwright.agents.effect import Attempt, Effect, Returned
-from teamwright.agents.prices_and_tokenizers import published_window
+from teamwright.agents.prices import published_window
 from teamwright.values.call_limits import Compact, text_size
 from teamwright.values.events.agent import AgentCompacted
 from teamwright.values.specs.models import AnyModel, DeclaredModel, NamedModel, ServerModel, model_key

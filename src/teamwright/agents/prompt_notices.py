@@ -17,7 +17,7 @@ from typing import NamedTuple, cast, get_args
 from pydantic import JsonValue
 from pydantic_core import from_json, to_json
 
-from teamwright.agents.prices_and_tokenizers import rate_of
+from teamwright.agents.prices import rate_of
 from teamwright.values.call_limits import text_size
 from teamwright.values.limits import (
     AMPLE_OUTPUT,

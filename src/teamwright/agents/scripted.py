@@ -31,7 +31,7 @@ from teamwright.agents.effect import (
 )
 from teamwright.agents.functions.instructions import Checks, make_guardrails
 from teamwright.agents.json_schema import check_input, with_data
-from teamwright.agents.prices_and_tokenizers import rate_of
+from teamwright.agents.prices import rate_of
 from teamwright.agents.prompt_notices import low_budget_notice
 from teamwright.agents.settings import AgentKeywords, shared_settings
 from teamwright.agents.tools.built_in import final_response, transfer_message

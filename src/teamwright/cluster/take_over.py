@@ -2,8 +2,8 @@
 
 *Take-over* replaces such drives, and gives a drive to open runs without one that can go on. The driver lock of a run
 tells whether a process drives it, so no heartbeat is needed; the database frees the locks of a worker that hangs or is
-cut off after `SESSION_SILENCE_SECONDS` (`journal/postgres/connection.py`). *Orphans* are child runs whose parent has
-ended: a parent that stops a branch cancels the child itself, unless it died before, or was cancelled without a driver.
+cut off after `SESSION_SILENCE_SECONDS` (`journal/postgres/driver_connection.py`). *Orphans* are child runs whose parent
+has ended: a parent that stops a branch cancels the child itself, unless it died before, or was cancelled without one.
 *Retention* deletes runs that ended long ago, by the clock of the database, a few at once: commits wait meanwhile.
 """
 

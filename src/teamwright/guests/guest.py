@@ -27,7 +27,7 @@ from teamwright.agents.constructor_arguments import Mistakes, check_instance
 from teamwright.agents.effect import Attempt, Effect, Returned
 from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.agents.model.agent import ModelAgent
-from teamwright.agents.prices_and_tokenizers import cost_of
+from teamwright.agents.prices import cost_of
 from teamwright.agents.settings import AgentKeywords
 from teamwright.errors import AgentError, UsageError
 from teamwright.guests.turn import GuestSettings, GuestTurn

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal, Self
 from pydantic import JsonValue
 
 from teamwright.agents.compaction import summary_message
-from teamwright.agents.prices_and_tokenizers import is_local_model
+from teamwright.agents.prices import is_local_model
 from teamwright.errors import UnknownName, UsageError, nearest
 from teamwright.history.recorded_asks import RecordedAsk, RecordedBodies
 from teamwright.history.run_record import RunRecord, check_record

@@ -22,7 +22,7 @@ from pydantic_core import to_json
 from teamwright.agents.agent import Agent, Context, Workspace
 from teamwright.agents.effect import Attempt, Effect, Returned
 from teamwright.agents.model.agent import ModelAgent
-from teamwright.agents.prices_and_tokenizers import rate_of
+from teamwright.agents.prices import rate_of
 from teamwright.errors import JournalCorrupt, JournalError, MemberFailed, UsageError
 from teamwright.history.recorded_asks import RecordedAsk, recorded_reply
 from teamwright.history.run_record import RunRecord

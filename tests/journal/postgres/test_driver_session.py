@@ -163,7 +163,7 @@ async def test_a_driver_that_was_replaced_while_it_was_cut_off_is_fenced_out(
 
 
 async def test_a_process_that_is_silent_for_too_long_loses_its_locks(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connection, "SESSION_SILENCE_SECONDS", 1)
+    monkeypatch.setattr(driver_connection, "SESSION_SILENCE_SECONDS", 1)
     async with opened(url) as suspended, opened(url) as other, suspended.drive("run"):
         await commit(suspended, Batch(events("run", [1]), {}))
         for _ in range(50):

@@ -21,13 +21,13 @@ from pydantic_ai.messages import (
 from pydantic_ai.usage import RequestUsage
 from pydantic_core import from_json, to_json
 
-from teamwright.agents.prices_and_tokenizers import cost_of, declared_price
+from teamwright.agents.prices import cost_of, cost_of_response, declared_price
 from teamwright.values.call_limits import OutputLimit, cut_text, text_size
 from teamwright.values.events.agent import PartialUsage
 from teamwright.values.run_keys import tool_place
 from teamwright.values.specs.models import AnyModel
 from teamwright.values.turns.messages import Message, digest, quote_headers, with_header
-from teamwright.values.usage_and_prices import MOST_TOKENS, MOST_USD, Usage
+from teamwright.values.usage_and_prices import MOST_TOKENS, Usage
 
 GENERATED_ID = "pyd_ai_"
 MODE = "output_mode"
@@ -209,7 +209,7 @@ def usage_of_response(response: ModelResponse, model: AnyModel) -> Usage:
     A declared price takes precedence; else the reported usage is priced by the model name in the response.
     """
     usage, declared = response.usage, declared_price(model)
-    usd = None if declared else _cost(response)
+    usd = None if declared else cost_of_response(response)
     used = Usage(
         requests=1,
         input_tokens=usage.input_tokens,
@@ -225,14 +225,5 @@ def usage_of_response(response: ModelResponse, model: AnyModel) -> Usage:
     if declared:
         return used.changed(saved_usd=declared.saved(used))
     plain = RequestUsage(input_tokens=usage.input_tokens, output_tokens=usage.output_tokens)
-    without = _cost(replace(response, usage=plain))
+    without = cost_of_response(replace(response, usage=plain))
     return used if usd is None or without is None else used.changed(saved_usd=round(without - usd, 12))
-
-
-def _cost(response: ModelResponse) -> float | None:
-    """Return the price of a response by the name of its model; `None` if it is not known."""
-    try:
-        usd = round(float(response.cost().total_price), 12)
-    except (AssertionError, ArithmeticError, LookupError, ValueError):
-        return None
-    return usd if 0 <= usd <= MOST_USD else None

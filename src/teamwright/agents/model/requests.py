@@ -59,7 +59,7 @@ from teamwright.agents.model.messages import (
 from teamwright.agents.model.request_template import AnswerSchema, OutputMode, RequestTemplate, output_mode_of
 from teamwright.agents.model.response_stream import OutputMeter, ResponseDeltas, Stop, with_thinking_apart
 from teamwright.agents.model.tool_calls import with_written_calls
-from teamwright.agents.prices_and_tokenizers import rate_of
+from teamwright.agents.prices import rate_of
 from teamwright.agents.prompt_notices import CUT_NOTICE_TOKENS, output_cut_notice
 from teamwright.errors import InvalidOutput, TeamwrightError
 from teamwright.values.call_limits import REPLY_SECONDS, OutputLimit

@@ -87,11 +87,6 @@ class UseConnection(Protocol):
 LEAST_VERSION: Final = 14_00_00
 """The least version of Postgres, as its servers report it: the first that ends sessions that are silent."""
 CONNECT_SECONDS: Final = 10
-COMMIT_SECONDS: Final = 15.0
-"""How long a statement of a driver may take before its connection counts as lost."""
-SESSION_SILENCE_SECONDS: Final = 30
-"""The server ends a driver's session, and with it its locks, that was silent for so long."""
-HEARTBEAT_SECONDS: Final = 8.0
 
 _KEEPALIVES: Final = {
     "keepalives": 1,
@@ -124,17 +119,15 @@ A setting that waits longer, for replicas to apply it, stays. No connection may 
 """
 
 
-async def connect(address: DatabaseAddress, name: str = "teamwright", *, drives: bool = False) -> Connection:
-    """Open a connection, under this name; a driver's session ends after `SESSION_SILENCE_SECONDS` of silence."""
+async def connect(address: DatabaseAddress, name: str = "teamwright", *, silence: int | None = None) -> Connection:
+    """Open a connection, under this name; the server ends one that is silent for longer than so many seconds."""
     settings = settings_of(address, name)
     connection = await AsyncConnection.connect(address.url, **settings)  # pyright: ignore[reportArgumentType]
     try:
         check_version(address, connection.info.server_version)
         await make_durable(connection)
-        if drives:
-            await connection.execute(
-                "SELECT set_config('idle_session_timeout', %s, false)", (f"{SESSION_SILENCE_SECONDS}s",)
-            )
+        if silence is not None:
+            await connection.execute("SELECT set_config('idle_session_timeout', %s, false)", (f"{silence}s",))
     except BaseException:
         await connection.close()
         raise

@@ -23,7 +23,6 @@ from psycopg.pq import ConnStatus, ExecStatus
 
 from teamwright.errors import JournalError, RunIsLive
 from teamwright.journal.postgres.connection import (
-    COMMIT_SECONDS,
     Connection,
     DatabaseAddress,
     Work,
@@ -37,6 +36,12 @@ from teamwright.values.events.event import Event
 
 T = TypeVar("T")
 
+COMMIT_SECONDS: Final = 15.0
+"""How long a statement of a driver may take before its connection counts as lost."""
+SESSION_SILENCE_SECONDS: Final = 30
+"""The server ends a driver's session, and with it its locks, that was silent for so long."""
+HEARTBEAT_SECONDS: Final = 8.0
+"""How long a driver is silent at most while it works."""
 RECONNECT_SECONDS = 60.0
 """How long it tries to connect again before the runs of this process stop; they can be resumed."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 2.0
@@ -135,7 +140,7 @@ class DriverConnection:
             cut(self._connection)
             await self.close()
             try:
-                self._connection = await connect(self._address, self._name, drives=True)
+                self._connection = await connect(self._address, self._name, silence=SESSION_SILENCE_SECONDS)
                 self.statements = PreparedStatements(self._connection)
                 await self._take_locks_back()
                 await self._compare_confirmed()

@@ -16,14 +16,18 @@ import psycopg
 
 from teamwright.errors import EventsLost, FencedOut, JournalError, JournalUnavailable
 from teamwright.journal.postgres.connection import (
-    HEARTBEAT_SECONDS,
     Connection,
     DatabaseAddress,
     is_lost,
     journal_error,
     translated_errors,
 )
-from teamwright.journal.postgres.driver_connection import DriverConnection, PreparedStatements, Statement
+from teamwright.journal.postgres.driver_connection import (
+    HEARTBEAT_SECONDS,
+    DriverConnection,
+    PreparedStatements,
+    Statement,
+)
 from teamwright.journal.postgres.rows import DrivenRun, commit_statement, read_events, read_run
 from teamwright.journal.postgres.tenant_budgets import refused_budget
 from teamwright.journal.protocol import Batch, Committed, RunStatus, events_lost, fenced_out, missing_source

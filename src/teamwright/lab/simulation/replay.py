@@ -19,7 +19,7 @@ import anyio
 from teamwright.agents.agent import Agent, Context, Policy, agent_spec_of
 from teamwright.agents.effect import Attempt, Effect, Returned
 from teamwright.agents.evaluators import EVALUATOR, Evaluator, evaluators_made_by
-from teamwright.agents.prices_and_tokenizers import cost_of, rate_of
+from teamwright.agents.prices import cost_of, rate_of
 from teamwright.errors import AgentError, LimitReached
 from teamwright.history.kpis import turns_of
 from teamwright.history.recorded_asks import RecordedBodies, recorded_reply

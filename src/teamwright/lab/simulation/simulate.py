@@ -19,7 +19,7 @@ from pydantic import JsonValue, ValidationError
 
 from teamwright.agents.agent import Agent
 from teamwright.agents.attachments import Attachment
-from teamwright.agents.prices_and_tokenizers import rate_of
+from teamwright.agents.prices import rate_of
 from teamwright.errors import JournalError, TeamwrightError, UsageError
 from teamwright.history.kpis import Kpis, kpis_of
 from teamwright.journal.protocol import Journal

@@ -25,7 +25,7 @@ from pydantic_core import to_json
 from teamwright.agents.agent import UNSET, Agent, Context, Policy, agent_spec_of
 from teamwright.agents.attachments import media_tokens
 from teamwright.agents.effect import Attempt, Effect, Returned
-from teamwright.agents.prices_and_tokenizers import cost_of, rate_of
+from teamwright.agents.prices import cost_of, rate_of
 from teamwright.agents.settings import policy_from_spec
 from teamwright.errors import AgentError, AgentTimeout, RateLimited, ServiceError, UsageError
 from teamwright.strategies.plan.steps.step_options import without_evaluation

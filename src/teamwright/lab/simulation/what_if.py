@@ -15,7 +15,7 @@ import anyio
 from pydantic import JsonValue
 
 from teamwright.agents.attachments import Attachment
-from teamwright.agents.prices_and_tokenizers import known_models, rate_of
+from teamwright.agents.prices import known_models, rate_of
 from teamwright.errors import UnknownName, UsageError, nearest
 from teamwright.history.fork import fork_limits
 from teamwright.history.kpis import kpis_of, turns_of

@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol
 from teamwright.agents.agent import Agent
 from teamwright.agents.compaction import with_summary
 from teamwright.agents.model.agent import ModelAgent
-from teamwright.agents.prices_and_tokenizers import declared_price
+from teamwright.agents.prices import declared_price
 from teamwright.runtime.budget.forecast import Forecast, Pressure, Trends
 from teamwright.runtime.budget.ledger import Account
 from teamwright.runtime.run_state import RunState

@@ -22,7 +22,7 @@ import anyio
 import anyio.lowlevel
 
 from teamwright.agents.effect import Effect
-from teamwright.agents.prices_and_tokenizers import CountTokens, encoding_of, is_installed, load_tokenizer
+from teamwright.agents.tokenizers import CountTokens, encoding_of, is_installed, load_tokenizer
 from teamwright.errors import JournalError
 from teamwright.journal.protocol import Journal
 from teamwright.values.call_limits import text_size

@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from teamwright.agents.prices_and_tokenizers import LARGEST_CHUNK, chunks, encoding_of, load_tokenizer
+from teamwright.agents.tokenizers import LARGEST_CHUNK, chunks, encoding_of, load_tokenizer
 from tests.kit.prompt_corpus import KINDS, draw_text
 
 
@@ -72,7 +72,7 @@ def test_a_lone_surrogate_is_counted() -> None:
 def test_without_the_extra_there_is_no_tokenizer() -> None:
     code = (
         "import sys; sys.modules['bpe_openai'] = None\n"
-        "from teamwright.agents.prices_and_tokenizers import load_tokenizer\n"
+        "from teamwright.agents.tokenizers import load_tokenizer\n"
         "assert load_tokenizer('o200k_base') is None"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

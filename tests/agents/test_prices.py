@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from teamwright.agents.prices_and_tokenizers import cost_of, rate_of
+from teamwright.agents.prices import cost_of, rate_of
 from teamwright.values.specs.models import AnyModel, NamedModel, ServerModel
 from teamwright.values.usage_and_prices import Price, Rate, Usage, dollars
 
@@ -69,7 +69,7 @@ def test_prices_are_loaded_when_they_are_needed_and_reach_for_no_network() -> No
     code = (
         "import socket, sys\n"
         "import teamwright.agents.model.agent, teamwright.runtime.engine\n"
-        "from teamwright.agents import prices_and_tokenizers as prices\n"
+        "from teamwright.agents import prices\n"
         "assert 'genai_prices' not in sys.modules\n"
         "def refuse(*about): raise AssertionError('no network')\n"
         "socket.socket.connect = socket.getaddrinfo = refuse\n"
