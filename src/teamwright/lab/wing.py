@@ -5,7 +5,7 @@ from teamwright.wings import Wing
 WING = Wing(
     name="lab",
     commands={
-        "lab": "teamwright.lab.commands.evaluate:app",
+        "lab": "teamwright.lab.commands.lab:app",
         "eval": "teamwright.lab.commands.eval:evaluate",
         "runs blame": "teamwright.lab.commands.blame:blame",
         "runs what-if": "teamwright.lab.commands.simulate:what_if",
