@@ -12,6 +12,7 @@ import pytest
 from teamwright.errors import FencedOut, JournalError, JournalUnavailable, RunIsLive
 from teamwright.journal.postgres import connection, driver_connection, driver_session, rows
 from teamwright.journal.postgres.connection import Connection, DatabaseAddress, connect
+from teamwright.journal.postgres.driver_connection import connect_driver
 from teamwright.journal.postgres.driver_session import DriverSession
 from teamwright.journal.postgres.journal import PostgresJournal
 from teamwright.journal.protocol import Batch
@@ -258,11 +259,11 @@ async def test_a_run_whose_commit_is_recorded_goes_on_although_another_of_its_gr
 ) -> None:
     goes_on = asyncio.Event()
 
-    async def connect_late(address: DatabaseAddress, name: str, *, drives: bool) -> Connection:
+    async def connect_late(address: DatabaseAddress, name: str) -> Connection:
         await goes_on.wait()
-        return await connect(address, name, drives=drives)
+        return await connect_driver(address, name)
 
-    monkeypatch.setattr(driver_connection, "connect", connect_late)
+    monkeypatch.setattr(driver_connection, "connect_driver", connect_late)
     proxy = Proxy(postgres_server, tmp_path)
     async with (
         proxy.running(),

@@ -140,7 +140,7 @@ class DriverConnection:
             cut(self._connection)
             await self.close()
             try:
-                self._connection = await connect(self._address, self._name, silence=SESSION_SILENCE_SECONDS)
+                self._connection = await connect_driver(self._address, self._name)
                 self.statements = PreparedStatements(self._connection)
                 await self._take_locks_back()
                 await self._compare_confirmed()
@@ -181,6 +181,11 @@ class DriverConnection:
             )
             for run_id, number in await cursor.fetchall():
                 self._stopped(run_id, events_lost(run_id, number))
+
+
+async def connect_driver(address: DatabaseAddress, name: str) -> Connection:
+    """Open a connection that holds driver locks, until the server has not heard from it for too long."""
+    return await connect(address, name, silence=SESSION_SILENCE_SECONDS)
 
 
 async def _try_lock(connection: Connection, key: int) -> bool:

@@ -27,11 +27,10 @@ from teamwright.journal.postgres.connection import (
     DatabaseAddress,
     Notifications,
     UseConnection,
-    connect,
     not_open,
     translated_errors,
 )
-from teamwright.journal.postgres.driver_connection import SESSION_SILENCE_SECONDS
+from teamwright.journal.postgres.driver_connection import connect_driver
 from teamwright.journal.postgres.driver_session import DriverSession
 from teamwright.journal.postgres.rate_limits import PACE_TABLES
 from teamwright.journal.postgres.rows import (
@@ -286,7 +285,7 @@ class PostgresJournal(Journal):
     async def open(self) -> None:
         """Connect; create or upgrade the tables first where needed."""
         with translated_errors(self._address):
-            connection = await connect(self._address, self._name, silence=SESSION_SILENCE_SECONDS)
+            connection = await connect_driver(self._address, self._name)
             try:
                 await migrate(connection, self._address)
                 notifications = Notifications(self._address, self._name, self._pool.notify)
