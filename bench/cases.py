@@ -55,7 +55,7 @@ DATABASE_RUNS: tuple[tuple[Shape, int], ...] = (("chain", 200), ("chain", 1000),
 
 OUR_IMPORT = "from teamwright import Engine, Team"
 MODEL_IMPORT = (
-    "import asyncio; from teamwright.agents.clients.providers import import_models; asyncio.run(import_models())"
+    "import asyncio; from teamwright.agents.clients.client_pool import import_models; asyncio.run(import_models())"
 )
 """What the first call of a model loads."""
 CLIENT_IMPORT = "from pydantic_ai.models.openai import OpenAIChatModel"
